@@ -34,10 +34,9 @@ setuptools.setup(
   package_data={
     'wm': ['py.typed', '*.pyi'],
     'wm.explorer': ['templates/*'],
-    'wm.library': ['templates/*'],
-    'wm.papers': ['*/*.j2', '*/*.toml'],
+    'wm.language.papers': ['*/*.j2', '*/*.toml'],
     'wm.recon': ['templates/*'],
-    'wm.reporting': ['templates/*', 'parameters.json'],
+    'wm.reporting': ['templates/*'],
     'wm.worlds': ['*.j2', '*/*.j2'],
   },
   install_requires=[
@@ -70,8 +69,7 @@ setuptools.setup(
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'language': [
-      # wm/language/recorded_logs.py uses parts that any version may change.
-      'inspect_ai==0.3.285',
+      'inspect_ai>=0.3.200',
       'openai>=3.54',
       'patsy>=1.0',
       'rapidfuzz>=3.14',
@@ -82,10 +80,8 @@ setuptools.setup(
     'site': [
       'mkdocs-material>=9.6',
       'mkdocstrings[python]>=1.0',
-      'nbconvert>=7.16',
     ],
     'tables': ['pyarrow>=17'],
-    'operon': ['pyoperon>=0.6'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['peft>=0.17', 'torch>=2.6', 'transformers>=4.56'],
@@ -94,7 +90,6 @@ setuptools.setup(
       'rustworkx>=0.15',
       'pgx>=2.6',
       'rust-chess>=0.4',
-      'pyoperon>=0.6',
     ],
     'test': [
       'aalpy>=2.0',
@@ -114,8 +109,7 @@ setuptools.setup(
       'ipykernel>=6.29',
       'mkdocs-material>=9.6',
       'mkdocstrings[python]>=1.0',
-      'nbconvert>=7.16',
-      'inspect_ai==0.3.285',
+      'inspect_ai>=0.3.200',
       'openai>=3.54',
       'patsy>=1.0',
       'rapidfuzz>=3.14',

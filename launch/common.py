@@ -41,8 +41,6 @@ WHICH = ('best', 'last')  # Checkpoints of a run.
 # Old name of a flag, which flagfiles of users may have -> its present name.
 RENAMED = {
   'fields': 'metric_overrides',
-  'fresh': 'overwrite',
-  'only': 'rows',
   'first': 'first_state',
   'second': 'second_state',
   'place': 'osm_place',
@@ -110,6 +108,12 @@ def values(cls: type[T]) -> T:
 flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
 flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
 flags.DEFINE_string('out', None, 'Output folder, or s3://BUCKET/FOLDER.')
+flags.DEFINE_bool(
+  'strict',
+  False,
+  'Exit with 1 where the model is still in training, or where a metric could '
+  'not be measured in any trial; without it, only where none could.',
+)
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 flags.DEFINE_multi_string(
   'trust',
@@ -124,7 +128,7 @@ for cls in (
 ):
   declare(cls)
 
-# import_gpt2.
+# ingest.
 flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
 flags.DEFINE_string(
   'vocab',
@@ -139,35 +143,6 @@ flags.DEFINE_multi_string(
   "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD', and perhaps "
   "'with steps=500, num=1000', or 'with match=\"sequences+steps\"' as another "
   'row has; repeat.',
-)
-
-# reconstruct.
-flags.DEFINE_multi_string(
-  'routes',
-  [],
-  "'NAME: SOURCE', a run's folder, a file of sequences or an untrained model, "
-  "or 'NAME: SOURCE on WORLD'; repeat.",
-)
-flags.DEFINE_multi_string(
-  'limits',
-  [],
-  "'DEGREE, MILES' of the maps of --routes; repeat. Default: the paper's four.",
-)
-
-# film.
-flags.DEFINE_integer('systems', 6, 'Systems to film.', lower_bound=1)
-flags.DEFINE_integer(
-  'prefix',
-  0,
-  'Frames before the model goes on alone; 0 is half.',
-  lower_bound=0,
-)
-
-flags.DEFINE_string(
-  'forces',
-  None,
-  "Tune the model to tell 'acceleration_vector' or 'force_vector', and show "
-  'what it says; or a spec of force_law.',
 )
 
 # score.
@@ -196,6 +171,11 @@ flags.DEFINE_string(
 )
 flags.DEFINE_enum(
   'format', 'svg', ['svg', 'pdf'], "Of charts for papers; 'pdf' has both."
+)
+flags.DEFINE_multi_string(
+  'runs',
+  [],
+  'Folders whose results to report, or folders of such; default: --out.',
 )
 flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
 flags.DEFINE_list(
@@ -227,7 +207,7 @@ flags.DEFINE_multi_string(
   'repeat.',
 )
 
-# boundary, count.
+# count.
 flags.DEFINE_string('first_state', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('second_state', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string(
@@ -237,11 +217,8 @@ flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
 flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
-flags.DEFINE_multi_string(
-  'coverage', [], 'Folder of stored sequences; repeat, those of training first.'
-)
 
-# fetch_map.
+# ingest.
 flags.DEFINE_string(
   'osm_place', None, "Place to download, e.g. 'Manhattan, NYC'."
 )
@@ -263,6 +240,16 @@ flags.DEFINE_multi_string(
   'heldout_file', [], 'Text file of held-out sequences; repeat for more.'
 )
 flags.DEFINE_integer('games', 0, 'Most usable games; 0 is all.', lower_bound=0)
+flags.DEFINE_float(
+  'lost',
+  0.02,
+  'Share of a file that may be left out for one reason, such as null moves.',
+  lower_bound=0,
+  upper_bound=1,
+)
+flags.DEFINE_string(
+  'tokens', '', 'JSON or CSV file: what stands in text files for each token.'
+)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
@@ -335,24 +322,15 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
   return value
 
 
-def axis(text: str, names: Sequence[str]) -> Any:
-  """An axis of --grid, over flags that are some of these; InputError."""
+def axes(texts: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+  """Name -> label -> value of --grid, over flags that are some of these."""
   from wm.studies import grid
 
-  return grid.parse_axis(
-    text,
+  return grid.parse(
+    texts,
     lambda name, value: parsed(name, value, names),
     lambda path: flags_in(path, names),
   )
-
-
-def axes(texts: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-  """Name -> label -> value of the axes of --grid; see `axis`."""
-  by_name: dict[str, Any] = {}
-  for each in (axis(text, names) for text in texts):
-    values = {x.label: x.strong.get(each.name) for x in each.choices}
-    by_name.setdefault(each.name, {}).update(values)
-  return by_name
 
 
 def row_options() -> dict[str, Any]:
@@ -400,6 +378,7 @@ def run(main: Callable[[], None], *names: str) -> None:
   from wm.runtime import compute, stopping  # --help needs no more of it.
 
   compute.fix_blas()
+  _open_closed()
   stopping.install(_goes_on)
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
@@ -422,6 +401,29 @@ def run(main: Callable[[], None], *names: str) -> None:
     main()
 
   app.run(lambda argv: guarded(checked_main, argv), flags_parser=parse)
+
+
+def check_measured(entries: Sequence[dict[str, Any]]) -> None:
+  """Exits with 1 where nothing was measured; see --strict."""
+  from wm.evaluation import scoring
+  from wm.runtime import exit_codes
+
+  if reason := scoring.unmeasured(entries, FLAGS.strict):
+    raise exit_codes.Failed(reason)
+
+
+def _open_closed() -> None:
+  """Has what is written to a closed stdout or stderr go nowhere.
+
+  Else the next file that is opened would get it.
+  """
+  for number, name in enumerate(('stdin', 'stdout', 'stderr')):
+    try:
+      os.fstat(number)
+    except OSError:
+      # The lowest number that is free: this one, as they go upwards.
+      mode = 'w' if number else 'r'
+      setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115
 
 
 def _goes_on() -> bool:

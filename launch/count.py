@@ -1,4 +1,4 @@
-"""Prints how many legal token sequences there are from a state, by length.
+"""Counts legal sequences, states, Myhill-Nerode classes and boundaries.
 
   python launch/count.py --world='lattice(size=5)' --state=2 --depth=10
   python launch/count.py --world='chess()' --depth=5
@@ -6,11 +6,21 @@
     --state='8/8/8/K2pP2r/8/8/8/7k w - d6 0 2'
   python launch/count.py --world='othello()' --depth=10
   python launch/count.py --world='maps(rows=4,columns=4)' --classes
+  python launch/count.py --world='connect4(rows=6)' --depth=6 \\
+    --first_state=1,1,1,2,2,2,2 --second_state=3,1,1,2,2,2,2
+  python launch/count.py --world='chess()' --depth=2 \\
+    --first_state='e4 e5 Nf3' --second_state='e4 c5'
+  python launch/count.py --world='othello(size=6)' --depth=4 --show \\
+    --first_state=b3b2 --second_state=b3d2
+  python launch/count.py --world='connect4()' --depth=30 --interior \\
+    --out=figure1 --first_state=1,1,1,2,2,2,2 --second_state=3,1,1,2,2,2,2
+  python launch/count.py --world='connect4()' --model='uniform()' \\
+    --first_state='1 2' --second_state='1 2 2 2' --depth=4
 
 It prints a line `k count` for each length k up to --depth as soon as the count
-is known, so that Ctrl-C keeps the lines so far. --state is a state as the world
-writes it, or a sequence of tokens that leads to it, such as a FEN or moves of
-chess; default: the start.
+is known, so that Ctrl-C keeps the lines so far. States are as the world writes
+them, such as a FEN, or sequences of tokens that lead to them; --state is by
+default the start.
 
 --classes prints instead how many states sequences reach, how many Myhill-Nerode
 classes these form (states after which the same suffixes are legal; Vafa et al.
@@ -18,55 +28,83 @@ classes these form (states after which the same suffixes are legal; Vafa et al.
 whether the minimal automaton has as many states (theorem C.2), and the first
 classes that hold several states.
 
---coverage prints instead how many tokens of the vocabulary occur in stored
-sequences, and how many of these do not occur in the first folder. It writes
-OUT/coverage.json, which a report into OUT tables (Walker and Lyons 2026, table
-3):
-
-  python launch/count.py --coverage=runs/human/data/train \\
-    --coverage=runs/test/data/train --out=runs/chess
+--first_state and --second_state print instead the sizes of their exact boundary
+and interior, a line `k boundary interior` for each k. The boundary counts
+suffixes of at most k tokens that are legal from the first state but not from
+the second; only their last token is illegal there. The interior counts suffixes
+that are legal from both. --show also prints the suffixes of the boundary.
+--interior counts suffixes of exactly k tokens, which shows how large the
+interior is beside the suffixes that tell the states apart (Vafa et al. 2024,
+figure 1, right); with --out, OUT/boundary.svg draws it.
 
 With --model (a training run in --out, if it needs training, or in --checkpoint)
-the model is asked about every legal sequence of fewer than --depth tokens. The
-program counts those after which the tokens accepted under --accept are exactly
-the legal ones, and those after which the accepted continuations up to --depth
-tokens are. One holds everywhere if and only if the other does (section 2.2).
+the model is asked, under --accept. Of two states the world's boundary is
+compared with the model's: a line is `k world's model's`; precision is the share
+of the model's boundary that is in the world's, recall the share of the world's
+by which the model tells the states apart. Else the program counts the legal
+sequences of fewer than --depth tokens after which the accepted tokens are
+exactly the legal ones, and those after which the accepted continuations up to
+--depth tokens are. One holds everywhere if and only if the other does (section
+2.2).
 """
+
+from typing import Any
 
 import common
 
 FLAGS = common.FLAGS
+PAIR = 'first_state', 'second_state', 'show', 'interior'  # Of a boundary.
 
 
 def main() -> None:
   """Flags in, one library call."""
+  common.require('world')
   import wm
 
-  if FLAGS.coverage:
-    common.refuse_together(
-      'coverage', 'world', 'classes', 'model', 'state', 'depth'
-    )
-    wm.coverage(FLAGS.coverage, FLAGS.out, log=print)
-    return
-  common.require('world')
+  asked = FLAGS.model or FLAGS.checkpoint not in common.WHICH
+  model: dict[str, Any] = {'seed': FLAGS.seed}
+  if asked:
+    model |= common.model_source()
+    model |= {'accept': FLAGS.accept} if FLAGS.accept else {}
   if FLAGS.classes:
-    common.refuse_together('classes', 'model', 'state', 'depth')
+    common.refuse_together('classes', 'model', 'state', 'depth', *PAIR)
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
-    return
-  if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
-    more = {'accept': FLAGS.accept} if FLAGS.accept else {}
-    arguments = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
-    recovery = wm.recovery(**common.model_source(), **arguments, **more)
+  elif any(getattr(FLAGS, name) for name in PAIR):
+    common.refuse_together('first_state', 'state')
+    _boundary(model if asked else None)
+  elif asked:
+    recovery = wm.recovery(world=FLAGS.world, depth=FLAGS.depth, **model)
     print(*recovery.lines(), sep='\n')
+  else:
+    counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
+    for length, number in enumerate(counts, 1):
+      print(length, number, flush=True)
+
+
+def _boundary(model: dict[str, Any] | None) -> None:
+  common.require('first_state', 'second_state')
+  import wm
+
+  states = FLAGS.first_state, FLAGS.second_state
+  pair = dict(zip(('first', 'second'), states, strict=True))
+  pair |= {'world': FLAGS.world, 'depth': FLAGS.depth}
+  if model is not None:
+    common.refuse_together('model', 'interior')
+    print(*wm.model_boundary(**pair, **model).lines(FLAGS.show), sep='\n')
     return
-  counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
-  for length, number in enumerate(counts, 1):
-    print(length, number, flush=True)
+  boundary = wm.boundary(**pair)
+  for suffix in boundary.suffixes() if FLAGS.show else ():
+    print(suffix)
+  for sizes in boundary.by_length if FLAGS.interior else boundary.sizes:
+    print(*sizes)
+  if FLAGS.out:
+    print('written:', boundary.draw(FLAGS.out))
 
 
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'state', 'depth', 'classes', 'coverage'),
+    *('world', 'state', 'depth', 'classes'),
+    *PAIR,
     *('model', 'checkpoint', 'accept'),
   )

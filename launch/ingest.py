@@ -1,4 +1,4 @@
-"""Games of PGN, or lines of text or JSON, as token shards of two splits.
+"""Reads what others have made: games, lines of text, street maps, checkpoints.
 
   python launch/ingest.py --pgn=lichess_2025-03.pgn.zst --out=runs/human
   python launch/ingest.py --pgn=launch/examples/openings.pgn --out=runs/opera
@@ -13,7 +13,7 @@ what was left out and why. Rerunning the command resumes.
 
 --jobs=4 has four processes read the files, --cluster=tls://HOST:8786 a Dask
 cluster (launch/cluster/README.md), to the same bytes. So does the same command
-on several hosts that share --out, or where it is a URL, with --distributed or
+on several hosts that share the folder --out, with --distributed or
 --coordinator as for train.py.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
@@ -23,47 +23,108 @@ of machines that share nothing but a folder share the work with --shard=0/n to
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
-tokens alone. The field may also be called tokens; others, such as example_id or
-states, are not read. Moves of chess are as UCI writes them, or numbers as
-Walker and Lyons 2026 publish them; <start> may be left out. A line that is no
-JSON or has an unknown token ends the program with the line's number. Illegal
-sequences are left out and counted, as are those that are too long or lack the
-end, and those of a pair (of origin and destination) that is held out. Without
---heldout_file the world divides the lines.
+tokens alone, or a row of a .csv file with a head. The field may also be called
+tokens, transcript, input and the like; others, such as example_id or states,
+are not read, but for targets, which are checked. Games are as people write
+them: UCI, SAN, numbered, squares as numbers, with passes. --tokens=FILE says
+what ids or words stand for the world's tokens. A line that is no JSON or has an
+unknown token ends the program with the line's number. Sequences that are
+illegal, too long or lack the end are left out and counted, and refused where
+they are more than --lost of all for one reason; so are games of PGN files.
+Those of a pair (of origin and destination) that is held out are left out, too.
+Without --heldout_file the world divides the lines.
+
+  python launch/ingest.py --out=maps/soho --map_file=soho.osm
+  python launch/ingest.py --out=maps/manhattan --date=2024-05-05 \\
+    --osm_place='Manhattan, New York City, USA'
+
+make nodes.csv, edges.csv and map.graphml of an OpenStreetMap street map, for
+`--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
+--date is the map as that day began (UTC), for maps that are to be those of a
+paper. --osm_place needs internet; both need the extra `maps`.
+
+  python launch/ingest.py --weights=state.pt --out=runs/published \\
+    --world="maps(nodes='nodes.csv', edges='edges.csv')"
+  python launch/ingest.py --weights=gpt_championship.ckpt --world="othello()" \\
+    --out=runs/championship
+
+make a published PyTorch checkpoint a run that score.py can load. --weights is a
+state dict, loaded with weights only. Names and shapes tell what it is: GPT-2;
+minGPT, as Othello-GPT is published; one of the families of Walker and Lyons
+2026, as their program saves it with its settings (transformer, SLiCE, gated
+DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or LSTM of Vafa et al. 2025
+(inductive bias probes). --model says what they do not tell, such as GPT-2's
+heads. Needs the extra `torch`.
 """
+
+import json
 
 import common
 
 FLAGS = common.FLAGS
 
 
+# Flag that says what is read -> flags that are about it alone.
+READ = {
+  'text_file': ('heldout_file', 'tokens'),
+  'map_file': (),
+  'osm_place': ('date',),
+  'weights': ('model', 'vocab'),
+  'pgn': ('games', 'shard'),
+}
+
+
+def _source() -> str:
+  """The one of READ that was given; InputError for others beside it."""
+  sources = [name for name in READ if getattr(FLAGS, name)]
+  if not sources:
+    common.require('pgn', other=', --'.join(list(READ)[:-1]))
+  for name, flags in READ.items():
+    if name != sources[0]:
+      common.refuse_together(sources[0], name, *flags)
+  common.require('out', *['world'] * (sources[0] in ('text_file', 'weights')))
+  return sources[0]
+
+
 def main() -> None:
   """Flags in, one library call, the report out."""
-  if FLAGS.text_file:
-    common.require('world', 'out')
-    common.refuse_together('text_file', 'pgn', 'games', 'shard')
-  else:
-    common.require('pgn', other='text_file')
-    common.require('out')
-    common.refuse_together('pgn', 'heldout_file')
-  common.join_processes()
+  source = _source()
+  if source not in ('weights', 'map_file', 'osm_place'):
+    common.join_processes()
   import wm
 
-  arguments = {**common.keywords(common.Workers), 'log': print}
+  if source == 'weights':
+    arguments = {'model': FLAGS.model, 'vocab': FLAGS.vocab}
+    print(
+      json.dumps(
+        wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out, **arguments)
+      )
+    )
+    return
+  if source in ('map_file', 'osm_place'):
+    place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
+    print(wm.fetch_map(FLAGS.out, place, file, date=FLAGS.date))
+    return
+  arguments = {
+    **common.keywords(common.Workers),
+    'lost': FLAGS.lost,
+    'log': print,
+  }
   if FLAGS.world is not None:
     arguments['world'] = FLAGS.world
-  if FLAGS.text_file:
-    arguments['heldout'] = FLAGS.heldout_file
+  if source == 'text_file':
+    arguments |= {'heldout': FLAGS.heldout_file, 'tokens': FLAGS.tokens}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, **arguments)
     return
-  wm.ingest(
-    FLAGS.pgn, FLAGS.out, shard=FLAGS.shard, games=FLAGS.games, **arguments
-  )
+  arguments |= {'shard': FLAGS.shard, 'games': FLAGS.games}
+  wm.ingest(FLAGS.pgn, FLAGS.out, **arguments)
 
 
 if __name__ == '__main__':
   common.run(
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games', 'shard'),
+    *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
+    *('weights', 'model', 'vocab'),
     *(*common.names(common.Workers), *common.PROCESSES),
   )

@@ -11,10 +11,10 @@ Parameters of networks are counted for 1,000 tokens and sequences of 100, or for
 those of --world. --model, --metric and --accept explain each field of one.
 --world also shows the world's tokens with their ids, sequences, states, the
 prompt for a language model, and the least memory and time that the world, the
-model and the metrics need; launch/site.py pictures its states. --world and
---model explain the format of each file that a field names. --runs tables all
-runs under a folder instead: which are running, stopped, done or failed, at
-what stage, with model, world, step, loss, age, size and scores.
+model and the metrics need. --world and --model explain the format of each file
+that a field names. --runs tables all runs under a folder instead: which are
+running, stopped, done or failed, at what stage, with model, world, step, loss,
+age, size and scores.
 """
 
 import common

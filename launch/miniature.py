@@ -7,9 +7,9 @@ has settings of its own, and 'with match="sequences+steps"' takes those of
 another row of the same seed. Baselines and ceilings are rows as in a study.
 Each unit is sampled, trained, scored and mapped in a process of its own, in
 OUT/units. Its result is a small file, RESULTS/ROW-SEED.json. A unit whose file
-has the same specs, recipe and versions is not run again; --overwrite runs all
-again, and --rows=NAME runs that row alone. Rerunning the command resumes. A
-unit that fails stops no other; it is named at the end, and the exit code is 1.
+has the same specs, recipe and versions is not run again. Rerunning the command
+resumes. A unit that fails stops no other; it is named at the end, and the exit
+code is 1.
 `bash launch/miniatures.sh` runs all miniatures.
 
 Results in FOLDER/results/NAME are judged by FOLDER/findings.json: findings of
@@ -31,7 +31,7 @@ listed as refused, and made again. A finding is
       "than": ["shortest_paths"], "margin": 0.05}]}
 
 It is shown, shown absent or undecided by tests over seeds, or not tested; see
-help(wm.reporting.findings) for all fields and help(wm.reporting.verdicts).
+help(wm.lab.findings) for all fields and help(wm.lab.verdicts).
 """
 
 import common

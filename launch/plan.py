@@ -4,17 +4,16 @@
   python launch/plan.py --topology=cpu:8 --world='maps()' \\
     --model='transformer(layers=2)' --batch=64 --length=32
 
-The programs of training (gradient and update), scoring and sampling are
-compiled, not run: no TPU is needed, only its compiler, by `pip install -e
-'.[tpu]'`. A row of the table is a program: bytes of its arguments and of its
-temporaries on a chip, operations of its matrix products, bytes to and from
-memory, bytes sent to other chips by kind of message, and the steps of loops
-that follow each other; all count the body of a loop as often as it runs.
+A training step is compiled, not run: no TPU is needed, only its compiler, by
+`pip install -e '.[tpu]'`. The table has bytes of parameters, moments, gradient
+and temporaries on a chip, operations as XLA counts them and by 6ND, bytes that
+all operations access, and bytes sent to other chips. Stacked blocks (scan=True)
+are counted one by one. Loops over time are counted as one step each, and named.
 
 The time is a lower bound: that of a chip that multiplies, reads and sends at
-the full rates of its maker's tables, all at once. --topology is v5e:16x16 or
-another shape of v5e and v5p; cpu:8, without times; or h100:8, for which nothing
-is compiled: its temporaries are not known, and memory is read at least once.
+the full rates of its maker's tables, all at once, and reads its memory once.
+--topology is v5e:16x16 or another shape of v5e and v5p; cpu:8, without times;
+or h100:8, for which nothing is compiled: its temporaries are not known.
 
 --length is of the sequences of a batch, by default the world's longest; batches
 are as long as their sequences, so give the mean of the data.

@@ -5,10 +5,8 @@
 --row='NAME: MODEL' is scored on --world as it is; --row='NAME: MODEL on WORLD'
 is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
 is scored on the second; '... with steps=500, lr=3e-3' has settings of its own.
-'... with match="sequences+steps"' has as many training sequences and steps as
-the first other trained row, or as a row named by to="ROW": match is sequences
-(distinct ones) or tokens of the data, steps or compute (FLOPs) of training, or
-one of each joined by '+'.
+'... with match="sequences+steps"' has as many (distinct) training sequences and
+steps as the first trained row without a match; match may be one of the two.
 A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 'NAME: MODEL in WORLD' scores MODEL in WORLD without training it.
 --grid='lr=1e-3|3e-3' trains every row with each, and --grid='seed=0|1|2' by

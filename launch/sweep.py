@@ -10,9 +10,8 @@ OUT/sweep.md lists the runs with the lowest held-out loss, for each value of
 --per; runs that differ in --seed alone count as one. --winners_of=OUT1 --top=2
 combines the settings of the two best runs of another sweep with this grid. With
 --metric, the runs (with --keep, the best) are then scored in --score_world, by
-one --seed, and reported in OUT/report with those of --runs. A run that fails
-stops no other, and the sweep exits with 1. Rerunning the command resumes;
-several processes share one sweep.
+one --seed, and reported in OUT/report. A run that fails stops no other, and the
+sweep exits with 1. Rerunning the command resumes; several processes share one.
 """
 
 import common
@@ -29,7 +28,7 @@ def main() -> None:
   from wm.runtime import exit_codes
 
   runs = wm.sweep(
-    [common.axis(text, READ) for text in FLAGS.grid],
+    common.axes(FLAGS.grid, READ),
     FLAGS.out,
     common.given_flags(FLAGS, READ),
     scoring=common.values(common.Scoring) if FLAGS.metric else None,

@@ -5,10 +5,8 @@
 The model learns the next token or, with --objective=state, the whole state of
 the world after each token (for the metric `exactness`). The command
 `tensorboard --logdir OUT` draws the curves, which are in OUT/metrics.jsonl too,
-and beside them tokens a second, milliseconds of a step on the host and of
-waiting for the device, memory and model FLOPs utilisation. A line at the end
-says where the time went: compiling, waiting for data, steps, evaluation,
-checkpoints.
+and beside them tokens a second and, on devices whose peak is known, model FLOPs
+utilisation. A line at the end says both.
 
 On several hosts, start the same command on each, with --distributed=auto where
 SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,

@@ -66,12 +66,14 @@ def test_the_examples_are_short(added):
     assert source.count('\n') <= 55
 
 
+@pytest.mark.process
 def test_they_pass_the_linter(copy, added):
   pytest.importorskip('ruff')
   for command in (['check'], ['format', '--check']):
     run(copy, '-m', 'ruff', *command, *added)
 
 
+@pytest.mark.process
 def test_they_are_listed(copy):
   text = run(copy, 'launch/list.py')
   for line in (
@@ -82,6 +84,7 @@ def test_they_are_listed(copy):
     assert line in text
 
 
+@pytest.mark.process
 def test_they_score_and_are_scored_beside_those_that_are_there(copy):
   """The new model on the new world by the new metric, and each with others."""
   asked = {
@@ -90,11 +93,11 @@ def test_they_score_and_are_scored_beside_those_that_are_there(copy):
     'oracle': 'wander()',
   }
   code = (SCORE.format(model=f'{m}()', wander=asked[m]) for m in asked)
-  told = map(json.loads, run(copy, '-c', ''.join(code)).splitlines())
-  entries = dict(zip(asked, told, strict=True))
+  lines = map(json.loads, run(copy, '-c', ''.join(code)).splitlines())
+  entries = dict(zip(asked, lines, strict=True))
   legal = {
-    model: next(e for e in found if e['quantity'] == 'legal')
-    for model, found in entries.items()
+    model: next(e for e in results if e['quantity'] == 'legal')
+    for model, results in entries.items()
   }
   first = legal['repeats']
   assert (first['world'], first['model']) == ('frog(stones=3)', 'repeats')
@@ -118,6 +121,7 @@ def conformance(root) -> list[str]:
   ]
 
 
+@pytest.mark.process
 def test_the_house_and_what_runs_over_names_pass_on_the_copy(root, copy):
   # Three more files are more than the tree's limits allow.
   chosen = f'({" or ".join((*WHOLE, *NAMED))}) and not within_its_limits'

@@ -19,11 +19,11 @@ from wm.core import registry
 from wm.data import pgn_games, text
 from wm.data import store as stores
 from wm.language import recorded_logs
+from wm.language.papers.cogeval import recorded as cogeval_recorded
+from wm.language.papers.forces import questions
+from wm.language.papers.forces import score as scoring
 from wm.models import ngram
-from wm.papers.cogeval import recorded as cogeval_recorded
-from wm.papers.forces import questions
-from wm.papers.forces import score as scoring
-from wm.studies import grid
+from wm.studies import sweep
 from wm.training import run_log
 from wm.worlds import maps
 from wm.worlds.automaton import readers
@@ -73,7 +73,7 @@ STREETS = (
   '<key id="y" for="node" attr.name="y" attr.type="string"/>'
   '<graph edgedefault="directed">'
   '<node id="1"><data key="x">1.0</data><data key="y">2.0</data></node>'
-  '<node id="2"><data key="x">1.1</data><data key="y">2.0</data></node>'
+  '<node id="2"><data key="x">1.01</data><data key="y">2.0</data></node>'
   '<edge id="0" source="1" target="2"/></graph></graphml>'
 )
 OSM = (
@@ -359,10 +359,10 @@ def test_tables_of_sweeps_of_all_wrong_kinds(tmp_path):
 
   def refused(table):
     path.write_text(json.dumps(table))
-    assert attempt(path, lambda p: grid.winners(p.parent, 1))
+    assert attempt(path, lambda p: sweep.winners(p.parent, 1))
 
   path.write_text(json.dumps(TABLE))
-  assert len(grid.winners(tmp_path, 1)) == 1
+  assert len(sweep.winners(tmp_path, 1)) == 1
   for value in (None, 3, 'x', [[]], [None], [{}], {'a': 1}, 1e300):
     refused(value)
     refused(TABLE | {'runs': value})
@@ -372,7 +372,7 @@ def test_tables_of_sweeps_of_all_wrong_kinds(tmp_path):
         (row,) = TABLE['runs']
         table = TABLE | {'runs': [row | {key: value}]}
         path.write_text(json.dumps(table))
-        attempt(path, lambda p: grid.winners(p.parent, 1))
+        attempt(path, lambda p: sweep.winners(p.parent, 1))
 
 
 def test_manifests_of_all_wrong_kinds(tmp_path):

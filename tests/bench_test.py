@@ -38,11 +38,41 @@ def test_no_figure_of_another_run_is_kept(path):
   assert 'another machine' not in path.read_text()
 
 
+@pytest.mark.process
+def test_names_are_listed_without_any_extra(root):
+  code = (
+    'import sys\n'
+    'class Bare:\n'
+    '  def find_spec(self, name, path=None, target=None):\n'
+    '    if name.partition(".")[0] in ("jax", "numba", "torch", "chess"):\n'
+    '      raise ModuleNotFoundError(name)\n'
+    'sys.meta_path.insert(0, Bare())\n'
+    'from tests.bench import __main__\n'
+    'sys.exit(__main__.main(["--list"]))'
+  )
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    cwd=root,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  names = done.stdout.split()
+  assert len(names) > 50
+  assert not done.stderr
+  from tests.bench import train_bench
+
+  functions = [name for name in vars(train_bench) if name[:6] == 'bench_']
+  assert {name.removeprefix('bench_') for name in functions} <= {*names}
+
+
+@pytest.mark.process
 def test_what_is_measured_is_compiled_as_users_have_it(root):
   """Tests compile fast and badly, by flags that nothing here may set."""
   code = (
-    'import os; before = dict(os.environ); from tests.bench import __main__; '
-    '__main__.benches(); '
+    'import importlib, os; before = dict(os.environ); '
+    'from tests.bench import __main__; '
+    '[importlib.import_module(m) for m in {*__main__.benches().values()}]; '
     'print(sorted(k for k, x in os.environ.items() if before.get(k) != x))'
   )
   plain = {k: x for k, x in os.environ.items() if k[:4] not in ('XLA_', 'JAX_')}
@@ -97,9 +127,9 @@ def test_the_peer_is_the_same_function(name):
   kind = peers.Transformer if name == 'Transformer' else peers.Slice
   peer = kind(len(world.vocab), world.heads.sizes).eval()
   peers.load(peer, {path: np.asarray(x) for path, x in params.items()})
-  found = peer(*(torch.from_numpy(x).long() for x in (games, labels)))
-  found.backward()
-  assert found.item() == pytest.approx(float(value), rel=1e-5)
+  result = peer(*(torch.from_numpy(x).long() for x in (games, labels)))
+  result.backward()
+  assert result.item() == pytest.approx(float(value), rel=1e-5)
   want = {k: x.grad.clone() for k, x in peer.named_parameters()}
   peers.load(peer, {path: np.asarray(x) for path, x in slopes.items()})
   for path, slope in peer.named_parameters():

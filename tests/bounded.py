@@ -104,8 +104,8 @@ def world(spec: str) -> core.World:
 
 def use_world(made: core.World) -> None:
   """Has a few sequences and states."""
-  found = made.sample(2, 0)
-  made.walk(made.init(len(found)), found.tokens, found.lengths)
+  results = made.sample(2, 0)
+  made.walk(made.init(len(results)), results.tokens, results.lengths)
   if isinstance(made, core.Prefixed):
     made.sample_states(2, 0)
 
@@ -118,13 +118,13 @@ def use_model(made: core.Model) -> None:
     spec = network.NetworkSpec(made, len(truth.vocab), truth.max_len)
     assert spec.abstract
     return
-  found = truth.sample(2, 0)
+  result = truth.sample(2, 0)
   if isinstance(made, core.Fittable):
-    made.fit([found], truth)
+    made.fit([result], truth)
     return
   predictor = made.predictor(truth, 0)
   if isinstance(predictor, core.Predictor):
-    predictor.log_probs(found.tokens, found.lengths)
+    predictor.log_probs(result.tokens, result.lengths)
 
 
 def use_metric(made: core.Metric) -> None:

@@ -25,24 +25,25 @@ def lines(kind: str, how: str) -> list[str]:
   env = {'JAX_PLATFORMS': 'cpu', 'OPENBLAS_NUM_THREADS': '1'}
   process = forked.Process('tests.bounded', kind, how, env=env)
   out, err = process.communicate(LONGEST)
-  told = out.splitlines()
-  assert process.returncode == 0, (told[-1:], err)
-  assert told[-1] == 'ended'
-  return told[:-1]
+  messages = out.splitlines()
+  assert process.returncode == 0, (messages[-1:], err)
+  assert messages[-1] == 'ended'
+  return messages[:-1]
 
 
 def failed(told: list[str]) -> list[str]:
   return [line for line in told if 'FAILED' in line]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('kind', registry.KINDS)
 def test_an_integer_of_a_plug_in_is_refused_or_does_no_harm(kind):
-  told = lines(kind, 'make')
-  assert not failed(told)
-  assert len(told) == sum(1 for _ in bounded.cases(kind))
+  messages = lines(kind, 'make')
+  assert not failed(messages)
+  assert len(messages) == sum(1 for _ in bounded.cases(kind))
   # What the process may have is what there is.
   there = f' {bounded.MEMORY / 1e9:,.1f} GB are available'
-  assert all(there in line for line in told if 'are available' in line)
+  assert all(there in line for line in messages if 'are available' in line)
 
 
 @pytest.mark.slow
@@ -79,12 +80,12 @@ def test_what_the_world_says_counts_where_it_is_known(monkeypatch):
   model = registry.resolve('model', "user('none.py:none', rows=1000000000)")
   with pytest.raises(core.InputError, match='lower rows'):
     model.predictor(world, 0)
-  for spec, said in (
+  for spec, output in (
     ('next_token(num=100000000)', 'lower num'),
     ('inductive_bias(examples=1000000000)', 'lower examples'),
   ):
     metric = registry.make('metric', spec)
-    with pytest.raises(core.InputError, match=said):
+    with pytest.raises(core.InputError, match=output):
       resources.require(metric, world)
 
 
@@ -93,8 +94,8 @@ def test_a_number_that_is_none_is_refused(kind):
   tried = 0
   for name in registry.names(kind):
     cls = registry.find(kind, name)
-    given = bounded.SMALL[kind] if name == 'language' else {}
-    given = {key: given[key] for key in ('model',) if key in given}
+    inputs = bounded.SMALL[kind] if name == 'language' else {}
+    inputs = {key: inputs[key] for key in ('model',) if key in inputs}
     for field in dataclasses.fields(cls):
       value = field.default
       many = isinstance(value, tuple) and value and isinstance(value[0], float)
@@ -103,7 +104,7 @@ def test_a_number_that_is_none_is_refused(kind):
       for number in (math.nan, math.inf, -math.inf):
         tried += 1
         with pytest.raises(core.InputError):
-          cls(**given, **{field.name: (number,) if many else number})
+          cls(**inputs, **{field.name: (number,) if many else number})
   assert tried
 
 

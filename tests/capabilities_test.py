@@ -38,9 +38,10 @@ def names(*classes):
   }
 
 
-def test_a_world_has_14_members_and_with_all_abilities_at_most_54():
-  assert len(names(core.World)) == 14
-  assert len(names(core.World, *CLASSES)) <= 54
+def test_a_world_has_14_members_and_with_all_abilities_at_most_55():
+  # Of every plug-in, in `core.Bounded`: name and version.
+  assert len(names(core.World) | {'name', 'version'}) == 14
+  assert len(names(core.World, *CLASSES)) <= 55
   assert len(CLASSES) == 9
 
 
@@ -75,18 +76,20 @@ def test_prefixes_reach_their_state_in_so_many_moves(world):
   usable = np.flatnonzero(bounds[:, 0] <= bounds[:, 1])
   assert usable.size
   for moves in bounds[usable].T:
-    found = world.sample_prefixes(states[usable], moves, np.arange(usable.size))
-    ok = found.ok
-    assert ok.mean() > 0.8
-    assert (found.lengths[ok] < world.max_len).all()
-    steps, after = world.walk(
-      world.init(len(moves)), found.tokens, found.lengths
+    result = world.sample_prefixes(
+      states[usable], moves, np.arange(usable.size)
     )
-    assert (steps[ok] == found.lengths[ok]).all()
+    ok = result.ok
+    assert ok.mean() > 0.8
+    assert (result.lengths[ok] < world.max_len).all()
+    steps, after = world.walk(
+      world.init(len(moves)), result.tokens, result.lengths
+    )
+    assert (steps[ok] == result.lengths[ok]).all()
     if isinstance(world, core.Latent):  # Tokens leave more open than a state.
       assert (world.legal(after)[ok] >= world.legal(states[usable])[ok]).all()
       continue
-    assert (found.lengths[ok] == moves[ok] + world.prompt_len).all()
+    assert (result.lengths[ok] == moves[ok] + world.prompt_len).all()
     np.testing.assert_array_equal(
       every_world.canonical(world, after[ok]),
       every_world.canonical(world, states[usable][ok]),
@@ -100,14 +103,14 @@ def test_prefixes_depend_on_their_own_seed(world):
   keep = bounds[:, 0] <= bounds[:, 1]
   states, moves = states[keep], bounds[keep, 1]
   seeds = np.arange(len(states)) + 50
-  found = world.sample_prefixes(states, moves, seeds)
+  result = world.sample_prefixes(states, moves, seeds)
   for t in (0, len(states) - 1):
-    one = slice(t, t + 1)
-    alone = world.sample_prefixes(states[one], moves[one], seeds[one])
-    assert alone.ok[0] == found.ok[t]
+    item = slice(t, t + 1)
+    alone = world.sample_prefixes(states[item], moves[item], seeds[item])
+    assert alone.ok[0] == result.ok[t]
     length = alone.lengths[0]
     np.testing.assert_array_equal(
-      alone.tokens[0, :length], found.tokens[t, :length]
+      alone.tokens[0, :length], result.tokens[t, :length]
     )
 
 
@@ -117,33 +120,33 @@ def test_there_is_no_prefix_to_the_dead_state(world):
   dead = states[-1:]
   least, most = world.prefix_moves(dead)[0]
   assert most < least
-  found = world.sample_prefixes(dead, np.array([3]), np.array([0]))
-  assert not found.ok.any()
+  result = world.sample_prefixes(dead, np.array([3]), np.array([0]))
+  assert not result.ok.any()
 
 
 @every_world.having(core.Prefixed)
 def test_other_states_are_alive_and_depend_on_the_seed(world):
   states = world.sample_states(every_world.STATES, 7)
-  found, other = world.sample_others(states, 1), world.sample_others(states, 2)
-  assert (found.shape, found.dtype) == (states.shape, np.int32)
-  np.testing.assert_array_equal(found, world.sample_others(states, 1))
-  assert not np.array_equal(found, other)
-  assert (world.state_id(found) != core.DEAD).all()
-  assert (world.state_id(found) != world.state_id(states)).mean() > 0.2
+  result, other = world.sample_others(states, 1), world.sample_others(states, 2)
+  assert (result.shape, result.dtype) == (states.shape, np.int32)
+  np.testing.assert_array_equal(result, world.sample_others(states, 1))
+  assert not np.array_equal(result, other)
+  assert (world.state_id(result) != core.DEAD).all()
+  assert (world.state_id(result) != world.state_id(states)).mean() > 0.2
 
 
 @every_world.having(core.Latent.forecast)
 def test_what_follows_is_legal_and_each_token_leads_to_the_rest(world):
   states = world.sample_states(every_world.STATES, 7)
-  told = world.forecast(states, 30)
+  lines = world.forecast(states, 30)
   sizes = np.full(len(states), 30, np.int32)
-  steps, after = world.walk(states, told.tokens, sizes)
+  steps, after = world.walk(states, lines.tokens, sizes)
   assert (steps == 30).all()
-  assert (told.frame[:, 0] == 1).all()
-  assert np.isin(np.diff(told.frame, axis=1), (0, 1)).all()
-  steps, after = world.walk(states, told.tokens, sizes - 9)
+  assert (lines.frame[:, 0] == 1).all()
+  assert np.isin(np.diff(lines.frame, axis=1), (0, 1)).all()
+  steps, after = world.walk(states, lines.tokens, sizes - 9)
   np.testing.assert_array_equal(
-    world.forecast(after, 9).tokens, told.tokens[:, 21:]
+    world.forecast(after, 9).tokens, lines.tokens[:, 21:]
   )
   assert (world.forecast(world.init(1), 3).tokens == core.DEAD).all()
   assert not (world.legal(states).sum(1) == 0).any()
@@ -171,9 +174,9 @@ def test_boundary_of_any_states_is_minimal_and_prefix_free(world):
   states = every_world.states_of(world)
   rows = np.linspace(0, len(states) - 1, 12).astype(int)
   pairs = states[rows], states[rows[::-1]], 2
-  found = world.boundary(*pairs).listed()
-  assert found == core.boundary.products(world, *pairs).listed()
-  for suffixes in found:
+  results = world.boundary(*pairs).listed()
+  assert results == core.boundary.products(world, *pairs).listed()
+  for suffixes in results:
     known = set(suffixes)
     assert len(known) == len(suffixes)
     assert not any(s[:k] in known for s in suffixes for k in range(1, len(s)))
@@ -194,12 +197,12 @@ def test_count_from_any_state_follows_its_successors(world):
   for state in states[:: max(len(states) // 12, 1)]:
     tokens = np.flatnonzero(world.legal(state[None])[0]).astype(np.int32)
     after = world.advance(np.repeat(state[None], len(tokens), 0), tokens)
-    below = [exact.count(world, one, 3) for one in after]
-    wanted = [
+    below = [exact.count(world, item, 3) for item in after]
+    expected = [
       len(tokens),
       *(sum(column) for column in zip(*below, strict=True)),
     ]
-    assert exact.count(world, state, 4) == (wanted + [0] * 3)[:4]
+    assert exact.count(world, state, 4) == (expected + [0] * 3)[:4]
 
 
 @every_world.having(core.Enumerable.distance_to_end)
@@ -248,9 +251,9 @@ def test_an_edit_changes_one_label_or_leads_nowhere(world):
   alive = world.state_id(after) != core.DEAD
   assert alive.any()
   assert world.legal(after[alive]).any(-1).any()
-  wanted = world.labels(states[rows])
-  np.put_along_axis(wanted, label[:, None], value[:, None], 1)
-  np.testing.assert_array_equal(world.labels(after)[alive], wanted[alive])
+  expected = world.labels(states[rows])
+  np.put_along_axis(expected, label[:, None], value[:, None], 1)
+  np.testing.assert_array_equal(world.labels(after)[alive], expected[alive])
   dead = states[-1:]
   assert (world.edited(dead, np.array([0]), np.array([1])) == core.DEAD).all()
 
@@ -281,10 +284,10 @@ def test_tags_have_a_row_for_each_state(world):
 
 @every_world.having(core.Described.costs)
 def test_no_way_is_cheaper_than_the_least_cost(world):
-  found = world.costs(world.sample(5, 1))
-  assert found.cost.shape == found.least.shape
-  assert found.cost.shape[1] == 5
-  assert (found.cost >= found.least * (1 - basics.OPTIMAL_TOLERANCE)).all()
+  result = world.costs(world.sample(5, 1))
+  assert result.cost.shape == result.least.shape
+  assert result.cost.shape[1] == 5
+  assert (result.cost >= result.least * (1 - basics.OPTIMAL_TOLERANCE)).all()
 
 
 @every_world.having(core.Enumerable.distance_to_end)
@@ -302,10 +305,10 @@ def test_what_remains_is_known_of_exactly_the_legal_tokens(world):
 
 @every_world.having(core.Described.move_tags)
 def test_kinds_of_moves_are_masks_of_tokens(world):
-  found = world.sample(5, 1)
-  for mask in world.move_tags(found).values():
-    assert (mask.shape, mask.dtype) == (found.tokens.shape, bool)
-    assert not mask[found.tokens == core.PAD].any()
+  result = world.sample(5, 1)
+  for mask in world.move_tags(result).values():
+    assert (mask.shape, mask.dtype) == (result.tokens.shape, bool)
+    assert not mask[result.tokens == core.PAD].any()
 
 
 @every_world.having(core.Verbal.questions)
@@ -321,16 +324,16 @@ def test_a_question_has_one_legal_choice(world):
 
 @every_world.having(core.Generative)
 def test_a_process_gives_what_is_sampled_and_is_legal(world):
-  process, found = world.data_distribution(), world.sample(30, 1)
+  process, result = world.data_distribution(), world.sample(30, 1)
   memory, states = process.init(30), world.init(30)
-  for t in range(found.tokens.shape[1] + 1):
+  for t in range(result.tokens.shape[1] + 1):
     tokens, log_probs = process.next(memory)
     assert (tokens.dtype, log_probs.dtype) == (np.int32, np.float64)
     possible = tokens != core.DEAD
     assert ((log_probs > -np.inf) == possible).all()
     legal = np.take_along_axis(world.legal(states), np.maximum(tokens, 0), 1)
     assert legal[possible].all()
-    on = t < found.lengths
+    on = t < result.lengths
     total = np.exp(log_probs).sum(-1)
     np.testing.assert_allclose(total[on], 1, rtol=1e-9)
     # What is cut goes on; what is over does not.
@@ -338,7 +341,7 @@ def test_a_process_gives_what_is_sampled_and_is_legal(world):
     assert (total[over] == 0).all()
     if not on.any():
       break
-    taken = found.tokens[on, t]
+    taken = result.tokens[on, t]
     assert (tokens[on] == taken[:, None]).any(-1).all()
     memory[on] = process.advance(memory[on], taken)
     states[on] = world.advance(states[on], taken)

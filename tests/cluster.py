@@ -61,9 +61,9 @@ class Cluster:
 
   def work(self, num: int = 1, *flags: str) -> None:
     """Starts workers."""
-    one = '--nthreads', '1', '--no-nanny', '--host', '127.0.0.1', *flags
+    item = '--nthreads', '1', '--no-nanny', '--host', '127.0.0.1', *flags
     for _ in range(num):
-      self.workers.append(self._start('worker', self.address, *one))
+      self.workers.append(self._start('worker', self.address, *item))
 
   def stop(self) -> None:
     """Kills everything."""

@@ -9,6 +9,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 

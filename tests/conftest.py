@@ -2,12 +2,16 @@
 
 import gc
 import importlib.metadata
+import multiprocessing.process
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
 
 import hypothesis
 import pytest
@@ -31,14 +35,19 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 # Of XLA: as many as runs have by default, on any number of cores.
 os.environ.setdefault('PJRT_NPROC', '2')
 
-# What one process has compiled, the others of this run read: many of the tests
-# start processes, and each compiles the same few programs, and of Python the
-# same sources, where the environment keeps them from writing bytecode.
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What one process has compiled, the others and later runs read: most time of a
+# first run is XLA's. Of Python, sources are compiled once, too, where the
+# environment keeps them from writing bytecode.
 sys.dont_write_bytecode = False
 os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
+COMPILED = ROOT / '.pytest_cache' / 'jax'
+MOST_COMPILED = 2 << 30  # Bytes, of which more are removed before a run.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
-  compiled = tempfile.TemporaryDirectory(prefix='wm-tests-')
-  os.environ['JAX_COMPILATION_CACHE_DIR'] = compiled.name
+  if sum(x.stat().st_size for x in COMPILED.glob('*')) > MOST_COMPILED:
+    shutil.rmtree(COMPILED, ignore_errors=True)
+  os.environ['JAX_COMPILATION_CACHE_DIR'] = str(COMPILED)
   os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.05'
   os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
 
@@ -46,8 +55,6 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 # ignore it, as scripts start what runs in the background.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Files that take longest come first, so that processes which share the suite
 # end at about the same time.
@@ -84,11 +91,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
   gc.freeze()
 
 
+# Commands that any test may run: they take milliseconds. What a script of bash
+# starts is not seen here; a test of one that starts Python has the mark.
+BRIEF = 'git', 'tar', 'bash'
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+  """A test that starts processes is marked `process`: seconds of imports each.
+
+  So the default run has none of them. A long study may start some.
+  """
+  if any(map(item.get_closest_marker, ('process', 'slow'))):
+    return (yield)
+
+  def refusing(start: Callable[..., Any]) -> Callable[..., Any]:
+    def refuse(self: Any, *args: Any, **keywords: Any) -> Any:
+      command = args[0] if args else keywords.get('args', '')
+      program = command[0] if isinstance(command, list | tuple) else command
+      if os.path.basename(str(program)) in BRIEF:
+        return start(self, *args, **keywords)
+      raise RuntimeError(
+        f'{item.nodeid} starts a process; expected the mark `process`'
+      )
+
+    return refuse
+
+  popen, process = subprocess.Popen, multiprocessing.process.BaseProcess
+  with (
+    mock.patch.object(popen, '__init__', refusing(popen.__init__)),
+    mock.patch.object(process, 'start', refusing(process.start)),
+  ):
+    return (yield)
+
+
 def pytest_report_header() -> str:
   """The versions that results of a run depend on."""
   packages = 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy'
-  found = (f'{name} {importlib.metadata.version(name)}' for name in packages)
-  return ', '.join(found)
+  result = (f'{name} {importlib.metadata.version(name)}' for name in packages)
+  return ', '.join(result)
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -116,6 +157,15 @@ def testdata() -> pathlib.Path:
   )
   if not folder.is_dir():
     pytest.skip(f'no real data at {folder} (set WM_TESTDATA)')
+  return folder
+
+
+@pytest.fixture(scope='session')
+def cases(testdata: pathlib.Path) -> pathlib.Path:
+  """Folder of files as people have them, beside the real data."""
+  folder = testdata.parent / 'cases'
+  if not folder.is_dir():
+    pytest.skip(f'no cases at {folder}')
   return folder
 
 

@@ -53,15 +53,15 @@ def having(ability: core.Need) -> pytest.MarkDecorator:
 @functools.cache
 def states_of(world: core.World) -> np.ndarray:
   """[B, W] initial, trial and walked states; the last one is dead."""
-  found = [world.init(1)]
+  result = [world.init(1)]
   if isinstance(world, core.Prefixed):
-    found.append(world.sample_states(STATES, 3))
+    result.append(world.sample_states(STATES, 3))
   sequences = world.sample(8, 5)
   for cut in (1, 2, 3, 5, world.max_len):
     lengths = np.minimum(sequences.lengths, cut)
-    found.append(world.walk(world.init(8), sequences.tokens, lengths)[1])
-  found.append(world.advance(world.init(1), np.zeros(1, np.int32)))
-  return np.concatenate(found)
+    result.append(world.walk(world.init(8), sequences.tokens, lengths)[1])
+  result.append(world.advance(world.init(1), np.zeros(1, np.int32)))
+  return np.concatenate(result)
 
 
 def canonical(world: core.World, states: np.ndarray) -> np.ndarray:

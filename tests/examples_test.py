@@ -67,8 +67,8 @@ def test_every_file_has_a_format(plug_in):
   ]
   text = wm.describe(kind, name)
   for names in formats.values():
-    _, _, told = text.partition(f'What {" and ".join(names)} may name\n\n')
-    assert len(told.partition('\n\n  ')[0]) > 30
+    _, _, lines = text.partition(f'What {" and ".join(names)} may name\n\n')
+    assert len(lines.partition('\n\n  ')[0]) > 30
 
 
 def test_no_other_plug_in_has_a_field_of_that_name():
@@ -253,7 +253,9 @@ def test_a_model_is_the_same_under_any_numbering():
   plain = wm.wrap(Numbered(table), world)
   mapped = wm.wrap(Numbered(other), world, tokens=names)
   drawn = world.sample(9, 0)
-  kinds = [type(x.predictor).__mro__[1:] for x in (plain, mapped)]
+  kinds = [
+    [cls.__name__ for cls in type(x.predictor).__mro__] for x in (plain, mapped)
+  ]
   assert kinds[0] == kinds[1]
   np.testing.assert_allclose(
     mapped.predictor.log_probs(drawn.tokens, drawn.lengths),

@@ -405,8 +405,8 @@ def main() -> int:
         num = options.kills if fault == 'kill' else options.tries
         result = cell(bench, fault, num)
         bad += result.losses + len(result.differences)
-        told = {'work': name, 'fault': fault, **result._asdict()}
-        print(json.dumps(told), flush=True)
+        lines = {'work': name, 'fault': fault, **result._asdict()}
+        print(json.dumps(lines), flush=True)
   return int(bad > 0)
 
 

@@ -25,8 +25,8 @@ class Process:
 
   def __init__(self, module: str, *arguments: str, env: dict[str, str]):
     self.folder = tempfile.TemporaryDirectory()
-    given = module, arguments, env, os.getcwd(), self.folder.name
-    self.process = _CONTEXT.Process(target=_work, args=given)
+    inputs = module, arguments, env, os.getcwd(), self.folder.name
+    self.process = _CONTEXT.Process(target=_work, args=inputs)
     self.process.start()
 
   def communicate(self, timeout: float) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from tests.launch import binaries
 from wm.reporting import collect
 from wm.reporting import write as reports
-from wm.studies import grid
+from wm.studies import sweep
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'
 KINDS = ('sampled', 'trained', 'half', 'scored', 'reconstructed')
@@ -96,15 +96,17 @@ def test_half_a_run_goes_on_to_the_same_loss(folders, again):
 
 
 def test_a_scored_run_is_scored_the_same(folders, again):
-  found = results(folders / 'scored')
-  assert set(again['scores']) <= set(found)
+  outcomes = results(folders / 'scored')
+  assert set(again['scores']) <= set(outcomes)
   for key, (n, value, unmeasured) in again['scores'].items():
-    assert found[key][0] == n, key
-    assert found[key][2] == unmeasured, key
+    assert outcomes[key][0] == n, key
+    assert outcomes[key][2] == unmeasured, key
     if value is None:
-      assert found[key][1] is None, key
+      assert outcomes[key][1] is None, key
     else:
-      np.testing.assert_allclose(found[key][1], value, rtol=1e-6, err_msg=key)
+      np.testing.assert_allclose(
+        outcomes[key][1], value, rtol=1e-6, err_msg=key
+      )
 
 
 def test_a_reconstruction_is_the_same(folders, again):
@@ -143,5 +145,5 @@ def test_every_scored_folder_is_reported_and_others_say_why_not(
 
 
 def test_a_sweep_is_read_with_its_winner(folders):
-  (best,) = grid.winners(folders / 'sweep', 1)
+  (best,) = sweep.winners(folders / 'sweep', 1)
   assert best.flags['lr'] == 1e-2

@@ -11,11 +11,11 @@ import re
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import small, tiny
 from wm import core
 from wm.core import registry
-from wm.core.measure import lacks
-from wm.evaluation import statistics
+from wm.core.measure import headline_quantities, lacks
+from wm.evaluation import engine, statistics
 from wm.models.serving import oracles
 
 NUM = 12
@@ -40,6 +40,12 @@ OPEN = (
 BY_RULE = 'exact_least', 'exact_greatest'
 
 
+@pytest.fixture(autouse=True, scope='module')
+def small_constants():
+  with small.constants():
+    yield
+
+
 @functools.cache
 def world(name: str) -> core.World:
   return tiny.World() if name == 'tiny' else registry.make('world', name)
@@ -54,27 +60,15 @@ def metric(name: str, **fields) -> core.Metric:
   """The metric with its number of trials made small."""
   made = registry.make('metric', name)
   known = {field.name: field.default for field in dataclasses.fields(made)}
-  counts = (
-    'trials',
-    'num',
-    'examples',
-    'states',
-    'pool',
-    'tested',
-    'clock',
-    'points',
-    'walks',
-  )
-  small = {key: NUM for key in counts if isinstance(known.get(key), int)}
-  # Formulas of more nodes take seconds.
-  small |= {'nodes': 3} if 'nodes' in known else {}
-  small |= {'queries': 200, 'most': 50} if 'queries' in known else {}
+  counts = 'trials', 'num', 'examples', 'states', 'pool'
+  sizes = {key: NUM for key in counts if isinstance(known.get(key), int)}
   # Without a control task there is no selectivity.
-  small |= {'control': 1} if 'control' in known else {}
+  sizes |= {'control': 1} if 'control' in known else {}
   # Chess has 20,482 tokens to learn to name.
-  small |= {'sizes': (4,), 'steps': (2,)} if 'sizes' in known else {}
-  small |= {key: value for key, value in fields.items() if key in known}
-  return dataclasses.replace(made, **small)
+  sizes |= {'sizes': (4,), 'steps': (2,)} if 'sizes' in known else {}
+  if 'accept' not in known:
+    fields.pop('accept', None)
+  return dataclasses.replace(made, **sizes | fields)
 
 
 def results(
@@ -129,20 +123,26 @@ def _some(world_name: str) -> np.ndarray:
   # Of a hidden state the oracle knows what tokens fix.
   if isinstance(truth, core.Prefixed) and not isinstance(truth, core.Latent):
     return truth.sample_states(50, 0)
-  found = truth.sample(25, 0)
+  result = truth.sample(25, 0)
   lengths = np.repeat([truth.prompt_len, truth.max_len - 1], 25)
-  tokens = np.tile(found.tokens, (2, 1))
+  tokens = np.tile(result.tokens, (2, 1))
   return truth.walk(truth.init(50), tokens, lengths)[1]
 
 
+def _accept(predictor: str, world_name: str) -> str:
+  """The oracle's has all that is legal."""
+  least = _threshold(world_name) if predictor == 'oracle' else 0.01
+  return f'epsilon({least:.4f})'
+
+
 def test_the_world_is_perfect(world_name, metric_name):
-  accept = f'epsilon({_threshold(world_name):.4f})'
-  found = results('oracle', world_name, metric_name, accept)
-  headline = metric(metric_name).headline
+  accept = _accept('oracle', world_name)
+  outcomes = results('oracle', world_name, metric_name, accept)
+  headline = headline_quantities(metric(metric_name))
   for name in headline:
     # NAME itself, or NAME_0.5 and the like: a series over a number.
-    wanted = re.compile(rf'{name}(_[\d.]+)?')
-    matching = [s for s in found if wanted.fullmatch(s.quantity)]
+    expected = re.compile(rf'{name}(_[\d.]+)?')
+    matching = [s for s in outcomes if expected.fullmatch(s.quantity)]
     assert matching, f'no quantity {name}'
     lawful = metric_name not in OPEN
     lawful &= name not in BY_RULE or _threshold(world_name) > 0.005
@@ -160,7 +160,8 @@ def test_the_world_is_perfect(world_name, metric_name):
 
 @pytest.mark.parametrize('predictor', ['oracle', 'uniform'])
 def test_rows_are_whole(predictor, world_name, metric_name):
-  for scores in results(predictor, world_name, metric_name, 'epsilon(0.01)'):
+  accept = _accept(predictor, world_name)
+  for scores in results(predictor, world_name, metric_name, accept):
     num = len(scores.value)
     assert num > 0
     for array in (scores.reason, scores.group, scores.weight):
@@ -180,14 +181,15 @@ def test_rows_are_whole(predictor, world_name, metric_name):
 
 
 def test_same_seed_same_rows(world_name, metric_name):
-  first = results('oracle', world_name, metric_name, 'epsilon(0.01)')
-  made = metric(metric_name)
+  accept = _accept('oracle', world_name)
+  first = results('oracle', world_name, metric_name, accept)
+  made = metric(metric_name, accept=accept)
   again = made(model('oracle', world_name), world(world_name), SEED)
-  for one, other in zip(first, again, strict=True):
-    assert one.quantity == other.quantity
-    np.testing.assert_array_equal(one.value, other.value)
-    np.testing.assert_array_equal(one.reason, other.reason)
-    assert one.counts == other.counts
+  for item, other in zip(first, again, strict=True):
+    assert item.quantity == other.quantity
+    np.testing.assert_array_equal(item.value, other.value)
+    np.testing.assert_array_equal(item.reason, other.reason)
+    assert item.counts == other.counts
 
 
 def test_a_metric_is_its_spec(metric_name):
@@ -204,35 +206,35 @@ def _needs_prefixes(world_name):
 
 def _uniform(world_name, metric_name, factor):
   share = factor / (len(world(world_name).vocab) - 1)
-  found = results('uniform', world_name, metric_name, f'epsilon({share!r})')
-  return {s.quantity: statistics.summarize(s) for s in found}
+  outcomes = results('uniform', world_name, metric_name, f'epsilon({share!r})')
+  return {s.quantity: statistics.summarize(s) for s in outcomes}
 
 
 def test_uniform_above_the_threshold_accepts_everything(world_name):
   _needs_prefixes(world_name)
-  found = _uniform(world_name, 'compression', 0.9)
-  assert found['precision']['value'] == 1
-  found = _uniform(world_name, 'distinction', 0.9)
-  assert found['precision']['unmeasured']['empty'] > 0
-  assert found['precision']['n'] == 0
-  assert found['precision_definition']['value'] == 1
-  assert found['recall']['value'] == (None if _free(world_name) else 0)
-  found = _uniform(world_name, 'next_token', 0.9)
-  assert found['set_recall']['value'] == 1
-  mass = found['valid_mass']['value']
-  assert found['set_precision']['value'] == pytest.approx(mass)
+  result = _uniform(world_name, 'compression', 0.9)
+  assert result['precision']['value'] == 1
+  result = _uniform(world_name, 'distinction', 0.9)
+  assert result['precision']['unmeasured']['empty'] > 0
+  assert result['precision']['n'] == 0
+  assert result['precision_definition']['value'] == 1
+  assert result['recall']['value'] == (None if _free(world_name) else 0)
+  result = _uniform(world_name, 'next_token', 0.9)
+  assert result['set_recall']['value'] == 1
+  mass = result['valid_mass']['value']
+  assert result['set_precision']['value'] == pytest.approx(mass)
 
 
 def test_uniform_below_the_threshold_is_vacuous(world_name):
   _needs_prefixes(world_name)
-  found = _uniform(world_name, 'compression', 1.1)
-  assert found['precision']['n'] == 0
-  assert found['precision']['unmeasured']['vacuous'] > 0
-  assert found['precision_definition']['value'] == 1
-  assert found['precision_published']['value'] == 0
-  found = _uniform(world_name, 'distinction', 1.1)
-  assert found['precision']['n'] == 0
-  assert found['recall']['value'] == (None if _free(world_name) else 0)
+  result = _uniform(world_name, 'compression', 1.1)
+  assert result['precision']['n'] == 0
+  assert result['precision']['unmeasured']['vacuous'] > 0
+  assert result['precision_definition']['value'] == 1
+  assert result['precision_published']['value'] == 0
+  result = _uniform(world_name, 'distinction', 1.1)
+  assert result['precision']['n'] == 0
+  assert result['recall']['value'] == (None if _free(world_name) else 0)
 
 
 # Each rule in the smallest world, and one in all.
@@ -248,16 +250,18 @@ IN_FLIGHT = [
 
 @pytest.mark.parametrize('name', ['compression', 'distinction'])
 @pytest.mark.parametrize(('world_name', 'accept'), IN_FLIGHT)
-def test_trials_in_flight_do_not_matter(world_name, name, accept):
+def test_trials_in_flight_do_not_matter(world_name, name, accept, monkeypatch):
   _needs_prefixes(world_name)
   truth = world(world_name)
   noisy = oracles.NoisyOracle(
     truth, illegal=0.1, wrong=0.1, by='prefix', seed=2
   )
-  fields = {'accept': accept, 'max_elements': 50}
-  one = metric(name, batch=1, **fields)(noisy, truth, SEED)
-  many = metric(name, batch=9, **fields)(noisy, truth, SEED)
-  for a, b in zip(one, many, strict=True):
+  rows = []
+  for in_flight in (1, 9):
+    monkeypatch.setattr(engine, 'BATCH', in_flight)
+    rows.append(metric(name, accept=accept)(noisy, truth, SEED))
+  item, many = rows
+  for a, b in zip(item, many, strict=True):
     np.testing.assert_array_equal(a.value, b.value)
     np.testing.assert_array_equal(a.reason, b.reason)
 
@@ -270,7 +274,7 @@ def test_the_real_map_is_perfect_too(manhattan, name):
     f"edges='{manhattan}/random/edges.csv', traversal='random')",
   )
   made = metric(name, trials=6, samples=10)
-  found = made(oracles.Oracle(truth), truth, SEED)
-  for scores in found:
-    if scores.quantity in made.headline:
+  outcomes = made(oracles.Oracle(truth), truth, SEED)
+  for scores in outcomes:
+    if scores.quantity in headline_quantities(made):
       assert statistics.summarize(scores)['value'] == 1

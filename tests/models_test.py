@@ -106,19 +106,19 @@ def trajectory(
 
 def test_log_probs_are_normalised_and_blind_to_pads(model):
   tokens, lengths = data()
-  found = predictor(model).log_probs(tokens, lengths)
-  assert found.shape == (B, LONGEST, V)
-  assert found.dtype == np.float32
+  result = predictor(model).log_probs(tokens, lengths)
+  assert result.shape == (B, LONGEST, V)
+  assert result.dtype == np.float32
   used = np.arange(LONGEST)[None] < lengths[:, None]
-  np.testing.assert_allclose(np.exp(found[used]).sum(-1), 1, atol=1e-5)
+  np.testing.assert_allclose(np.exp(result[used]).sum(-1), 1, atol=1e-5)
   other = np.where(used, tokens, 0)
   again = predictor(model).log_probs(other, lengths)
-  np.testing.assert_array_equal(again[used], found[used])
+  np.testing.assert_array_equal(again[used], result[used])
 
 
 def test_gradients_to_later_tokens_are_zero(model):
-  one = dataclasses.replace(model, layers=1)
-  shape = network.NetworkSpec(one, V, LONGEST)
+  item = dataclasses.replace(model, layers=1)
+  shape = network.NetworkSpec(item, V, LONGEST)
   params, place, rare = network.init(shape, 0), 6, 5
   tokens = np.full((1, 12), 3, np.int32)
   tokens[0, place] = rare
@@ -137,31 +137,31 @@ def test_gradients_to_later_tokens_are_zero(model):
 def test_no_later_token_changes_a_bit(model):
   tokens, _ = data()
   full = np.full(B, LONGEST)
-  found = predictor(model).log_probs(tokens, full)
+  result = predictor(model).log_probs(tokens, full)
   changed = tokens.copy()
   changed[:, 10:] = 1 + (changed[:, 10:] + 3) % (V - 1)
   again = predictor(model).log_probs(changed, full)
-  np.testing.assert_array_equal(again[:, :10], found[:, :10])
-  assert (again[:, 10] != found[:, 10]).any(-1).all()
+  np.testing.assert_array_equal(again[:, :10], result[:, :10])
+  assert (again[:, 10] != result[:, 10]).any(-1).all()
 
 
 @pytest.mark.parametrize('name', ['rnn', 'transformer'])
 def test_a_network_goes_on_from_its_own_activations(name):
   made = registry.make('model', name)
-  found, (tokens, lengths) = predictor(made), data()
-  want = found.log_probs(tokens, lengths)
+  result, (tokens, lengths) = predictor(made), data()
+  want = result.log_probs(tokens, lengths)
   for layer in (-1, 1):
-    hidden = found.hidden(tokens, lengths, layer)
-    got = found.patched(tokens, lengths, layer, hidden)
+    hidden = result.hidden(tokens, lengths, layer)
+    got = result.patched(tokens, lengths, layer, hidden)
     np.testing.assert_allclose(got, want, atol=1e-5)
   hidden[:, 2, 0] += 9  # It is seen there, not before, and by later tokens.
-  apart = abs(found.patched(tokens, lengths, layer, hidden) - want).max((0, 2))
+  apart = abs(result.patched(tokens, lengths, layer, hidden) - want).max((0, 2))
   assert (apart[:2] <= 1e-5).all()
   assert (apart[2:4] > 1e-4).all()
   with pytest.raises(core.InputError, match=r'layer 3 of .*: -1 to 2'):
-    found.patched(tokens, lengths, 3, hidden)
+    result.patched(tokens, lengths, 3, hidden)
   with pytest.raises(core.InputError, match=r'shape .* expected'):
-    found.patched(tokens, lengths, 0, hidden[..., 1:])
+    result.patched(tokens, lengths, 0, hidden[..., 1:])
 
 
 def test_a_session_gives_what_whole_sequences_give(model):
@@ -177,36 +177,36 @@ def test_a_session_gives_what_whole_sequences_give(model):
 
 
 def test_rows_do_not_depend_on_how_many_there_are(model):
-  found = predictor(model)
-  seen, drawn = trajectory(found, np.arange(B))
+  result = predictor(model)
+  seen, drawn = trajectory(result, np.arange(B))
   for rows in ([4], [6, 1], [3, 3, 0, 5, 2]):
-    some, tokens = trajectory(found, np.array(rows))
-    np.testing.assert_array_equal(some, seen[rows])
+    sample, tokens = trajectory(result, np.array(rows))
+    np.testing.assert_array_equal(sample, seen[rows])
     np.testing.assert_array_equal(tokens, drawn[rows])
 
 
 def test_rows_do_not_depend_on_tiles_and_devices(served):
   assert len(jax.devices()) >= 2
-  one = predictor(served)
-  tile = sessions.tile_rows(one.spec, M, one.cache_bytes)
+  item = predictor(served)
+  tile = sessions.tile_rows(item.spec, M, item.cache_bytes)
   many = np.arange(2 * tile + 3) % B
   seen, drawn = trajectory(predictor(served), np.arange(B))
   for devices in (1, 2):
-    some, tokens = trajectory(predictor(served, devices), many)
-    np.testing.assert_array_equal(some, seen[many])
+    sample, tokens = trajectory(predictor(served, devices), many)
+    np.testing.assert_array_equal(sample, seen[many])
     np.testing.assert_array_equal(tokens, drawn[many])
 
 
 def test_whole_sequences_do_not_depend_on_batch_and_devices(model):
   tokens, lengths = data()
-  found = predictor(model).log_probs(tokens, lengths)
+  result = predictor(model).log_probs(tokens, lengths)
   again = np.tile(tokens, (30, 1)), np.tile(lengths, 30)
   for devices in (1, 2):
     many = predictor(model, devices).log_probs(*again)
-    np.testing.assert_array_equal(many, np.tile(found, (30, 1, 1)))
+    np.testing.assert_array_equal(many, np.tile(result, (30, 1, 1)))
   for row in range(B):
-    one = predictor(model).log_probs(tokens[[row]], lengths[[row]])
-    np.testing.assert_array_equal(one, found[[row]])
+    item = predictor(model).log_probs(tokens[[row]], lengths[[row]])
+    np.testing.assert_array_equal(item, result[[row]])
 
 
 def test_sampling_does_not_depend_on_the_batch(served):
@@ -218,10 +218,10 @@ def test_sampling_does_not_depend_on_the_batch(served):
   whole = draw(tokens, before, seeds=seeds)
   assert (whole.status == core.ENDED).any()
   for row in range(B):
-    one = draw(tokens[[row]], before[[row]], seeds=seeds[[row]])
-    size = one.tokens.shape[-1]
-    np.testing.assert_array_equal(one.tokens[0], whole.tokens[row, :, :size])
-    np.testing.assert_array_equal(one.status[0], whole.status[row])
+    item = draw(tokens[[row]], before[[row]], seeds=seeds[[row]])
+    size = item.tokens.shape[-1]
+    np.testing.assert_array_equal(item.tokens[0], whole.tokens[row, :, :size])
+    np.testing.assert_array_equal(item.status[0], whole.status[row])
 
 
 def test_restart_leaves_nothing_behind(served):
@@ -230,10 +230,10 @@ def test_restart_leaves_nothing_behind(served):
   session = predictor(served).session(tokens[:, ::-1], np.full(B, 8), M)
   session.advance(np.full((B, M), 2))
   kept = session.log_probs()
-  some = np.array([5, 0, 2])
+  sample = np.array([5, 0, 2])
   before = np.minimum(lengths, LONGEST - 6)
-  session.restart(some, tokens[some], before[some])
-  rest = np.setdiff1d(np.arange(B), some)
+  session.restart(sample, tokens[sample], before[sample])
+  rest = np.setdiff1d(np.arange(B), sample)
   np.testing.assert_array_equal(session.log_probs()[rest], kept[rest])
   session.restart(rest, tokens[rest], before[rest])
   again, same = trajectory(predictor(served), np.arange(B), session=session)
@@ -285,15 +285,15 @@ def test_parents_say_whom_a_continuation_goes_on_from(served):
 
 def test_hidden_has_the_first_layer_and_the_last(model):
   tokens, lengths = data()
-  found = predictor(model)
-  last = nnx.merge(found.spec.graph, found.spec.abstract).num_layers
+  result = predictor(model)
+  last = nnx.merge(result.spec.graph, result.spec.abstract).num_layers
   widths = {
-    found.hidden(tokens, lengths, layer).shape for layer in (-1, 0, last)
+    result.hidden(tokens, lengths, layer).shape for layer in (-1, 0, last)
   }
   (shape,) = widths
   assert shape[:2] == (B, LONGEST)
   with pytest.raises(core.InputError, match=f'-1 to {last}'):
-    found.hidden(tokens, lengths, last + 1)
+    result.hidden(tokens, lengths, last + 1)
 
 
 def test_the_spec_and_the_seed_decide_the_weights(model):

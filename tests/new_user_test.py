@@ -282,15 +282,15 @@ REFUSED = {
   ),
   'an automaton of other keys': (
     lambda: score('uniform()', world="automaton(file='table.json')"),
-    "unknown key 'states'; available: alphabet, start",
+    "table.json has no 'start'; expected one",
   ),
-  'an automaton as text': (
-    lambda: score('uniform()', world="automaton(file='notes.txt')"),
-    "unknown suffix '.txt'; available: .json, .csv",
+  'an automaton as JSON lines': (
+    lambda: score('uniform()', world="automaton(file='games.jsonl')"),
+    "unknown suffix '.jsonl'; available: .json, .csv",
   ),
   'a map as JSON': (
     lambda: score('uniform()', world="maps(file='table.json')"),
-    "unknown suffix '.json'; expected .graphml",
+    'table.json is not a street graph in node-link JSON: KeyError',
   ),
   'games as JSON': (
     lambda: wm.ingest('games.jsonl', 'new'),
@@ -334,8 +334,14 @@ LINES = {
     'sample',
     '--flagfile=gone.flags',
   ): "No such file or directory: 'gone.flags'",
-  ('fetch_map', '--out=a'): '--osm_place is required, or --map_file',
-  ('fetch_map', '--out=a', '--map_file=b', '--osm_place=c'): (
+  ('ingest', '--out=a', '--weights=w.pt', '--pgn=b'): (
+    'and --weights were given: expected one of the two'
+  ),
+  ('ingest', '--out=a', '--pgn=b', '--vocab=c'): (
+    'vocab=c and --pgn were given: expected one of the two'
+  ),
+  ('count', CITY, '--show'): '--first_state is required',
+  ('ingest', '--out=a', '--map_file=b', '--osm_place=c'): (
     'osm_place=c and --map_file were given: expected one of the two'
   ),
   ('sweep', CITY, '--out=a', '--grid=learning_rate=1|2'): (

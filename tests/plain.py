@@ -45,5 +45,5 @@ def dense(
   predictor: oracles.WorldPredictor, states: np.ndarray, history: np.ndarray
 ) -> np.ndarray:
   """[B, V] float32 log-probabilities in states [B, W] after histories [B]."""
-  found = predictor.support(states, history)
-  return found.dense(predictor.vocab_size)
+  result = predictor.support(states, history)
+  return result.dense(predictor.vocab_size)

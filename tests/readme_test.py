@@ -80,15 +80,16 @@ def helped(binary: str) -> str:
   return done.stdout
 
 
+@pytest.mark.process
 def test_every_flag_is_one_that_the_program_reads():
   seen = set()
   for binary in {words[0] for words in typed()}:
     text = helped(binary)
     known = set(re.findall(r'^\s+--(?:\[no\])?(\w+)', text, re.M))
     for words in of(pathlib.Path(binary).stem):
-      given = {w[2:].split('=')[0] for w in words[1:] if w.startswith('--')}
-      assert given <= {*known, 'flagfile'}, (binary, given - known)
-      seen |= given
+      inputs = {w[2:].split('=')[0] for w in words[1:] if w.startswith('--')}
+      assert inputs <= {*known, 'flagfile'}, (binary, inputs - known)
+      seen |= inputs
   assert {'world', 'flagfile', 'samples', 'osm_place'} <= seen
 
 
@@ -113,7 +114,8 @@ def test_it_is_short_and_begins_with_what_to_type():
 
 
 def test_boundaries_and_counts_run_as_written(tmp_path):
-  connect4, chess, othello, figure, model = of('boundary')
+  *commands, classes = of('count')[:5]
+  connect4, chess, othello, figure, model = of('count')[5:]
   sizes = [line.split() for line in run(connect4, tmp_path).splitlines()]
   assert [int(k) for k, *_ in sizes] == list(range(1, 7))
   assert all(int(size) > 0 for size in sizes[-1])
@@ -124,9 +126,6 @@ def test_boundaries_and_counts_run_as_written(tmp_path):
   assert len(lines) == int(lines[-1].split()[1]) + 4
   assert run(figure, tmp_path).endswith('written: figure1/boundary.svg\n')
   assert run(model, tmp_path).endswith('recall 0.000 (0 of 1)\n')
-  *commands, classes = (
-    words for words in of('count') if '--coverage=' not in ' '.join(words)
-  )
   assert 'theorem C.2 holds' in run(classes, tmp_path)
   counts = [
     [int(line.split()[1]) for line in run(words, tmp_path).splitlines()]
@@ -155,6 +154,7 @@ def test_a_model_of_your_own_runs_as_written(tmp_path):
   assert (tmp_path / 'runs' / 'mine' / 'scores.json').is_file()
 
 
+@pytest.mark.process
 def test_the_notebook_lines_run_as_written():
   (source,) = re.findall(r'```python\n(.*?)```', README, re.S)
   shown = subprocess.run(

@@ -23,10 +23,10 @@ def needed(root) -> dict[str, list[requirements.Requirement]]:
     for node in tree.body
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
   )
-  given = {k.arg: k.value for k in call.keywords}
+  inputs = {k.arg: k.value for k in call.keywords}
   texts = {
-    '': ast.literal_eval(given['install_requires']),
-    **ast.literal_eval(given['extras_require']),
+    '': ast.literal_eval(inputs['install_requires']),
+    **ast.literal_eval(inputs['extras_require']),
   }
   return {
     extra: [requirements.Requirement(text) for text in listed]

@@ -183,21 +183,21 @@ class World(
   def _boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> list[tuple[int, ...]]:
-    found, layer = [], [((), first[None], second[None])]
+    result, layer = [], [((), first[None], second[None])]
     for _ in range(depth):
       following = []
       for suffix, a, b in layer:
         for token in np.flatnonzero(self.legal(a)[0]):
           longer = (*suffix, int(token))
           if not self.legal(b)[0, token]:
-            found.append(longer)
+            result.append(longer)
             continue
           step = np.array([token])
           following.append(
             (longer, self.advance(a, step), self.advance(b, step))
           )
       layer = following
-    return found
+    return result
 
   def distance_to_end(
     self, states: np.ndarray

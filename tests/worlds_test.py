@@ -83,12 +83,12 @@ def test_batch_equals_single(world, states):
   after, legal = world.advance(states, tokens), world.legal(states)
   ids = world.state_id(states)
   for b in range(len(states)):
-    one = slice(b, b + 1)
+    item = slice(b, b + 1)
     np.testing.assert_array_equal(
-      world.advance(states[one], tokens[one]), after[one]
+      world.advance(states[item], tokens[item]), after[item]
     )
-    np.testing.assert_array_equal(world.legal(states[one]), legal[one])
-    np.testing.assert_array_equal(world.state_id(states[one]), ids[one])
+    np.testing.assert_array_equal(world.legal(states[item]), legal[item])
+    np.testing.assert_array_equal(world.state_id(states[item]), ids[item])
 
 
 def drawn(world, states):
@@ -124,15 +124,15 @@ def test_inputs_are_not_changed(world, states):
 
 @pytest.mark.parametrize('split', ['all', 'train', 'heldout'])
 def test_samples_are_whole_sequences(world, split):
-  found = world.sample(50, 1, split)
-  assert 0 < len(found) <= 50
-  assert found.tokens.dtype == np.int32
-  assert found.lengths.dtype == np.int32
-  assert found.lengths.min() > world.prompt_len
-  assert found.lengths.max() <= world.max_len
-  used = np.arange(found.tokens.shape[1]) < found.lengths[:, None]
-  np.testing.assert_array_equal(found.tokens != core.PAD, used)
-  assert (judging.judge(world, found) == 'valid').all()
+  results = world.sample(50, 1, split)
+  assert 0 < len(results) <= 50
+  assert results.tokens.dtype == np.int32
+  assert results.lengths.dtype == np.int32
+  assert results.lengths.min() > world.prompt_len
+  assert results.lengths.max() <= world.max_len
+  used = np.arange(results.tokens.shape[1]) < results.lengths[:, None]
+  np.testing.assert_array_equal(results.tokens != core.PAD, used)
+  assert (judging.judge(world, results) == 'valid').all()
 
 
 def test_splits_share_no_key(world):
@@ -145,14 +145,14 @@ def test_splits_share_no_key(world):
 
 
 def test_keys_do_not_depend_on_padding_or_batch(world):
-  found = world.sample(20, 4)
-  wide = np.pad(found.tokens, ((0, 0), (0, 3)))
-  keys = world.split_key(found)
+  result = world.sample(20, 4)
+  wide = np.pad(result.tokens, ((0, 0), (0, 3)))
+  keys = world.split_key(result)
   np.testing.assert_array_equal(
-    world.split_key(core.Sequences(wide, found.lengths)), keys
+    world.split_key(core.Sequences(wide, result.lengths)), keys
   )
   np.testing.assert_array_equal(
-    world.split_key(found.take(np.array([7]))), keys[7:8]
+    world.split_key(result.take(np.array([7]))), keys[7:8]
   )
 
 
@@ -170,45 +170,47 @@ def test_fewer_samples_are_the_first_of_more(world):
 
 
 def test_distinct_samples_have_no_duplicates(world):
-  found = world.sample(500, 2)
-  if not found.distinct:
+  results = world.sample(500, 2)
+  if not results.distinct:
     pytest.skip('duplicates are part of this world')
-  assert len(np.unique(found.tokens, axis=0)) == len(found)
+  assert len(np.unique(results.tokens, axis=0)) == len(results)
 
 
 def test_judgement_names_the_first_failure(world):
-  found = world.sample(6, 19)
-  tokens, lengths = found.tokens.copy(), found.lengths
+  result = world.sample(6, 19)
+  tokens, lengths = result.tokens.copy(), result.lengths
   tokens[np.arange(6), lengths - 1] = core.PAD
   cut = core.Sequences(tokens, lengths - 1)
   if world.end == core.DEAD:
     assert (judging.judge(world, cut) == 'valid').all()
     return
   assert (judging.judge(world, cut) == 'no_end').all()
-  wide = np.pad(found.tokens, ((0, 0), (0, 1)))
+  wide = np.pad(result.tokens, ((0, 0), (0, 1)))
   wide[np.arange(6), lengths] = world.end
   longer = core.Sequences(wide, lengths + 1)
   assert (judging.judge(world, longer) == 'tokens_after_end').all()
 
 
 def test_judgement_of_headers_and_paths(world):
-  found = world.sample(6, 19)
-  for place in range(int(found.lengths.min())):
-    tokens = found.tokens.copy()
+  result = world.sample(6, 19)
+  for place in range(int(result.lengths.min())):
+    tokens = result.tokens.copy()
     tokens[:, place] = core.PAD
-    causes = judging.judge(world, core.Sequences(tokens, found.lengths))
+    causes = judging.judge(world, core.Sequences(tokens, result.lengths))
     header = place < world.prompt_len
     assert (causes == ('bad_header' if header else 'path_fail')).all()
 
 
 def test_walk_stops_before_the_first_illegal_token(world):
-  found = world.sample(12, 23)
-  tokens, lengths = found.tokens.copy(), found.lengths
+  result = world.sample(12, 23)
+  tokens, lengths = result.tokens.copy(), result.lengths
   word = basics.hash64(1, np.arange(12)) % lengths.astype(np.uint64)
   place = word.astype(int)
   tokens[np.arange(12), place] = core.PAD
   steps, after = world.walk(world.init(12), tokens, lengths)
   np.testing.assert_array_equal(steps, place)
-  wanted_steps, wanted = core.World.walk(world, world.init(12), tokens, lengths)
+  wanted_steps, expected = core.World.walk(
+    world, world.init(12), tokens, lengths
+  )
   np.testing.assert_array_equal(steps, wanted_steps)
-  np.testing.assert_array_equal(after, wanted)
+  np.testing.assert_array_equal(after, expected)

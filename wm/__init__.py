@@ -13,12 +13,12 @@ described with what reads them: print(wm.describe('world', 'automaton')), or
 
 Words, as they are used here:
 
-  acceptance rule   which next tokens count as possible to a model: those above
-                    a probability, the k most likely, a share of the mass
+  acceptance rule   decides which next tokens a model accepts: those above a
+                    probability, the k most likely, a share of the mass
   boundary          Myhill-Nerode boundary of two states: the shortest suffixes
                     that are legal from the first and not from the second
-  capability        a small class that a world, a model or a predictor inherits
-                    where it can do more than every one must
+  capability        a small class for an optional ability, which a world, a
+                    model or a predictor inherits
   class             Myhill-Nerode equivalence class: prefixes after which the
                     same suffixes are legal; two states may fall into one class
   cluster           trials that share a draw, such as a state, and are not
@@ -29,19 +29,19 @@ Words, as they are used here:
   distinction       does it tell apart prefixes that lead to different states?
   entry             one quantity of one metric for one model: value, interval,
                     n, clusters, settings; a line of scores.json
-  exposure          what a model has seen in training, and how much of the
-                    held-out sequences that shows; exposure.json of a run
+  exposure          share of held-out prefixes and states that occur in the
+                    training data; exposure.json of a run
   inductive bias    how a fine-tuned model generalises from few labels: does
                     it answer prefixes of one state alike? (Vafa et al. 2025)
   interior          suffixes that are legal from both of two states
   legal             allowed as the next token by the world's rules
-  matched           a row of a study with as much data, or training, as another
+  matched           a row of a study with equal data or training as another row
   metric            a measurement: (predictor, world, seed) -> scores
   miniature         small-scale replication: a study small enough for two cores,
                     whose results show a paper's findings or do not
   model             a spec that becomes a predictor, some of them by training
   origin            all code and files that a result depends on, by hash; a
-                    result is kept as long as its origin is the same
+                    result is reused while its origin is the same
   predictor         gives next-token probabilities: a network, a table, an API
   prefix, suffix    tokens up to a place in a sequence, and tokens after it
   run folder        OUT: data, checkpoints, scores and report of one run
@@ -49,9 +49,9 @@ Words, as they are used here:
   session           many continuations of many prefixes, a token at a time
   spec              a name and literal arguments, 'othello(size=6)'
   split key         a hash that decides whether a sequence is held out; on a map
-                    it is of origin and destination
-  state             all that the rules need to know of a prefix; two prefixes of
-                    the same state allow the same suffixes
+                    the hash of origin and destination
+  state             the part of a prefix that determines the legal suffixes; two
+                    prefixes of the same state allow the same suffixes
   trial             one row of a metric: a value, or the reason for none
   twin prefix       the second prefix of a pair
   unit              one row and seed of a miniature, and its small result file
@@ -69,7 +69,7 @@ __version__ = '0.1.0'
 # first asked for, and by computed names: results are kept by the imports of
 # what made them (`runtime.provenance`), and all code imports wm.
 _CALLS = {
-  'core': ('Model',),
+  'core': ('InputError', 'Model'),
   'core.registry': ('names', 'spec'),
   'core.plugins': ('trust',),
   'data.published': ('fetch_map', 'from_graph'),
@@ -86,27 +86,26 @@ _CALLS = {
     ),
     'train',
   ),
-  'library.coverage': ('Coverage', 'coverage'),
   'library.exact': (
     *('boundary', 'classes', 'count', 'extract', 'model_boundary'),
     'recovery',
   ),
   'library.explore': ('ExplorerPage', 'explore'),
-  'library.film': ('film',),
-  'library.loading': ('Run', 'load_predictor', 'make', 'wrap'),
+  'library.loading': (
+    *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),
+  ),
   'library.plan': ('PodPlan', 'plan'),
   'library.report': (
-    *('RunComparison', 'compare', 'findings', 'recorded', 'report', 'rows'),
+    *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
     *('runs', 'wrong_keys'),
   ),
-  'library.site': ('site',),
   'library.trials': ('judge', 'trials'),
   'options.calls': ('Sampling', 'Scoring'),
   'options.reconstruction': ('Reconstruction',),
   'options.training': ('Training',),
   'reporting.catalog': ('describe',),
-  'studies.atlas': ('atlas',),
-  'studies.miniature': ('miniature',),
+  'lab.cross_page': ('findings',),
+  'lab.miniature': ('miniature',),
   'studies.rows': ('Row',),
   'studies.study': ('study',),
   'studies.sweep': ('sweep',),

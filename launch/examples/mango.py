@@ -17,7 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.papers.mango import questions
+from wm.language.papers.mango import questions
 from wm.worlds.text_game import MazeWorld
 
 RIDGE = 1e-3  # Of the readout.
@@ -39,7 +39,10 @@ class Metric(core.Metric):
     core.Predictor,
     MazeWorld,
   )
-  headline = ('destination', 'route')
+  measures: ClassVar[dict[str, core.Measure]] = {
+    'destination': core.Measure(1, 'knows where ways lead'),
+    'route': core.Measure(1, 'finds a way'),
+  }
   glossary: ClassVar[dict[str, str]] = {
     'destination': 'Share of destination questions whose place is named.',
     'route': 'Share of pairs of places between which a right way is given.',

@@ -25,8 +25,8 @@ class Metric(core.Metric):
   """
 
   version = '1'
-  headline = ('legal',)
-  glossary: ClassVar[dict[str, str]] = {
+  measures: ClassVar = {'legal': core.Measure(1, 'wanders by the rules')}
+  glossary: ClassVar = {
     'legal': 'Share of continuations that break no rule. No goal is asked for.',
   }
 

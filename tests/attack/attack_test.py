@@ -25,6 +25,7 @@ def test_there_are_enough_and_of_all_binaries(root):
   assert used == here
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('category', CATEGORIES)
 def test_a_share_of_bad_inputs_is_one_line_each(share, category):
   taken = [r for r in share if r['case'].startswith(f'{category}/')]

@@ -38,7 +38,7 @@ def automata() -> Iterator[Case]:
     (('alphabet',), 'ab'),
     (('alphabet',), ['a']),
     (('alphabet',), ['a', 'a', 'b']),
-    (('alphabet',), ['a', 'b', 'a b']),
+    (('alphabet',), ['a', 'b', 'a_b', 'a b']),
     (('alphabet',), ['a', 'b', '<pad>']),
     (('start',), 'nowhere'),
     (('start',), None),

@@ -51,9 +51,6 @@ GOOD: dict[str, dict[str, Any]] = {
     'second': '2',
     'depth': 3,
   },
-  'coverage': {'folders': ['ngram/data/train']},
-  'film': {'source': 'uniform()', 'out': 'new', 'world': 'orbits()'},
-  'atlas': {'rows': ['a: oracle()'], 'world': WORLD, 'out': 'new', 'num': 9},
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
   'import_gpt2': {'path': 'w.pt', 'world': LINE, 'out': 'new'},
   'fetch_map': {'out': 'new', 'file': 'm.osm'},
@@ -65,7 +62,7 @@ GOOD: dict[str, dict[str, Any]] = {
     'out': 'new',
     'seeds': 1,
   },
-  'sweep': {'grid': [], 'out': 'new', 'fixed': {}},
+  'sweep': {'grid': {}, 'out': 'new', 'fixed': {}},
   'make': {'kind': 'world', 'text': LINE},
   'trials': {'metrics': 'next_token(num=5)', 'world': LINE},
   'judge': {
@@ -105,7 +102,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
     'seed': (-1, 2**40, 1.5, 'x', None),
     'accept': (5, 'nope', OBJECT, ''),
-    'loop': ('cloud', 5),
     'metric_overrides': ('trials', 5, 'nope=1'),
     'checkpoint': (5, 'middle', None),
     'max_calls': (-1, 'x', 2.5),
@@ -134,8 +130,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
-  'film': {'systems': (0, -1, 'x'), 'prefix': (-1, 'x'), 'forces': (5, 'x')},
-  'atlas': {'limits': ([], [5], ['x'], 5, [(0, 1)], [(4, -1.0)])},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
   'recovery': {'most': (0, 'x')},
   'extract': {
@@ -156,7 +150,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'path': (5, 'asked.txt', ''),
     'seed': (-1, 'x'),
   },
-  'miniature': {'row_names': (['b'], 5), 'results': (5,), 'jobs': (0,)},
+  'miniature': {'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
   'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x'), 'text': ('x',)},

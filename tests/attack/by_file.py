@@ -112,7 +112,7 @@ def streets() -> Iterator[Case]:
   ):
     yield world(kind, f'maps({more})', f'maps({more})', nodes)
   for name, files in shapes('m.osm'):
-    run = 'fetch_map', '--map_file=m.osm', '--out=new'
+    run = 'ingest', '--map_file=m.osm', '--out=new'
     yield Case(kind, f'OSM {name}', run, files, needs='osmnx')
   for name, text in {
     'without streets': '<osm version="0.6"></osm>',
@@ -124,11 +124,45 @@ def streets() -> Iterator[Case]:
     'no latitude': '<osm version="0.6"><node id="1"/><node id="2"/><way id="1">'
     '<nd ref="1"/><nd ref="2"/><tag k="highway" v="primary"/></way></osm>',
   }.items():
-    run = 'fetch_map', '--map_file=m.osm', '--out=new'
+    run = 'ingest', '--map_file=m.osm', '--out=new'
     yield Case(kind, f'OSM {name}', run, (put('m.osm', text),), needs='osmnx')
 
 
 GAME = '[Event "x"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n'
+
+
+_LONG = GAME.replace(
+  'Nc6',
+  'Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 7. '
+  'Bb3 d6 8. c3 O-O 9. h3 Nb8 10. d4 Nbd7 11. c4 c6',
+)
+# Files of good games and a few that are lost for one reason.
+_LOSSES = {
+  'null moves': _LONG * 9 + _LONG.replace('Bb5', '--'),
+  'variants': _LONG * 9 + '[Variant "Atomic"]\n' + _LONG,
+  'positions': _LONG * 9 + '[FEN "4k3/8/8/8/8/8/8/4K2R w K - 0 1"]\n' + _LONG,
+  'another language': _LONG * 9 + _LONG.replace('Nf3', 'Sf3'),
+  'figurines': _LONG * 9 + _LONG.replace('Nf3', '\u2658f3'),
+}
+_ODD_LINES = {
+  'of a CSV without fields': ('t.csv', 'id,name\n1,2\n'),
+  'of a CSV of one quote': ('t.csv', 'tokens\n"left'),
+  'of a long CSV': ('t.csv', 'tokens\n' + 'left ' * 50_000),
+  'of a bad target': ('t.csv', 'tokens,target\nleft right,9 9\n'),
+  'of many targets': ('t.csv', 'tokens,target\nleft,1 1 1\n'),
+  'of ids': ('t.txt', '1 2 1\n'),
+  'of a line of 20 MB': ('t.txt', 'left ' * 4_000_000),
+  'of 20 MB of JSON': ('t.jsonl', '{"tokens": "' + 'left ' * 4_000_000 + '"}'),
+}
+_TABLES = {
+  'gone': None,
+  'list': '[1]',
+  'twice': '{"left": 1, "right": 1}',
+  'of lists': '{"left": [1], "right": [2]}',
+  'short': '{"left": 1}',
+  'deep': '[' * 100_000,
+  'of a huge id': '{"left": ' + '9' * 5000 + ', "right": 2}',
+}
 
 
 def games() -> Iterator[Case]:
@@ -152,6 +186,8 @@ def games() -> Iterator[Case]:
   }
   for name, text in texts.items():
     yield Case(kind, f'PGN {name}', pgn, (put('g.pgn', text),))
+  for name, text in _LOSSES.items():
+    yield Case(kind, f'PGN of {name}', pgn, (put('g.pgn', text),), says='lost=')
   for world_spec in ('othello()', 'chess(length=0)', 'chess(policy="best")'):
     run = (*pgn, f'--world={world_spec}')
     yield Case(kind, f'PGN in {world_spec}', run, (put('g.pgn', GAME),))
@@ -175,6 +211,16 @@ def games() -> Iterator[Case]:
     'of deep JSON': '[' * 100_000 + '\n',
   }.items():
     yield Case(kind, f'text {name}', text_run, (put('t.txt', text),))
+  for name, (path, text) in _ODD_LINES.items():
+    run = 'ingest', f'--text_file={path}', '--out=new', f'--world={LINE}'
+    yield Case(kind, f'text {name}', run, (put(path, text),))
+  for name, table in _TABLES.items():
+    files = (put('t.txt', '1 2\n'), *([put('k.json', table)] if table else []))
+    run = (*text_run, '--tokens=k.json')
+    yield Case(kind, f'table of tokens {name}', run, files)
+  for value in ('-1', '2', 'nan', 'x'):
+    run = (*text_run, f'--lost={value}')
+    yield Case(kind, f'lost={value}', run, (put('t.txt', 'left\n'),))
   for name, files in shapes('h.txt'):
     run = (*text_run, '--heldout_file=h.txt')
     yield Case(kind, f'held-out text {name}', run, (put('t.txt', 'L'), *files))
@@ -199,6 +245,11 @@ def othello() -> Iterator[Case]:
     'of illegal moves': 'a1b2\n' * 3,
     'of words': 'black wins\n' * 3,
     'of remarks': '# nothing\n',
+    'of false passes': 'f5 pass d6\n' * 3,
+    'of numbers of no board': '99 98 97\n' * 3,
+    'of one bad of ten': 'f5d6c3\n' * 9 + 'f5f5\n',
+    'of 20 MB': 'f5d6' * 5_000_000,
+    'of 20 MB of numbers': '12 ' * 6_700_000,
   }.items():
     files = (put('o.txt', text),)
     yield world(kind, f'moves {name}', 'othello(records="o.txt")', *files)
@@ -296,6 +347,9 @@ def _archives() -> dict[str, bytes]:
     'of another game': pack(x__other__other_edges='[]'),
     'of no edges': pack(**good),
     'edges a text': pack(**good | {'x__zork1__zork1_edges.json': '"x"'}),
+    'two of a name': pack(
+      **good | {f'y{name[1:]}': text for name, text in good.items()}
+    ),
     'edges of numbers': pack(**good | {'x__zork1__zork1_edges.json': '[1, 2]'}),
     'edges noise': pack(**good | {'x__zork1__zork1_edges.json': NOISE}),
     'of a bomb': pack(x__zork1__zork1_edges=b'\0' * 60_000_000),

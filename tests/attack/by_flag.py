@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from tests.attack.bases import LINE, WORLD
@@ -11,12 +12,9 @@ LONG = '9' * 5000
 SURROGATE = b'a\xff'.decode(errors='surrogateescape')
 # A command of each binary that has all that it needs.
 GOOD: dict[str, dict[str, str]] = {
-  'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
   'explore': {'world': WORLD, 'model': 'uniform()'},
   'extract': {'world': LINE, 'model': 'uniform()'},
-  'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
-  'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
   'ask': {
     'world': LINE,
     'model': "language(model='wm/yes', answers='cache')",
@@ -24,7 +22,6 @@ GOOD: dict[str, dict[str, str]] = {
     'budget': '90000tok',
     'out': 'new',
   },
-  'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
   'ingest': {'pgn': 'g.pgn', 'out': 'new'},
   'list': {},
   'miniature': {
@@ -44,7 +41,6 @@ GOOD: dict[str, dict[str, str]] = {
     'metric': 'next_token()',
     'out': 'new',
   },
-  'site': {'out': 'new'},
   'study': {
     'world': LINE,
     'row': 'a: uniform()',
@@ -57,10 +53,8 @@ GOOD: dict[str, dict[str, str]] = {
 SEED = ('-1', '4294967296', '0.5', LONG)
 COUNT = ('0', '-3', '2.5', 'ten', '', LONG)
 ONES = {  # Flags of whole numbers that are at least 1.
-  'boundary': ('depth',),
   'count': ('depth',),
   'extract': ('most_states', 'walks'),
-  'film': ('systems',),
   'miniature': ('seeds', 'jobs'),
   'reconstruct': ('num_samples', 'max_degree'),
   'sample': ('num', 'num_heldout'),
@@ -76,10 +70,6 @@ SPECS = (  # Of every kind; see by_spec.py for those of each.
   *('gone.py:World()', '\0', SURROGATE, 'x' * 5000, '(' * 300, 'uniform(('),
 )
 ODD: dict[str, dict[str, tuple[str, ...]]] = {
-  'boundary': {
-    'first_state': ('9', '1 99', ''),
-    'second_state': ('x', SURROGATE),
-  },
   'ask': {
     'budget': (
       '',
@@ -111,14 +101,12 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'queries': ('99', '1e9', 'x'),
     'tails': ('-1', '101', 'x'),
   },
-  'fetch_map': {'date': ('2024-05-05', 'today')},
-  'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {
     'games': ('-1', 'all'),
     'cluster': CLUSTER[:2],
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
-  'miniature': {'rows': ('b', ''), 'cluster': CLUSTER[1:2]},
+  'miniature': {'cluster': CLUSTER[1:2]},
   'plan': {
     'topology': (
       *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
@@ -141,7 +129,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'recorded': {'paper': ('nope', '')},
   'sample': {'cluster': CLUSTER, 'jobs': ('0', 'x')},
   'score': {
-    'loop': ('cloud',),
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
@@ -151,12 +138,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
       *('alien.csv', 'list.jsonl', 'bytes.csv', 'no.parquet'),
     ),
     'form': ('words', ''),
-  },
-  'site': {
-    'out': ('.',),  # It holds other files.
-    'world': SPECS[:6],
-    'model': ('slise()', 'slice(layers=0)'),
-    'metric': ('compression(trials=-1)', 'gone.py:Metric()'),
   },
   'study': {
     'num_samples': ('0', 'x'),
@@ -197,7 +178,19 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'start': ('none', 'm.osm'),
   },
 }
-OUTS = ('', ' ', 'm.osm', 'm.osm/inner', 'x' * 300, 'a\0b', 'pipe', 'round')
+OUTS = (
+  '',
+  ' ',
+  '/proc/x',
+  'dangling',
+  'dangling/inner',
+  'm.osm',
+  'm.osm/inner',
+  'x' * 300,
+  'a\0b',
+  'pipe',
+  'round',
+)
 # Of file systems that are unknown, or lack a package; and no folder at all.
 URLS = (
   *('nope://a/b', 's3://', 'file:///m.osm', 'memory://a/../b', 'abfs://a/b'),
@@ -225,6 +218,7 @@ FILES: tuple[Action, ...] = (
   put('no.parquet', 'PAR1'),
   fifo('pipe'),
   loop('round'),
+  lambda: os.symlink('nothing', 'dangling'),
 )
 
 
@@ -251,7 +245,7 @@ def _wrong(binary: str, flag: str, values: tuple[str, ...]) -> Iterator[Case]:
 def flags() -> Iterator[Case]:
   """Numbers, choices and texts of each binary's flags."""
   for binary, good in GOOD.items():
-    if binary not in ('report', 'fetch_map', 'import_gpt2', 'recorded', 'list'):
+    if binary not in ('report', 'recorded', 'list'):
       yield from _wrong(binary, 'seed', SEED[: 2 if binary != 'train' else 4])
     few = {
       name: COUNT[k % 3 :: 3] for k, name in enumerate(ONES.get(binary, ()))

@@ -17,6 +17,7 @@ from tests.attack.case import (
   replace,
 )
 
+LONG_NAME = edit('scored/scores.json', 0, 'model', to='m' * 1_000_000)
 REPORT = 'report', '--runs=scored', '--out=new'
 ENTRY = {
   'metric': str,
@@ -58,6 +59,7 @@ def results() -> Iterator[Case]:
   training = {'parameters': int, 'seconds': float, 'step': int}
   yield from wrong(kind, 'scored', 'train.json', training, REPORT)
   spoilt: dict[str, tuple[Action, ...]] = {
+    'a model of a long name': (LONG_NAME,),
     'value nan': (replace('scored/scores.json', '"n": 40', '"n": NaN'),),
     'value infinite': (edit('scored/scores.json', 0, 'low', to=float('inf')),),
     'value huge': (edit('scored/scores.json', 0, 'value', to=1e308),),
@@ -89,8 +91,6 @@ def results() -> Iterator[Case]:
     'summary pipe': (fifo('scored/summary.json'),),
     'extraction a list': (put('scored/extraction.json', '[]'),),
     'extraction words': (put('scored/extraction.json', '{"states": "x"}'),),
-    'coverage a list': (put('scored/coverage.json', '[1]'),),
-    'coverage words': (put('scored/coverage.json', '{"data": 4}'),),
   }
   for name, files in spoilt.items():
     yield Case(kind, name, REPORT, files, ('scored',))

@@ -25,8 +25,8 @@ FAMILIES = (
 
 def all() -> list[Case]:
   """Every case; titles differ."""
-  found = [case for family in FAMILIES for case in family.all()]
-  titles = collections.Counter(case.title for case in found)
+  results = [case for family in FAMILIES for case in family.all()]
+  titles = collections.Counter(case.title for case in results)
   twice = [title for title, count in titles.items() if count > 1]
   assert not twice, twice
-  return found
+  return results

@@ -94,17 +94,17 @@ _CHECKPOINT = re.compile(r'(^|/)checkpoints/\d+/')
 
 def results(place: pathlib.Path) -> dict[str, str]:
   """Path -> hash of what is there, without times; checkpoints by steps."""
-  found = {}
+  result = {}
   for path in sorted(place.rglob('*')):
     name = str(path.relative_to(place))
     if _LEFT_OUT.search(name) or not path.is_file():
       continue
     if match := _CHECKPOINT.search(name):
-      found[name[: match.end()]] = 'checkpoint'
+      result[name[: match.end()]] = 'checkpoint'
       continue
     data = _TIMES.sub(b'', path.read_bytes())
-    found[name] = hashlib.sha256(data).hexdigest()
-  return found
+    result[name] = hashlib.sha256(data).hexdigest()
+  return result
 
 
 def make_files(name: str, place: pathlib.Path) -> pathlib.Path:
@@ -177,7 +177,7 @@ def differences(
       begin = time.monotonic()
       finish(name, whole)
       long = time.monotonic() - begin
-    wanted, done, wrong = results(whole), 0, []
+    expected, done, wrong = results(whole), 0, []
     while done < kills:
       cut = pathlib.Path(folder, f'cut{done}')
       prepare(name, cut, files)
@@ -186,11 +186,11 @@ def differences(
           break
         done += 1
       finish(name, cut)
-      found = results(cut)
+      result = results(cut)
       wrong += [
         f'after {done} kills: {path}'
-        for path in sorted(found.keys() | wanted.keys())
-        if found.get(path) != wanted.get(path)
+        for path in sorted(result.keys() | expected.keys())
+        if result.get(path) != expected.get(path)
       ]
       wrong += [f'left: {p.name}' for p in cut.rglob('*.tmp')]
       shutil.rmtree(cut)

@@ -9,6 +9,7 @@ from tests.attack.warm import attack, check
 QUICK = 'train', 'score'
 
 
+@pytest.mark.process
 def test_killed_once_and_run_again_it_is_the_same(root):
   results = attack(root, '--kills=1', *(f'--kill={n}' for n in QUICK))
   assert len(results) == len(QUICK)

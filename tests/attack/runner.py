@@ -206,7 +206,7 @@ def _call(case: Case) -> int:
 
 def tree(place: pathlib.Path) -> dict[str, str]:
   """Path -> what is there, of all in a folder."""
-  found = {}
+  result = {}
   for inner, folders, names in os.walk(place):
     for name in (*folders, *names):
       path = os.path.join(inner, name)
@@ -218,8 +218,8 @@ def tree(place: pathlib.Path) -> dict[str, str]:
         kind = f'link to {os.readlink(path)}'
       else:
         kind = f'{stat.S_IFMT(mode):o}'
-      found[os.path.relpath(path, place)] = kind
-  return found
+      result[os.path.relpath(path, place)] = kind
+  return result
 
 
 def judge(

@@ -42,7 +42,7 @@ def bench_adapting() -> Iterator[harness.Line]:
   made = _products(predictor.spec, sets)
   large = products.Products({(1, 8192, 64, 256): 1})
   alone, plain = 'one by one', 'a step of optax on whole sequences, one by one'
-  found = harness.in_turns(
+  result = harness.in_turns(
     {
       '': adapt(0, 0),
       alone: adapt(1, 1),
@@ -50,18 +50,18 @@ def bench_adapting() -> Iterator[harness.Line]:
       'large': products.alone(large),
     }
   )
-  mine = found['']
+  mine = result['']
   spent = mine.cpu / (SETS * STEPS)
   for baseline in alone, plain:
     line = harness.compared(
       'adapting 2 x 64, 16 data sets of 25',
       STEPS * int((places + 1).sum()) / mine.wall,
       'tokens/s up to the labels',
-      *(mine, found[baseline], baseline),
+      *(mine, result[baseline], baseline),
       clock='wall',
       target='1.3 x',
     )
-    share = products.share(made, spent, found['large'].cpu, large)
+    share = products.share(made, spent, result['large'].cpu, large)
     yield dataclasses.replace(line, share=share)
 
 

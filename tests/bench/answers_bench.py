@@ -5,39 +5,42 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.bench import harness
-from wm.papers.mango import facts, questions
-from wm.papers.mango import score as scoring
+from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import score as scoring
 from wm.worlds import mazes
 
 ANSWERS = 100_000
-# Those who answer; the last one's answers are cut off.
-SPEAKERS = 'walked', 'reversed', 'random_walk', 'frequent', 'walked'
+EACH = 5  # Answers to a question; the last one is cut off.
 
 
-def _write(answer: scoring.MovesAnswer, number: int) -> str:
+def _write(answer: Sequence[scoring.MazeMove], number: int) -> str:
   """An answer as models write it: Python's or JSON's quotes, after a word."""
   keys = scoring.KEYS[0]
-  moves = [dict(zip(keys, move, strict=True)) for move in answer.moves]
+  moves = [dict(zip(keys, move, strict=True)) for move in answer]
   return f' {json.dumps(moves, indent=1) if number % 2 else repr(moves)}'
 
 
 def _asked() -> list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]]:
   """100,000 answers to questions about mazes of 20 places."""
-  found: list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]] = []
+  results: list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]] = []
   seed = 0
-  while len(found) < ANSWERS:
+  while len(results) < ANSWERS:
     maze = mazes.World(seed=seed, places=20).maze
-    graph, known = questions.judge_graph(maze), facts.seen_at(maze, maze.last)
+    graph = questions.judge_graph(maze)
+    known = facts.visible_moves(maze, maze.last)
     for asked in questions.questions(maze, questions.DESTINATION, maze.last):
-      for number, name in enumerate(SPEAKERS):
-        text = _write(facts.baseline_answer(name, asked, known, seed), number)
-        cut = number + 1 == len(SPEAKERS)
-        found.append((graph, asked, text[:-9] if cut else text))
+      right = facts.walk(known, *asked[:3])
+      for number in range(EACH):
+        # The right moves, all or some of them; every other answer invents one.
+        moves = [*right[number:], scoring.MazeMove('a', f'go {seed}', 'b')]
+        text = _write(moves[: len(moves) - number % 2], number)
+        cut = number + 1 == EACH
+        results.append((graph, asked, text[:-9] if cut else text))
     seed += 1
-  return found[:ANSWERS]
+  return results[:ANSWERS]
 
 
 def _literal(texts: list[str]) -> int:
@@ -51,14 +54,14 @@ def _literal(texts: list[str]) -> int:
 
 def bench_answers() -> Iterator[harness.Line]:
   """Parsing and all scores, beside the literals of the same texts alone."""
-  given = _asked()
-  texts = [text for _, _, text in given]
+  inputs = _asked()
+  texts = [text for _, _, text in inputs]
 
   def score() -> int:
     """How many answers are well-formed."""
     return sum(
       not scoring.judge(graph, asked, scoring.parse(text)).failure
-      for graph, asked, text in given
+      for graph, asked, text in inputs
     )
 
   if score() != _literal(texts):

@@ -37,20 +37,20 @@ def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
   from wm.models import transformer
 
   rng = np.random.default_rng(0)
-  given = list(rng.normal(size=(3, *shape)).astype(np.float32))
+  inputs = list(rng.normal(size=(3, *shape)).astype(np.float32))
   runs = {
-    'whole': _gradient(transformer.whole, given),
-    'used': _gradient(transformer.attend, given),
-    'blocks': _gradient(functools.partial(kernel.blocks, size=64), given),
+    'whole': _gradient(transformer.whole, inputs),
+    'used': _gradient(transformer.attend, inputs),
+    'blocks': _gradient(functools.partial(kernel.blocks, size=64), inputs),
   }
-  found = harness.in_turns(
+  result = harness.in_turns(
     {
-      name: lambda run=run: jax.block_until_ready(run(*given))
+      name: lambda run=run: jax.block_until_ready(run(*inputs))
       for name, run in runs.items()
     },
     ROUNDS,
   )
-  cpu = {name: 1e3 * timing.cpu for name, timing in found.items()}
+  cpu = {name: 1e3 * timing.cpu for name, timing in result.items()}
   batch, length, heads, channels = shape
   scores = 4 * batch * heads * length**2
   used = {
@@ -104,7 +104,7 @@ def bench_attention_device() -> Iterator[harness.Line]:
     for rate in (0.0, 0.1):
       shape = (8, length, 12, 64)
       rng = np.random.default_rng(0)
-      given = list(jnp.asarray(rng.normal(size=(3, *shape)), jnp.bfloat16))
+      inputs = list(jnp.asarray(rng.normal(size=(3, *shape)), jnp.bfloat16))
       rest = {'rate': rate, 'key': jax.random.key(0)}
       blocks = functools.partial(kernel.blocks, size=128)
       forms = {
@@ -113,12 +113,12 @@ def bench_attention_device() -> Iterator[harness.Line]:
         'blocks': blocks,
       }
       runs = {
-        name: _gradient(functools.partial(form, **rest), given)
+        name: _gradient(functools.partial(form, **rest), inputs)
         for name, form in forms.items()
       }
       times = harness.in_turns(
         {
-          name: functools.partial(_timed, run, given)
+          name: functools.partial(_timed, run, inputs)
           for name, run in runs.items()
         },
         ROUNDS,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from tests.bench import harness
 from wm.core import queries, registry
-from wm.models import language
-from wm.models.serving import llm_predictor
+from wm.language import llm_predictor
+from wm.language.models import language
 
 QUESTIONS, CONNECTIONS, RUNS = 1000, 50, 5
 WORLD = 'maps(rows=4, columns=5)'
@@ -24,10 +24,10 @@ def _questions(predictor: llm_predictor.LanguageModel) -> list[queries.Query]:
   drawn = world.sample(200, 0)
   pairs = zip(drawn.tokens.tolist(), drawn.lengths.tolist(), strict=True)
   pieces = (tuple(row[:n]) for row, size in pairs for n in range(2, size))
-  found = itertools.product(dict.fromkeys(pieces), range(1, 9))
+  result = itertools.product(dict.fromkeys(pieces), range(1, 9))
   return [
     predictor.yes_no(prefix, (token,))
-    for prefix, token in itertools.islice(found, QUESTIONS)
+    for prefix, token in itertools.islice(result, QUESTIONS)
   ]
 
 

@@ -61,16 +61,16 @@ def python_games(num: int, claims: bool, labelled: bool) -> int:
 
 def python_labels(board: Any) -> np.ndarray:
   """[75] state labels, raw en passant."""
-  found = np.zeros(chess.layout.LABELS, np.uint8)
+  result = np.zeros(chess.layout.LABELS, np.uint8)
   for square, piece in board.piece_map().items():
-    found[square ^ 56] = piece.piece_type + 6 * (not piece.color)
+    result[square ^ 56] = piece.piece_type + 6 * (not piece.color)
   rights, passed = board.castling_rights, board.ep_square
-  found[64:69] = [not board.turn, *(rights >> s & 1 for s in (7, 0, 63, 56))]
+  result[64:69] = [not board.turn, *(rights >> s & 1 for s in (7, 0, 63, 56))]
   if passed is not None:
-    found[69:71] = passed % 8 + 1, 1 if passed < 32 else 2
-  found[71:73] = divmod(board.halfmove_clock, 256)
-  found[73:75] = divmod(board.fullmove_number, 256)
-  return found
+    result[69:71] = passed % 8 + 1, 1 if passed < 32 else 2
+  result[71:73] = divmod(board.halfmove_clock, 256)
+  result[73:75] = divmod(board.fullmove_number, 256)
+  return result
 
 
 def rust_games(num: int) -> int:

@@ -40,9 +40,9 @@ def bench_notation() -> Iterator[harness.Line]:
   texts = games()
   text, starts = joined(texts)
   read = harness.measure(lambda: chess_san.read(text, starts))
-  found = chess_san.read(text, starts)
-  plies = int(found.lengths.sum())
-  write = harness.measure(lambda: chess_san.write(found.moves, found.lengths))
+  result = chess_san.read(text, starts)
+  plies = int(result.lengths.sum())
+  write = harness.measure(lambda: chess_san.write(result.moves, result.lengths))
 
   def peer_reads() -> list[chess.pgn.Game]:
     return [chess.pgn.read_game(io.StringIO(game)) for game in texts[:FEW]]
@@ -54,7 +54,7 @@ def bench_notation() -> Iterator[harness.Line]:
         board.san(move)
         board.push(move)
 
-  few = int(np.sum(found.lengths[:FEW]))
+  few = int(np.sum(result.lengths[:FEW]))
   slow = harness.measure(peer_reads, runs=2).cpu
   slower = harness.measure(peer_writes, runs=2).cpu
   baseline = f'python-chess {chess.__version__}, same run'

@@ -29,8 +29,8 @@ def _trials(
   accept: rules.Accept,
 ) -> context.Trials:
   """Different random walks of PREFIX tokens, two a trial."""
-  found = world.sample(20 * num, 0)
-  rows = found.tokens[found.lengths > PREFIX][: 2 * num, :PREFIX]
+  result = world.sample(20 * num, 0)
+  rows = result.tokens[result.lengths > PREFIX][: 2 * num, :PREFIX]
   tokens = rows.reshape(num, 2, PREFIX)
   lengths = np.full((num, 2), PREFIX, np.int32)
   ends = world.walk(world.init(2 * num), rows, lengths.reshape(-1))[1]
@@ -58,7 +58,7 @@ def _timed(
   engine.sample_and_check(_some(trials, 1), SAMPLES, decide=True)
   first = time.perf_counter() - start
   start, wall = time.process_time(), time.perf_counter()
-  found = engine.sample_and_check(trials, SAMPLES, decide=True)
+  result = engine.sample_and_check(trials, SAMPLES, decide=True)
   cost = (time.process_time() - start) / len(trials.rows)
   later = time.perf_counter() - wall
   line = harness.Line(
@@ -67,7 +67,7 @@ def _timed(
     unit='CPU-s/trial',
     compile_s=max(first - later, 0.0),
   )
-  return line, found
+  return line, result
 
 
 def bench_compression() -> Iterator[harness.Line]:
@@ -79,20 +79,20 @@ def bench_compression() -> Iterator[harness.Line]:
     "traversal='random')",
   )
   predictor = _predictor(world)
-  whole, found = _timed(
+  whole, result = _timed(
     'compression trial, all suffixes to the end',
     # Accepts whatever is drawn.
     _trials(predictor, world, 4, rules.epsilon(0.0)),
   )
   # A rare `end` apart, all run from 42 to 102 tokens.
-  if (found.lengths == LONGEST - PREFIX).mean() < 0.9:
+  if (result.lengths == LONGEST - PREFIX).mean() < 0.9:
     raise AssertionError('suffixes ended early: this is not the full work')
   yield whole
-  line, found = _timed(
+  line, result = _timed(
     'compression trial, decided early',
     _trials(predictor, world, 32, rules.top_k(4)),
   )
-  if not (found.status == core.REFUSED).any(1).all():
+  if not (result.status == core.REFUSED).any(1).all():
     raise AssertionError('a trial was not decided early')
   yield dataclasses.replace(
     line,

@@ -44,20 +44,20 @@ def _read(folder: str) -> dict[str, float]:
   for step in range(READ):
     stream.at(step)
   before = _megabytes()
-  found = {}
+  result = {}
   _forget(folder)
   for name, first in (('cold', READ), ('warm', READ)):
     start, tokens = time.perf_counter(), 0
     for step in range(first, first + READ):
       tokens += int(stream.at(step)[1].sum())
-    found[name] = tokens / (time.perf_counter() - start)
-  found['grown_mb'] = _megabytes() - before
+    result[name] = tokens / (time.perf_counter() - start)
+  result['grown_mb'] = _megabytes() - before
   for mode, multiple in (('buckets', 4), ('buckets', 16), ('random', 1)):
     stream = batches.Batches(stream.store, BATCH, 0, mode, multiple)
     parts = [stream.at(step) for step in range(READ)]
     used = sum(int(lengths.sum()) for _, lengths in parts)
-    found[f'{mode} {multiple}'] = used / sum(t.size for t, _ in parts)
-  return found
+    result[f'{mode} {multiple}'] = used / sum(t.size for t, _ in parts)
+  return result
 
 
 def bench_data() -> Iterator[harness.Line]:

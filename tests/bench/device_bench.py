@@ -6,11 +6,11 @@ two is the default there, see `wm.evaluation.engine`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.bench import harness
+from tests.evaluation import loops
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
@@ -27,12 +27,12 @@ def _turns(
   device: Callable[[], Any],
 ) -> harness.Line:
   """The device's rate by wall time, and its ratio to the host's."""
-  found = harness.in_turns({'host': host, 'device': device}, RUNS)
+  result = harness.in_turns({'host': host, 'device': device}, RUNS)
   return harness.compared(
     name,
-    num / found['device'].wall,
+    num / result['device'].wall,
     f'{unit}/s',
-    *(found['device'], found['host'], 'the host, in turn'),
+    *(result['device'], result['host'], 'the host, in turn'),
     clock='wall',
   )
 
@@ -44,15 +44,19 @@ def _sampling(
   states = world.sample_states(num, 0)
   pairs = prefix_pairs.prefix_pairs(world, states, states, seed=0, attempts=32)
   rule = rules.epsilon(0.01)
-  trials = context.Trials(predictor, world, pairs, rule, rule, loop='host')
-  traced = dataclasses.replace(trials, loop='device')
-  tokens = int(engine.sample_and_check(trials, 30).lengths.sum())
+  trials = context.Trials(predictor, world, pairs, rule, rule)
+
+  def sampled(place: str) -> engine.Continuations:
+    with loops.on(place):
+      return engine.sample_and_check(trials, 30)
+
+  tokens = int(sampled('host').lengths.sum())
   return _turns(
     f'suffixes sampled on the device, {name}',
     'tokens',
     tokens,
-    lambda: engine.sample_and_check(trials, 30),
-    lambda: engine.sample_and_check(traced, 30),
+    lambda: sampled('host'),
+    lambda: sampled('device'),
   )
 
 
@@ -76,15 +80,15 @@ def bench_rollouts() -> Iterator[harness.Line]:
   from wm.evaluation import device
 
   world = harness.manhattan_world()
-  found = world.sample(50_000, 0)
+  results = world.sample(50_000, 0)
   states = world.walk(
-    world.init(len(found)), found.tokens, 2 + 0 * found.lengths
+    world.init(len(results)), results.tokens, 2 + 0 * results.lengths
   )[1]
-  args = states, found.tokens[:, 2:], found.lengths - 2
+  args = states, results.tokens[:, 2:], results.lengths - 2
   yield _turns(
     'rollouts on the device',
     'sequences',
-    len(found),
+    len(results),
     lambda: world.walk(*args),
     lambda: device.steps(world, *args),
   )

@@ -30,11 +30,11 @@ def bench_extraction() -> Iterator[harness.Line]:
     wm.extract(loaded, **settings)  # Compiles the programs.
     first = time.perf_counter() - start
     start, wall = time.process_time(), time.perf_counter()
-    found = wm.extract(loaded, **settings)
+    result = wm.extract(loaded, **settings)
     ours = time.process_time() - start
     compiling = max(first - (time.perf_counter() - wall), 0.0)
-    theirs, states = _peer(loaded, found.summary['states'])
-  facts = found.summary
+    theirs, states = _peer(loaded, result.summary['states'])
+  facts = result.summary
   yield harness.Line(
     'extraction of tomita7',
     ours,

@@ -125,9 +125,9 @@ def bench_boundaries() -> Iterator[harness.Line]:
     timing = harness.measure(run)
     rate = num / timing.cpu
     target = {5: '300000 pairs/s', 8: '5000 pairs/s'}[depth]
-    some = [column[:few] for column in states]
+    several = [column[:few] for column in states]
     plain = harness.measure(
-      lambda args=(delta, *some, depth): dfa_ref.boundary(*args), 2
+      lambda args=(delta, *several, depth): dfa_ref.boundary(*args), 2
     )
     yield harness.Line(
       name=f'boundaries k={depth}',

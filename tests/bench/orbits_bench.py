@@ -42,8 +42,8 @@ def _numpy(some: orbits.Systems) -> np.ndarray:
   place[:, :, 1] = sun
   place += BOX
   place *= BINS / (2 * BOX)
-  found = np.floor(place, out=place).astype(np.int32)
-  return np.clip(found, 0, BINS - 1).reshape(len(a), ROWS, 2)
+  result = np.floor(place, out=place).astype(np.int32)
+  return np.clip(result, 0, BINS - 1).reshape(len(a), ROWS, 2)
 
 
 def bench_orbits() -> Iterator[harness.Line]:
@@ -51,14 +51,14 @@ def bench_orbits() -> Iterator[harness.Line]:
   options = systems.Options(
     'exoplanets', 1, (0.0189, 0.486), 1.0, systems.FITTED, False, False
   )
-  some = systems.draw(options, 1, np.arange(NUM))
-  parts = [some.take(slice(k, k + BLOCK)) for k in range(0, NUM, BLOCK)]
+  sample = systems.draw(options, 1, np.arange(NUM))
+  parts = [sample.take(slice(k, k + BLOCK)) for k in range(0, NUM, BLOCK)]
 
   def plain() -> np.ndarray:
     return np.concatenate([_numpy(part) for part in parts])
 
   def compiled() -> np.ndarray:
-    return orbits.bins(some, ROWS, BOX, BINS)[0]
+    return orbits.bins(sample, ROWS, BOX, BINS)[0]
 
   if (plain() != compiled()).mean() > 1e-6:
     raise AssertionError('NumPy and the kernel give other bins')

@@ -54,14 +54,14 @@ def bench_othello_rules() -> Iterator[harness.Line]:
   """Legal-move sets, moves, and counting."""
   num, few = 200_000, 100
   many = positions(num)
-  some = [column[:few] for column in many]
+  sample = [column[:few] for column in many]
   yield harness.rated(
     'othello legal-move sets',
     'sets',
     num,
     lambda: othello.legal(many),
     few,
-    lambda: ref.legal(some),
+    lambda: ref.legal(sample),
     '10 M sets/s',
   )
   full = 24_571_192

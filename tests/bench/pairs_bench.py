@@ -27,23 +27,23 @@ def _pairwise(
   same = states[:, None] == states
   alike = ~same & (legal[:, None] == legal)
   kinds = np.stack([same, alike, ~same & ~alike])
-  found = []
+  result = []
   for row in answers:
     apart = row[:, None] != row
-    found.append(np.count_nonzero(kinds & apart, axis=(1, 2)) // 2)
-  return np.array(found)
+    result.append(np.count_nonzero(kinds & apart, axis=(1, 2)) // 2)
+  return np.array(result)
 
 
 def bench_pairs() -> Iterator[harness.Line]:
   """R and D of all points; the baseline has a tenth of them for memory."""
-  given, few = _points(POINTS), _points(FEW)
+  inputs, few = _points(POINTS), _points(FEW)
   if not np.array_equal(pairs.count(*few).apart, _pairwise(*few)):
     raise AssertionError('the compiled kernel differs from the pairs')
   if not np.array_equal(
     pairs.count(*few).apart[:2], ref.count(few[0][:2], *few[1:]).apart
   ):
     raise AssertionError('the compiled kernel differs from the reference')
-  fast = harness.measure(lambda: pairs.count(*given))
+  fast = harness.measure(lambda: pairs.count(*inputs))
   same = harness.measure(lambda: pairs.count(*few))
   slow = harness.measure(lambda: _pairwise(*few), runs=1)
   yield harness.Line(

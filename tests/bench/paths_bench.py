@@ -22,9 +22,9 @@ def _mazes(name: str) -> list[Maze]:
   path = MANGO / name
   if not path.is_file():
     raise harness.Skip(f'no MANGO data at {path}')
-  found = games.read_all(path)
-  found.pop('theatre', None)  # Annotated, but none of the 53.
-  return list(found.values())
+  result = games.read_all(path)
+  result.pop('theatre', None)  # Annotated, but none of the 53.
+  return list(result.values())
 
 
 def _networkx(maze: Maze) -> int:
@@ -81,10 +81,12 @@ def bench_full_annotation() -> Iterator[harness.Line]:
   def run() -> tuple[int, np.ndarray]:
     total, labels = 0, np.zeros((2, 2), np.int64)
     for maze in mazes:
-      found = game_questions.destinations(maze, listed=False)
-      routes = game_questions.routes(found, len(maze.places))
-      total += found.size
-      labels += [game_questions.counts(some)[-1] for some in (found, routes)]
+      result = game_questions.destinations(maze, listed=False)
+      routes = game_questions.routes(result, len(maze.places))
+      total += result.size
+      labels += [
+        game_questions.counts(sample)[-1] for sample in (result, routes)
+      ]
     return total, labels
 
   total, labels = run()

@@ -189,7 +189,7 @@ class Slice(nn.Module):
 
 def load(module: nn.Module, params: dict[str, np.ndarray]) -> None:
   """Our parameters by path, with kernels turned round."""
-  found = {}
+  result = {}
   for path, array in params.items():
     name = path.replace('blocks.0.', 'block.').replace('.attention', '')
     if isinstance(module, Slice):
@@ -200,8 +200,8 @@ def load(module: nn.Module, params: dict[str, np.ndarray]) -> None:
       array = array.reshape(int(np.prod(array.shape[:inputs])), -1).T
     renamed = {'kernel': 'weight', 'scale': 'weight', 'table': 'weight'}
     parts[-1] = renamed.get(parts[-1], parts[-1])
-    wanted = '.'.join(parts)
-    found[wanted] = torch.tensor(array).reshape(
-      module.get_parameter(wanted).shape
+    expected = '.'.join(parts)
+    result[expected] = torch.tensor(array).reshape(
+      module.get_parameter(expected).shape
     )
-  module.load_state_dict(found)
+  module.load_state_dict(result)

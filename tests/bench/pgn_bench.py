@@ -21,15 +21,15 @@ FEW = 60  # games of each file for the peer
 def paths() -> list[pathlib.Path]:
   """The PGN files; raises Skip where they cannot be read."""
   folder = harness.MANHATTAN.parent / 'chess'
-  found = [folder / name for name in FILES]
-  for path in found:
+  results = [folder / name for name in FILES]
+  for path in results:
     if not path.is_file():
       raise harness.Skip(f'no chess data at {path} (set WM_TESTDATA)')
   try:
     import zstandard  # noqa: F401
   except ImportError as error:
     raise harness.Skip(str(error)) from error
-  return found
+  return results
 
 
 def bench_ingest() -> Iterator[harness.Line]:
@@ -39,21 +39,21 @@ def bench_ingest() -> Iterator[harness.Line]:
     import chess.pgn
   except ImportError as error:
     raise harness.Skip(str(error)) from error
-  world, found = registry.make('world', pgn_ingest.WORLD), paths()
+  world, results = registry.make('world', pgn_ingest.WORLD), paths()
   games = 0
 
   def ours() -> None:
     nonlocal games
     with tempfile.TemporaryDirectory() as folder:
-      made = pgn_ingest.make_dataset(world, [str(p) for p in found], folder)
+      made = pgn_ingest.make_dataset(world, [str(p) for p in results], folder)
       games = made['train']['ingest']['games']
 
   def split() -> None:
-    for path in found:
+    for path in results:
       for _ in pgn_games.blocks(pgn_games.Source(path)):
         pass
 
-  texts = [next(pgn_games.Source(path).parts()).decode() for path in found]
+  texts = [next(pgn_games.Source(path).parts()).decode() for path in results]
 
   def peer() -> None:
     """Tokens as the published program reads them, without states."""
@@ -66,7 +66,7 @@ def bench_ingest() -> Iterator[harness.Line]:
 
   whole = harness.measure(ours)
   parted = harness.measure(split)
-  slow = harness.measure(peer, runs=2).cpu / (FEW * len(found))
+  slow = harness.measure(peer, runs=2).cpu / (FEW * len(results))
   baseline = f'python-chess {chess.__version__} to tokens, same run'
   yield harness.Line(
     name='PGN to token shards',

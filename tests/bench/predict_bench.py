@@ -75,9 +75,9 @@ def bench_sampling() -> Iterator[harness.Line]:
       full,
       rows * SAMPLES * full,
     )
-    some = prefixes[:1]
+    sample = prefixes[:1]
     plain, _ = _rate(
-      lambda n, p=predictor, x=some: _recomputed(p, x, n), few, SAMPLES * few
+      lambda n, p=predictor, x=sample: _recomputed(p, x, n), few, SAMPLES * few
     )
     yield harness.Line(
       name=f'sampling, transformer({size})',

@@ -22,9 +22,9 @@ def traced(forward: Callable[..., Any], *given: Any) -> Products:
   """The products of a function of arrays, those in its loops as often."""
   import jax
 
-  found = Products()
-  _collect(jax.make_jaxpr(forward)(*given).jaxpr, 1, found)
-  return found
+  result = Products()
+  _collect(jax.make_jaxpr(forward)(*given).jaxpr, 1, result)
+  return result
 
 
 def _collect(jaxpr: Any, times: int, found: Products) -> None:
@@ -75,8 +75,8 @@ def alone(found: Products) -> Callable[[], None]:
     runs += [(product, x, w), (to_x, g, w), (to_w, x, g)] * times
 
   def run() -> None:
-    for function, one, other in runs:
-      jax.block_until_ready(function(one, other))
+    for function, first, other in runs:
+      jax.block_until_ready(function(first, other))
 
   return run
 

@@ -149,9 +149,9 @@ def curve(
 
   def timed(self: Any, params: Any) -> np.ndarray:
     clock.append(time.process_time())
-    found = evaluate(self, params)
+    result = evaluate(self, params)
     clock.append(time.process_time())
-    return found
+    return result
 
   def first(self: Any, report: Any) -> None:
     if not clock:  # What came before was compiling.
@@ -178,15 +178,15 @@ def bench_recipe() -> Iterator[harness.Line]:
   for title, task in TASKS.items():
     with tempfile.TemporaryDirectory() as folder:
       place = pathlib.Path(folder)
-      given = wm.Sampling(num=task.num, num_heldout=task.num_heldout)
-      wm.sample(task.world, place, given)
-      found: dict[str, Curve] = {}
+      inputs = wm.Sampling(num=task.num, num_heldout=task.num_heldout)
+      wm.sample(task.world, place, inputs)
+      result: dict[str, Curve] = {}
       for name, recipe in task.recipes.items():
         out = place / name.replace(', ', '_').replace(' ', '_')
-        found[name] = curve(task, recipe, place / 'data', out)
+        result[name] = curve(task, recipe, place / 'data', out)
         for base in BASELINES:
-          if base in found and (name not in BASELINES or base == BASELINES[0]):
-            yield _line(f'{title}: {name}', found[name], base, found[base])
+          if base in result and (name not in BASELINES or base == BASELINES[0]):
+            yield _line(f'{title}: {name}', result[name], base, result[base])
 
 
 def _line(name: str, found: Curve, base: str, baseline: Curve) -> harness.Line:

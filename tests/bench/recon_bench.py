@@ -30,21 +30,21 @@ def _input(
 
 def bench_reconstruction() -> Iterator[harness.Line]:
   """All 6,400 sequences, candidates within reach included; one core."""
-  graph, found = _input(harness.manhattan())
-  num = len(found.origins)
+  graph, result = _input(harness.manhattan())
+  num = len(result.origins)
   options = Reconstruction()
 
   def run() -> reconstruct.UsedEdges:
-    return reconstruct.reconstruct(graph, found, options)
+    return reconstruct.reconstruct(graph, result, options)
 
   def plain() -> reconstruct.UsedEdges:
-    given = reconstruct.problem(graph, found, options)
-    return reconstruction_ref.reconstruct(given)
+    inputs = reconstruct.problem(graph, result, options)
+    return reconstruction_ref.reconstruct(inputs)
 
   fast = harness.measure(run)
   slow = harness.measure(plain, runs=1)
-  one, other = run(), plain()
-  same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+  first, other = run(), plain()
+  same = all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
   if not same:
     raise AssertionError('the compiled kernel differs from the reference')
   yield harness.compared(
@@ -57,11 +57,11 @@ def bench_reconstruction() -> Iterator[harness.Line]:
 
 def bench_reconstruction_measures() -> Iterator[harness.Line]:
   """Bearings, lengths and crossings of all edges; one core."""
-  graph, found = _input(harness.manhattan())
-  edges = reconstruct.reconstruct(graph, found, Reconstruction())
-  whole = harness.measure(lambda: reconstruct.edge_table(graph, found, edges))
+  graph, result = _input(harness.manhattan())
+  edges = reconstruct.reconstruct(graph, result, Reconstruction())
+  whole = harness.measure(lambda: reconstruct.edge_table(graph, result, edges))
   once = harness.measure(
-    lambda: reconstruct.reconstruct(graph, found, Reconstruction())
+    lambda: reconstruct.reconstruct(graph, result, Reconstruction())
   )
   yield harness.compared(
     'reconstruction measures',

@@ -19,7 +19,7 @@ PROBLEMS = (
   (16, 128, 128, 8),
   (16, 600, 512, 4),
 )
-FORMS = ('sequential', 'associative', 'chunked')
+FORMS = ('sequential', 'associative')
 SIZE = 'layers=1, width=128'
 TRANSFORMER = (
   f"transformer({SIZE}, heads=2, positions='rotary', norm='rms', "
@@ -59,8 +59,8 @@ def _interleaved(runs: dict[str, Any], given: dict[str, Any], times: int = 5):
     name: lambda name=name: jax.block_until_ready(runs[name](*given[name]))
     for name in runs
   }
-  found = harness.in_turns(calls, times)
-  return {name: timing.cpu for name, timing in found.items()}
+  result = harness.in_turns(calls, times)
+  return {name: timing.cpu for name, timing in result.items()}
 
 
 def bench_scan_forms() -> Iterator[harness.Line]:
@@ -119,9 +119,9 @@ def _step(spec: str, length: int) -> tuple[Any, tuple[Any, ...], float]:
     rest = jax.nn.logsumexp(logits[..., 13 * 64 :], -1)
     return jax.nn.logsumexp(heads, -1).mean() + rest.mean()
 
-  given = network.init(shape, 0), tokens
-  made, seconds = _compiled(jax.value_and_grad(loss), *given)
-  return made, given, seconds
+  inputs = network.init(shape, 0), tokens
+  made, seconds = _compiled(jax.value_and_grad(loss), *inputs)
+  return made, inputs, seconds
 
 
 def bench_scan_slice() -> Iterator[harness.Line]:

@@ -1,8 +1,8 @@
 """Scans of matrix states in training: chunks beside `lax.scan`, T = 600.
 
-A time is that of outputs and all gradients. The baseline is the 'sequential'
-form: one `lax.scan` whose body keeps nothing but states for its backward pass
-(twice as fast as one that keeps all).
+A time is that of outputs and all gradients. The baseline is one `lax.scan`,
+whose body keeps nothing but states for its backward pass: twice as fast as one
+that keeps all.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ def _trained(scan: Callable[..., Any], given: Any) -> Callable[[], Any]:
   import jax.numpy as jnp
 
   def run(given: Any) -> Any:
-    found, pull = jax.vjp(scan, given)
-    return found, pull(jax.tree.map(jnp.ones_like, found))
+    result, pull = jax.vjp(scan, given)
+    return result, pull(jax.tree.map(jnp.ones_like, result))
 
   compiled = jax.jit(run)
   given = jax.tree.map(jnp.asarray, given)
   return lambda: jax.block_until_ready(compiled(given))
 
 
-def _matrix(case: _Case, form: str) -> harness.Timing:
+def _matrix(case: _Case, by_steps: bool) -> harness.Timing:
+  from tests.kernels.scan.scans import matrix_steps
   from wm.kernels.scan import state_space as scan_ssd
 
   steps = case.batch, LENGTH
@@ -78,15 +79,16 @@ def _matrix(case: _Case, form: str) -> harness.Timing:
   def scan(given: Any) -> Any:
     rates = scan_ssd.Rates(given['a'], given['weight'], given.get('late'))
     rest = {name: given[name] for name in ('x', 'b', 'c', 'start')}
-    return scan_ssd.ssd(rates, **rest, form=form)
+    return scan_ssd.ssd(rates, **rest)
 
-  return harness.measure(_trained(scan, given), runs=3)
+  run = matrix_steps if by_steps else scan
+  return harness.measure(_trained(run, given), runs=3)
 
 
 def bench_matrix_states() -> Iterator[harness.Line]:
   """Linear attention, Mamba-2 and Mamba-3."""
   for case in CASES:
-    scan, chunks = _matrix(case, 'sequential'), _matrix(case, 'auto')
+    scan, chunks = _matrix(case, True), _matrix(case, False)
     yield harness.Line(
       f'{case.name}, T {LENGTH}, batch {case.batch}: forward and backward',
       case.batch * LENGTH / chunks.cpu,
@@ -98,7 +100,7 @@ def bench_matrix_states() -> Iterator[harness.Line]:
     )
 
 
-def _selective(form: str) -> harness.Timing:
+def _selective(chunk: int) -> harness.Timing:
   from wm.kernels.scan import state_space as scan_ssd
 
   given = (
@@ -109,13 +111,13 @@ def _selective(form: str) -> harness.Timing:
     _normal(4, LENGTH, 16),
     _normal(4, 256, 16),
   )
-  scan = functools.partial(scan_ssd.selective, form=form)
+  scan = functools.partial(scan_ssd.selective, chunk=chunk)
   return harness.measure(_trained(lambda given: scan(*given), given), runs=3)
 
 
 def bench_selective() -> Iterator[harness.Line]:
   """S6 at D 128: chunks must cost no time, they are there for memory."""
-  scan, chunks = _selective('sequential'), _selective('auto')
+  scan, chunks = _selective(LENGTH), _selective(0)
   yield harness.Line(
     f'Mamba (S6), D 128, T {LENGTH}, batch 4: forward and backward',
     4 * LENGTH / chunks.cpu,

@@ -35,12 +35,12 @@ def bench_state_labels() -> Iterator[harness.Line]:
   """Labels of a batch of games, by plies; the published way replays them."""
   world = registry.make('world', f'chess(length={PLIES})')
   games = world.sample(GAMES, 0)
-  some = games.take(np.arange(8))
+  sample = games.take(np.arange(8))
   start = time.process_time()
-  wanted = _python_labels(world, some)
-  slow = (time.process_time() - start) / some.lengths.sum()
-  found = world.sequence_labels(some.tokens, some.lengths)
-  assert (found == wanted).all()
+  expected = _python_labels(world, sample)
+  slow = (time.process_time() - start) / sample.lengths.sum()
+  result = world.sequence_labels(sample.tokens, sample.lengths)
+  assert (result == expected).all()
   done = harness.measure(
     lambda: world.sequence_labels(games.tokens, games.lengths), 9
   )

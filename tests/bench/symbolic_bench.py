@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
 from tests.bench import harness
 from tests.kernels import symbolic_ref as ref
-from wm import core
-from wm.evaluation import formulas
 from wm.kernels import symbolic
 
-ROWS, SIZE, SHORT, LONG = 1_000, 8, 6, 20
+ROWS, SIZE, SHORT = 1_000, 8, 6
 GRAVITY = 39.4784176044
 TEXT = 'm1 * m2 * inv(r * r)'
 
@@ -53,34 +50,4 @@ def bench_symbolic() -> Iterator[harness.Line]:
     unit='s',
     baseline='NumPy, a formula at a time, same run',
     ratio=slow.wall / fast.wall,
-  )
-
-
-def bench_symbolic_operon() -> Iterator[harness.Line]:
-  """Beside a genetic search, until the law is on its front; raw errors."""
-  try:
-    formulas.operon_regressor()
-  except core.InputError as error:
-    raise harness.Skip(str(error)) from error
-  columns, force = _rows()
-  seconds = harness.measure(
-    lambda: symbolic.search(columns, force, SIZE, 'raw'), runs=3
-  )
-  spent = 0.0
-  for seed in range(3):
-    for budget in (1, 2, 4, 8, 16, 32):
-      start = time.perf_counter()
-      (front,) = formulas.genetic(
-        columns, force, LONG, 'raw', seed=seed, seconds=budget
-      )
-      last = time.perf_counter() - start
-      if front[-1].error < 1e-8:
-        break
-    spent += last / 3
-  yield harness.Line(
-    name='symbolic search, raw errors, to the law',
-    value=seconds.wall,
-    unit='s',
-    baseline='pyoperon, 3 seeds, the least of 1, 2, 4, .. s that find it',
-    ratio=spent / seconds.wall,
   )

@@ -181,8 +181,8 @@ def _compare(
       _rate(theirs, [published.at(step) for step in range(steps)]),
       strict=True,
     )
-    for one, other in pairs:  # In turn, so that both see the same machine.
-      sums += (*one, *other)
+    for first, other in pairs:  # In turn, so that both see the same machine.
+      sums += (*first, *other)
   ours_rate, theirs_rate = sums[0] / sums[1], sums[3] / sums[4]
   by_cpu = (sums[0] / sums[2]) / (sums[3] / sums[5])
   yield harness.Line(

@@ -57,13 +57,15 @@ def test_epsilon_is_strict():
 
 
 @pytest.mark.parametrize('k', [1, 2, 4, 7])
-def test_top_k_is_exactly_k_with_ties_by_id(k):
+def test_top_k_takes_all_that_are_as_likely(k):
   mask = accept.top_k(k).mask(_logs(*[0.125] * 8))
-  assert np.flatnonzero(mask).tolist() == list(range(k))
+  assert mask.all()
+  falling = accept.top_k(k).mask(_logs(*np.arange(8, 0, -1) / 36))
+  assert np.flatnonzero(falling).tolist() == list(range(k))
   mixed = accept.top_k(2).mask(_logs(0.2, 0.3, 0.2, 0.3))
   assert np.flatnonzero(mixed).tolist() == [1, 3]
-  one_tied = accept.top_k(3).mask(_logs(0.2, 0.3, 0.2, 0.3))
-  assert np.flatnonzero(one_tied).tolist() == [0, 1, 3]
+  tied = accept.top_k(3).mask(_logs(0.2, 0.3, 0.2, 0.3))
+  assert tied.all()
 
 
 def test_top_p_takes_the_token_that_crosses():
@@ -82,9 +84,9 @@ def test_top_p_takes_the_token_that_crosses():
   }
 
 
-def test_top_p_ties_by_id():
+def test_top_p_takes_all_that_are_as_likely():
   mask = accept.top_p(0.6).mask(_logs(0.25, 0.25, 0.25, 0.25))
-  assert mask.tolist() == [True, True, True, False]
+  assert mask.all()
 
 
 @pytest.mark.parametrize('rule', RULES, ids=repr)
@@ -168,8 +170,8 @@ def test_numpy_and_jax_agree_on_many_tokens(rule, spread):
   np.testing.assert_array_equal(drawn == core.DEAD, ~mask.any(-1))
   assert mask[np.arange(60), drawn][drawn != core.DEAD].all()
   # Sums rounded in another order may move a draw by one accepted token.
-  wanted = rule.draw(log_probs, uniform)
-  assert (drawn == wanted).mean() > 0.95
+  expected = rule.draw(log_probs, uniform)
+  assert (drawn == expected).mean() > 0.95
 
 
 def test_top_p_of_one_row_does_not_depend_on_another():
@@ -179,7 +181,8 @@ def test_top_p_of_one_row_does_not_depend_on_another():
   both = np.asarray(rule.mask(jnp.asarray(_logs(flat, steep))))
   alone = np.asarray(rule.mask(jnp.asarray(_logs(steep))))
   np.testing.assert_array_equal(both[1:], alone)
-  assert both.sum(-1).tolist() == [450, 1]
+  # All tokens of the flat row are as likely as the last that is needed.
+  assert both.sum(-1).tolist() == [500, 1]
 
 
 @pytest.mark.parametrize('share', [0.0, 0.02, 0.3, 1.0])

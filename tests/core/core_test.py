@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import wm
 from tests import plain, tiny
 from wm import core
 from wm.core import accept, basics
@@ -71,11 +72,11 @@ def test_default_key_tells_sequences_apart():
 
 
 def test_scores_fill_in_and_blank_unmeasured():
-  found = core.scores('precision', [1, 0, 1], reason=['', 'empty', ''])
-  assert found.measured.tolist() == [True, False, True]
-  assert np.isnan(found.value[1])
-  assert found.group.tolist() == [0, 1, 2]
-  assert found.weight.tolist() == [1, 1, 1]
+  result = core.scores('precision', [1, 0, 1], reason=['', 'empty', ''])
+  assert result.measured.tolist() == [True, False, True]
+  assert np.isnan(result.value[1])
+  assert result.group.tolist() == [0, 1, 2]
+  assert result.weight.tolist() == [1, 1, 1]
 
 
 def _samples(world, seeds, accept_rule, num=5, max_len=10, rows=None):
@@ -132,7 +133,7 @@ def test_sampling_without_budget_or_tokens():
 def test_sample_frequencies_follow_the_predictor():
   world = tiny.World()
   seeds = np.array([5])
-  found = core.sample(
+  result = core.sample(
     oracles.Oracle(world),
     np.array([[7]], np.int32),
     np.array([1]),
@@ -141,7 +142,7 @@ def test_sample_frequencies_follow_the_predictor():
     seeds=seeds,
     accept=accept.epsilon(0.01),
   )
-  ended = (found.tokens[0, :, 0] == tiny.END).mean()
+  ended = (result.tokens[0, :, 0] == tiny.END).mean()
   assert abs(ended - 0.5) < 0.04
 
 
@@ -169,7 +170,7 @@ def test_accepted_steps_of_own_samples_are_their_lengths(seed, num):
   )
   prefix, length = np.array([[6]], np.int32), np.array([1])
   rule = accept.epsilon(0.1)
-  found = core.sample(
+  result = core.sample(
     predictor,
     prefix,
     length,
@@ -179,9 +180,9 @@ def test_accepted_steps_of_own_samples_are_their_lengths(seed, num):
     accept=rule,
   )
   steps = plain.accepted_steps(
-    predictor, prefix, length, found.tokens, found.lengths, rule
+    predictor, prefix, length, result.tokens, result.lengths, rule
   )
-  np.testing.assert_array_equal(steps, found.lengths)
+  np.testing.assert_array_equal(steps, result.lengths)
 
 
 def test_input_error_is_a_value_error():
@@ -207,3 +208,29 @@ def test_sections_of_docstrings():
   }
   assert basics.section(doc, 'Glossary') == {'share': 'Share of things.'}
   assert basics.section(doc, 'Returns') == basics.section(None, 'Returns') == {}
+
+
+@pytest.mark.parametrize('rows', [[[1, 2]], ((1, 2),), None])
+def test_sequences_are_arrays(rows):
+  with pytest.raises(core.InputError, match='tokens of Sequences are of type'):
+    core.Sequences(rows, np.array([2]))
+  with pytest.raises(core.InputError, match='lengths of Sequences are of type'):
+    core.Sequences(np.array([[1, 2]]), [2])
+
+
+def test_bad_input_is_caught_by_its_public_name():
+  assert wm.InputError is core.InputError
+  with pytest.raises(wm.InputError):
+    wm.make('world', 'nowhere()')
+
+
+def test_a_measure_says_which_way_is_better():
+  assert core.Measure(1, 'is right').direction == 1
+  assert core.Measure(0, 'makes no mistake').direction == -1
+  assert core.Measure(headline=True, less_is_better=True).direction == -1
+  assert core.Measure(panel=True).direction == 0
+
+
+def test_older_declarations_of_a_metric_are_refused():
+  with pytest.raises(core.InputError, match=r'headline is no .* measures = '):
+    type('Metric', (core.Metric,), {'headline': ('legal',)})

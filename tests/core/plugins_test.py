@@ -265,8 +265,8 @@ def test_a_world_of_the_14_members_is_measured_by_what_asks_for_no_more(folder):
   world = make(folder, PLAIN)
   oracle = registry.resolve('model', 'oracle()').predictor(world, 0)
   for metric in ('next_token(num=4)', 'traversal(num=4)', 'detour(num=4)'):
-    found = registry.resolve('metric', metric)(oracle, world, 0)
-    assert found[0].value.tolist() == [1, 1, 1, 1]
+    result = registry.resolve('metric', metric)(oracle, world, 0)
+    assert result[0].value.tolist() == [1, 1, 1, 1]
   for name in ('compression', 'distinction', 'capability', 'exactness'):
     metric = registry.find('metric', name)
     assert lacks(metric, type(oracle), type(world))

@@ -81,7 +81,7 @@ def test_a_device_without_memory_is_one_line(capsys):
   with pytest.raises(SystemExit) as ended, exit_codes.exit_on_error():
     raise RuntimeError('INTERNAL: Out of memory allocating 5 bytes.\nmore')
   assert ended.value.code == 1
-  said = capsys.readouterr().err
-  assert said == 'error: INTERNAL: Out of memory allocating 5 bytes.\n'
+  output = capsys.readouterr().err
+  assert output == 'error: INTERNAL: Out of memory allocating 5 bytes.\n'
   with pytest.raises(RuntimeError, match='other'), exit_codes.exit_on_error():
     raise RuntimeError('something other')

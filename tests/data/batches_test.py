@@ -42,16 +42,16 @@ def test_permute_is_a_permutation(num, seed):
 
 def test_permute_needs_no_neighbours_and_depends_on_its_words():
   num = 91_000_000
-  some = np.array([0, 5, num - 1])
-  whole = batches.permute(some, num, 7, 1)
+  sample = np.array([0, 5, num - 1])
+  whole = batches.permute(sample, num, 7, 1)
   assert ((whole >= 0) & (whole < num)).all()
-  for k, index in enumerate(some):
+  for k, index in enumerate(sample):
     assert batches.permute(np.array([index]), num, 7, 1)[0] == whole[k]
-  assert (whole != batches.permute(some, num, 7, 2)).any()
+  assert (whole != batches.permute(sample, num, 7, 2)).any()
   words = np.array([1, 2, 1])
-  mixed = batches.permute(some, num, 7, words)
+  mixed = batches.permute(sample, num, 7, words)
   np.testing.assert_array_equal(mixed[[0, 2]], whole[[0, 2]])
-  assert mixed[1] == batches.permute(some, num, 7, 2)[1]
+  assert mixed[1] == batches.permute(sample, num, 7, 2)[1]
 
 
 def test_permute_looks_uniform():
@@ -72,9 +72,9 @@ def test_the_stream_holds_every_row_once_an_epoch(num, seed, skip):
   rows = batches.shuffled(place, num, seed)
   np.testing.assert_array_equal(np.sort(rows), np.arange(num))
   # Any part of the stream is the same by itself.
-  some = place[:: max(num // 7, 1)]
+  sample = place[:: max(num // 7, 1)]
   np.testing.assert_array_equal(
-    batches.shuffled(some, num, seed), rows[:: max(num // 7, 1)]
+    batches.shuffled(sample, num, seed), rows[:: max(num // 7, 1)]
   )
 
 

@@ -36,8 +36,8 @@ def brute(world, train: core.Sequences, held: core.Sequences):
 
   shown = {*prefixes(train)}
   mine = [prefix in shown for prefix in prefixes(held)]
-  visited, wanted = {*states(train)}, {*states(held)}
-  return np.mean(mine), len(wanted & visited) / len(wanted)
+  visited, expected = {*states(train)}, {*states(held)}
+  return np.mean(mine), len(expected & visited) / len(expected)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def brute(world, train: core.Sequences, held: core.Sequences):
 def test_shares_are_those_of_brute_force(tmp_path, spec):
   world = registry.make('world', spec)
   train, held = world.sample(15, 1, 'train'), world.sample(12, 2, 'heldout')
-  found = exposure.measure(
+  result = exposure.measure(
     world,
     stored(tmp_path / 'train', world, train),
     stored(tmp_path / 'held', world, held),
@@ -54,26 +54,26 @@ def test_shares_are_those_of_brute_force(tmp_path, spec):
   prefixes, states = brute(world, train, held)
   assert 0 < prefixes < 1
   assert 0 < states < 1
-  assert found['prefixes_shown'] == pytest.approx(prefixes, abs=1e-12)
-  assert found['states_shown'] == pytest.approx(states, abs=1e-12)
-  assert found['heldout_prefixes'] == held.lengths.sum()
+  assert result['prefixes_shown'] == pytest.approx(prefixes, abs=1e-12)
+  assert result['states_shown'] == pytest.approx(states, abs=1e-12)
+  assert result['heldout_prefixes'] == held.lengths.sum()
 
 
 def test_the_same_data_show_all_and_other_words_none(tmp_path):
   world = registry.make('world', MAPS)
   both = world.sample(30, 1)
   store = stored(tmp_path / 'both', world, both)
-  found = exposure.measure(world, store, store)
-  assert (found['prefixes_shown'], found['states_shown']) == (1, 1)
+  result = exposure.measure(world, store, store)
+  assert (result['prefixes_shown'], result['states_shown']) == (1, 1)
   origin = both.tokens[:, 0]
   parts = origin <= np.median(origin), origin > np.median(origin)
   apart = [
     stored(tmp_path / str(k), world, both.take(rows))
     for k, rows in enumerate(parts)
   ]
-  found = exposure.measure(world, *apart)
-  assert found['prefixes_shown'] == 0
-  assert found['compared'] == parts[0].sum()
+  result = exposure.measure(world, *apart)
+  assert result['prefixes_shown'] == 0
+  assert result['compared'] == parts[0].sum()
 
 
 def test_equal_sequences_count_once(tmp_path):
@@ -92,13 +92,13 @@ def test_shares_of_large_data_are_of_the_first_sequences(tmp_path):
   train, held = world.sample(40, 1, 'train'), world.sample(12, 2, 'heldout')
   stored_train = stored(tmp_path / 'train', world, train)
   most = int(train.lengths[:10].sum())
-  found = exposure.measure(
+  result = exposure.measure(
     world, stored_train, stored(tmp_path / 'held', world, held), most
   )
-  assert (found['compared'], found['sequences']) == (10, 40)
+  assert (result['compared'], result['sequences']) == (10, 40)
   prefixes, states = brute(world, train.take(np.arange(10)), held)
-  assert found['prefixes_shown'] == pytest.approx(prefixes, abs=1e-12)
-  assert found['states_shown'] == pytest.approx(states, abs=1e-12)
+  assert result['prefixes_shown'] == pytest.approx(prefixes, abs=1e-12)
+  assert result['states_shown'] == pytest.approx(states, abs=1e-12)
   assert exposure.compared(stored_train, 1) == 1
 
 

@@ -32,21 +32,21 @@ def source(tmp_path, data: bytes) -> pgn_games.Source:
 
 
 def text(tmp_path, data: bytes) -> tuple[bytes, str]:
-  found = source(tmp_path, data)
-  return b''.join(found.parts()), found.damage
+  result = source(tmp_path, data)
+  return b''.join(result.parts()), result.damage
 
 
 @pytest.mark.parametrize('kind', PACKERS)
 @pytest.mark.parametrize('part', [100, 1000, 1 << 23])
 def test_any_packing_gives_the_text(tmp_path, monkeypatch, kind, part):
   monkeypatch.setattr(pgn_games, 'PART', part)
-  found = source(tmp_path, PACKERS[kind](TEXT))
-  parts = list(found.parts())
+  result = source(tmp_path, PACKERS[kind](TEXT))
+  parts = list(result.parts())
   assert b''.join(parts) == TEXT
-  assert {len(one) for one in parts[:-1]} <= {part}
-  assert not found.damage
-  assert found.read == found.size
-  assert list(found.parts()) == parts
+  assert {len(item) for item in parts[:-1]} <= {part}
+  assert not result.damage
+  assert result.read == result.size
+  assert list(result.parts()) == parts
 
 
 @packed

@@ -24,17 +24,17 @@ def read(tmp_path, text: str | bytes, least=LEAST, most=500):
   """What is read of a file: causes, UCI of the games kept, all parts."""
   path = tmp_path / 'games.pgn'
   path.write_bytes(text if isinstance(text, bytes) else text.encode())
-  found = [
+  results = [
     pgn_games.read(block, least, most)
     for block in pgn_games.blocks(pgn_games.Source(path))
   ]
-  causes = [pgn_games.CAUSES[code] for one in found for code in one.causes]
+  causes = [pgn_games.CAUSES[code] for item in results for code in item.causes]
   games = []
-  for one in found:
-    ends = np.cumsum(one.lengths)
-    for first, end in zip(ends - one.lengths, ends, strict=True):
-      games.append([chess_notation.uci(move) for move in one.moves[first:end]])
-  return causes, games, found
+  for item in results:
+    ends = np.cumsum(item.lengths)
+    for first, end in zip(ends - item.lengths, ends, strict=True):
+      games.append([chess_notation.uci(move) for move in item.moves[first:end]])
+  return causes, games, results
 
 
 WHOLE = game()
@@ -113,26 +113,26 @@ def test_the_size_of_parts_does_not_matter(tmp_path, monkeypatch, name):
     got = read(tmp_path, text)
     assert got[:2] == want[:2]
     for name in ('hashes', 'heldout', 'causes'):
-      one, two = (
-        np.concatenate([getattr(r, name) for r in found[2]])
-        for found in (got, want)
+      item, two = (
+        np.concatenate([getattr(r, name) for r in result[2]])
+        for result in (got, want)
       )
-      assert one.tolist() == two.tolist()
+      assert item.tolist() == two.tolist()
 
 
 def test_en_passant_may_be_said(tmp_path):
   line = '1. e4 a6 2. e5 d5 3. exd6{} exd6 4. d4 Nf6 5. c4 Be7 1-0'
-  said = [game(line.format(word)) for word in ('', ' e.p.', 'e.p', '\nep!')]
-  causes, games, _ = read(tmp_path, ''.join(said))
+  output = [game(line.format(word)) for word in ('', ' e.p.', 'e.p', '\nep!')]
+  causes, games, _ = read(tmp_path, ''.join(output))
   assert causes == [''] * 4
   assert games == games[:1] * 4
 
 
 def test_examples_say_where(tmp_path):
   bad = game(LINE.replace('Bb5', 'Bb6'))
-  _, _, found = read(tmp_path, WHOLE + bad * 5 + game(Variant='Atomic'))
-  examples = found[0].examples
-  assert [one['game'] for one in examples] == [7, 2, 3, 4]
+  _, _, result = read(tmp_path, WHOLE + bad * 5 + game(Variant='Atomic'))
+  examples = result[0].examples
+  assert [item['game'] for item in examples] == [7, 2, 3, 4]
   assert examples[1] == {
     'cause': 'illegal move',
     'game': 2,
@@ -143,10 +143,10 @@ def test_examples_say_where(tmp_path):
 
 
 def test_longer_games_are_cut(tmp_path):
-  _, games, found = read(tmp_path, WHOLE * 2, most=3)
+  _, games, result = read(tmp_path, WHOLE * 2, most=3)
   assert games == [UCI[:3]] * 2
-  assert found[0].cut == 2
-  assert len(set(found[0].hashes.tolist())) == 1
+  assert result[0].cut == 2
+  assert len(set(result[0].hashes.tolist())) == 1
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_a_game_without_end(tmp_path, monkeypatch):
   monkeypatch.setattr(pgn_games, 'PART', 1000)
   monkeypatch.setattr(pgn_games, 'LONGEST', 3000)
   long = game('{' + 'words ' * 5000 + '} ' + LINE)
-  causes, games, found = read(tmp_path, WHOLE + long + WHOLE * 30)
+  causes, games, results = read(tmp_path, WHOLE + long + WHOLE * 30)
   assert causes == ['', 'too long'] + [''] * 30
   assert games == [UCI] * 31
-  numbers = [one['game'] for part in found for one in part.examples]
+  numbers = [item['game'] for part in results for item in part.examples]
   assert numbers == [2]
   lines = game(LINE + ' x\n' * 5000)
   assert read(tmp_path, WHOLE + lines + WHOLE)[0] == ['', 'too long', '']

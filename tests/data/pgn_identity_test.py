@@ -53,15 +53,15 @@ def test_our_split_does_not_move():
   ],
 )
 def test_only_a_url_of_a_game_names_it(site, known):
-  one = pgn_games.identity(site, b'[White "a"]', b'xy')
+  item = pgn_games.identity(site, b'[White "a"]', b'xy')
   two = pgn_games.identity(site, b'[White "b"]', b'xy')
   three = pgn_games.identity(site, b'[White "a"]', b'xz')
-  assert (one == site) == known
-  assert (one == two) == known
-  assert (one == three) == known
+  assert (item == site) == known
+  assert (item == two) == known
+  assert (item == three) == known
 
 
 def test_blanks_around_tags_do_not_matter():
-  one = pgn_games.identity(b'Oslo', b'[A "b"]\n[C "d"]\n\n', b'xy')
+  item = pgn_games.identity(b'Oslo', b'[A "b"]\n[C "d"]\n\n', b'xy')
   two = pgn_games.identity(b'Oslo', b' [A "b"] \n\n[C "d"]', b'xy')
-  assert one == two == b'[A "b"]\n[C "d"]\n\nxy'
+  assert item == two == b'[A "b"]\n[C "d"]\n\nxy'

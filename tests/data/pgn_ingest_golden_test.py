@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.data.pgn_texts import rows
+from wm import core
 from wm.core import registry
 from wm.data import pgn_games, pgn_ingest, sampling
 from wm.worlds.chess import notation as chess_notation
@@ -40,17 +41,17 @@ def golden(folder, name):
   ],
 )
 def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
-  wanted = golden(folder, name)
-  assert len(wanted) == num
+  expected = golden(folder, name)
+  assert len(expected) == num
   # Every game, short ones too, and in the order of the file.
-  found = [
+  results = [
     pgn_games.read(block, 0, WORLD.length)
     for block in pgn_games.blocks(pgn_games.Source(folder / file))
   ]
-  lengths = np.concatenate([one.lengths for one in found])[:num]
-  assert lengths.tolist() == [int(line['plies']) for line in wanted]
-  assert not any(one.causes.any() for one in found)
-  moves = np.concatenate([one.moves for one in found]).astype('<u2')
+  lengths = np.concatenate([item.lengths for item in results])[:num]
+  assert lengths.tolist() == [int(line['plies']) for line in expected]
+  assert not any(item.causes.any() for item in results)
+  moves = np.concatenate([item.moves for item in results]).astype('<u2')
   start = np.array([chess_notation.PUBLISHED_START], '<u2')
   sums = [
     zlib.crc32(
@@ -58,7 +59,7 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
     )
     for end, size in zip(np.cumsum(lengths), lengths, strict=True)
   ]
-  assert sums == [int(line['crc32_tokens_u16le']) for line in wanted]
+  assert sums == [int(line['crc32_tokens_u16le']) for line in expected]
   # In the stores: all but the short ones.
   made = pgn_ingest.make_dataset(WORLD, [folder / file], tmp_path)
   stored = {
@@ -68,25 +69,29 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
   }
   long = {
     int(line['crc32_tokens_u16le'])
-    for line in wanted
+    for line in expected
     if int(line['plies']) >= WORLD.least
   }
   assert long <= stored
-  told = made['train']['ingest']
-  assert set(told['rejected']) == {'too short'}
+  lines = made['train']['ingest']
+  assert set(lines['rejected']) == {'too short'}
   if name == 'lichess_std':
-    assert told['rejected'] == {'too short': 73}
-    assert len(stored) == told['kept'] == 3172 - 73
+    assert lines['rejected'] == {'too short': 73}
+    assert len(stored) == lines['kept'] == 3172 - 73
 
 
 def test_games_that_are_not_standard(tmp_path, folder):
   path = folder / 'lichess_nonstandard_240.pgn.zst'
-  told = pgn_ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
-  assert told['games'] == 240
-  assert told['rejected']['from position'] == 210
-  assert told['rejected']['variant'] == 2
-  short = told['rejected'].get('too short', 0)
-  assert told['kept'] + short == 28
-  assert [one['word'] for one in told['examples']['variant']] == [
+  # Rightly lost, and too many to be overlooked.
+  with pytest.raises(core.InputError, match=r'210 of 240 .*, from position'):
+    pgn_ingest.make_dataset(WORLD, [path], tmp_path)
+  made = pgn_ingest.make_dataset(WORLD, [path], tmp_path, lost=1)
+  lines = made['train']['ingest']
+  assert lines['games'] == 240
+  assert lines['rejected']['from position'] == 210
+  assert lines['rejected']['variant'] == 2
+  short = lines['rejected'].get('too short', 0)
+  assert lines['kept'] + short == 28
+  assert [item['word'] for item in lines['examples']['variant']] == [
     'Three-check'
   ] * 2

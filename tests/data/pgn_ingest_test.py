@@ -3,6 +3,7 @@ import tracemalloc
 
 import pytest
 
+import wm
 from tests.data.pgn_texts import pgn, random_games, rows, url
 from wm import core
 from wm.core import registry
@@ -50,8 +51,8 @@ def test_the_stores_are_what_sampling_makes(tmp_path, some):
     store = stores.open(tmp_path / 'out' / 'data' / split)
     store.verify()
     sampling.check_vocab(store, world)
-    wanted = sampling.describe(world, 0, split, len(store))
-    assert wanted.items() <= store.manifest.items()
+    expected = sampling.describe(world, 0, split, len(store))
+    assert expected.items() <= store.manifest.items()
   store = stores.open(tmp_path / 'out' / 'data' / 'train')
   tokens, lengths = batches.Batches(store, 8, seed=0).at(0)
   steps, _ = world.walk(world.init(8), tokens, lengths)
@@ -173,15 +174,15 @@ def test_it_stops_after_so_many_good_games(tmp_path, some, processes):
     shard = number, processes
     made = make(tmp_path, pgn(games), shard=shard, most=50)
     assert (made is None) == (number < processes - 1)
-  told = made['train']['ingest']
-  assert told['kept'] == 49
-  assert told['rejected'].pop('not asked for') < 10
-  assert told['rejected'] == {'too short': 1, 'duplicate': 1}
-  assert told['games'] < 70
+  lines = made['train']['ingest']
+  assert lines['kept'] == 49
+  assert lines['rejected'].pop('not asked for') < 10
+  assert lines['rejected'] == {'too short': 1, 'duplicate': 1}
+  assert lines['games'] < 70
   make(tmp_path, pgn(games[:51]), out='few')
   for split in sampling.SPLITS:
-    one, two = (tmp_path / run / 'data' / split for run in ('out', 'few'))
-    assert rows(one) == rows(two)
+    item, two = (tmp_path / run / 'data' / split for run in ('out', 'few'))
+    assert rows(item) == rows(two)
   make(tmp_path, pgn(games), out='one', most=50)
   assert tree(tmp_path / 'one') == tree(tmp_path / 'out')
 
@@ -213,17 +214,17 @@ def test_duplicates(tmp_path, some, monkeypatch, hashes):
   made = make(tmp_path, pgn(games, sites))
   assert made['train']['rows'] == 2
   assert made['heldout']['rows'] == 2
-  told = made['train']['ingest']
-  assert told['rejected'] == {'duplicate': 2, 'duplicate across splits': 2}
-  assert (told['games'], told['kept']) == (8, 4)
+  lines = made['train']['ingest']
+  assert lines['rejected'] == {'duplicate': 2, 'duplicate across splits': 2}
+  assert (lines['games'], lines['kept']) == (8, 4)
 
 
 def test_equal_games_of_any_tags_are_duplicates(tmp_path, some):
-  one, two = pgn(some[:30], ['Oslo'] * 30), pgn(some[:30], ['Rome'] * 30)
-  made = make(tmp_path, one, two)
-  told = made['heldout']['ingest']
-  assert told['kept'] == 30
-  assert sum(told['rejected'].values()) == 30
+  item, two = pgn(some[:30], ['Oslo'] * 30), pgn(some[:30], ['Rome'] * 30)
+  made = make(tmp_path, item, two)
+  lines = made['heldout']['ingest']
+  assert lines['kept'] == 30
+  assert sum(lines['rejected'].values()) == 30
 
 
 def test_games_are_compared_as_they_are_kept(tmp_path, some):
@@ -232,9 +233,9 @@ def test_games_are_compared_as_they_are_kept(tmp_path, some):
   made = make(tmp_path, pgn(games))
   assert made['train']['ingest']['kept'] == 3
   world = registry.make('world', 'chess(length=24)')
-  told = make(tmp_path, pgn(games), out='cut', world=world)['train']['ingest']
-  assert told['rejected'] == {'duplicate': 1}
-  assert told['cut'] == 2
+  lines = make(tmp_path, pgn(games), out='cut', world=world)['train']['ingest']
+  assert lines['rejected'] == {'duplicate': 1}
+  assert lines['cut'] == 2
 
 
 # What does not go well.
@@ -243,11 +244,11 @@ def test_games_are_compared_as_they_are_kept(tmp_path, some):
 def test_damaged_files_give_what_is_whole(tmp_path, some):
   pack = gzip.compress(pgn(some).encode())
   made = make(tmp_path, pack[: len(pack) // 2], pgn(random_games(30, 4)))
-  told = made['train']['ingest']
-  assert told['damage'].keys() == {'0.pgn'}
-  assert told['damage']['0.pgn'].startswith('truncated gzip data after ')
-  assert told['rejected'] == {'cut off': 1}
-  assert 100 < told['kept'] < SOME
+  lines = made['train']['ingest']
+  assert lines['damage'].keys() == {'0.pgn'}
+  assert lines['damage']['0.pgn'].startswith('truncated gzip data after ')
+  assert lines['rejected'] == {'cut off': 1}
+  assert 100 < lines['kept'] < SOME
 
 
 def test_no_game_left(tmp_path):
@@ -315,3 +316,20 @@ def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
     tracemalloc.stop()
     assert made['train']['ingest']['kept'] == SOME
   assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_a_file_without_held_out_games_is_warned_of(tmp_path, some, capfd):
+  (tmp_path / 'few.pgn').write_text(pgn(some[:3]))
+  wm.ingest(tmp_path / 'few.pgn', tmp_path / 'out')
+  output = capfd.readouterr().err
+  assert 'out has no held-out game' in output
+  assert 'holds out 50 in 10,000' in output
+
+
+def test_null_moves_in_many_games_refuse_the_file(tmp_path, some):
+  text = pgn(some[:30])
+  bad = pgn([some[0].replace(' ', ' -- ', 1), *some[1:30]])
+  with pytest.raises(core.InputError, match=r'1 of 30 \(3\.3%\).*null move'):
+    make(tmp_path, bad)
+  assert not (tmp_path / 'out' / 'ingest.run.json').exists()
+  assert make(tmp_path, text)

@@ -37,9 +37,9 @@ def pgn(games: list[str], sites: list[str] | None = None) -> str:
 
 def rows(folder: pathlib.Path) -> list[bytes]:
   """Every row of a store, as bytes of the published ids."""
-  found = []
+  result = []
   for chunk in stores.open(folder).chunks():
     for row, length in zip(chunk.tokens, chunk.lengths, strict=True):
       ids = chess_ids.published(row[:length], 'compact')
-      found.append(ids.astype('<u2').tobytes())
-  return found
+      result.append(ids.astype('<u2').tobytes())
+  return result

@@ -212,10 +212,10 @@ def test_bad_input_keeps_what_was_there(tmp_path):
 
 def test_a_distinct_world_repeats_nothing_across_chunks(tmp_path):
   made = sampling.make_dataset(Distinct(), tmp_path, Sampling(seed=3, **SIZES))
-  found = rows(tmp_path / 'data' / 'train')
-  assert len(found) == len(set(found)) == made['train']['rows']
+  results = rows(tmp_path / 'data' / 'train')
+  assert len(results) == len(set(results)) == made['train']['rows']
   # This world has few sequences: sampling stops when no new ones come.
-  assert 20 < len(found) < 400
+  assert 20 < len(results) < 400
 
 
 def test_hashes_do_not_depend_on_padding():

@@ -141,7 +141,7 @@ def test_a_line_may_be_json(tmp_path, line):
     ('{"moves": ["at0"', 'line 2 is not JSON: '),
     (
       '{"id": 1, "fen": ""}',
-      "'tokens' or 'moves'; available: id, fen",
+      "'tokens' or 'moves' .*; available: id, fen",
     ),
     (
       '{"moves": ["at0", 3]}',

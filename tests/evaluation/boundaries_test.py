@@ -38,11 +38,11 @@ def test_sampled_elements_are_of_the_boundary(world):
   first, second = _pairs(world, 20)
   exact = world.boundary(first, second, 4).listed()
   listed = _sampled(world, first, second, 400, room=4)
-  for whole, some in zip(exact, listed, strict=True):
-    assert set(some) <= set(whole)
-    assert some == sorted(set(some), key=lambda s: (len(s), s))
+  for whole, sample in zip(exact, listed, strict=True):
+    assert set(sample) <= set(whole)
+    assert sample == sorted(set(sample), key=lambda s: (len(s), s))
     # A walk of four steps among three choices: 400 miss one seldom.
-    assert len(some) >= 0.9 * len(whole)
+    assert len(sample) >= 0.9 * len(whole)
   assert any(exact)
 
 
@@ -92,20 +92,22 @@ def test_choices_are_uniform():
   assert boundaries.choice(options[1:2], last).tolist() == [4]
 
 
-def test_recall_by_samples_is_recall():
+def test_recall_by_samples_is_recall(monkeypatch):
+  monkeypatch.setattr(distinction, 'PLAYED', 300)
   noisy = oracles.NoisyOracle(GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3)
   fields = {'trials': 80, 'samples': 0, 'accept': 'epsilon(0.02)'}
   values = []
-  for more in ({'k': 3}, {'boundary': 'sampled', 'boundary_samples': 300}):
+  for more in ({'k': 3}, {'boundary': 'sampled'}):
     metric = distinction.Metric(**fields, **more)
     assert (
       statistics.summarize(metric(oracles.Oracle(GAME), GAME, 0)[0])['value']
       == 1
     )
     values.append(metric(noisy, GAME, 0)[0])
-  capped = distinction.Metric(
-    **fields, k=3, boundary='sampled', boundary_samples=3000
-  )(noisy, GAME, 0)[0]
+  monkeypatch.setattr(distinction, 'PLAYED', 3000)
+  capped = distinction.Metric(**fields, k=3, boundary='sampled')(
+    noisy, GAME, 0
+  )[0]
   # With so many samples, and as short, all of it is found.
   np.testing.assert_allclose(capped.value, values[0].value, atol=0.02)
   assert 0 < statistics.summarize(values[1])['value'] < 1
@@ -124,20 +126,20 @@ def test_where_a_model_is_wrong_about_its_boundary():
     (0, 1, (y, y, x), 0),  # 0 2 3 0; from 1 illegal, though at once.
     (2, 1, (y, y), 1),  # Illegal from both, and from 1 at once.
   ]
-  for one, two, suffix, place in cases:
+  for item, two, suffix, place in cases:
     listed = core.boundary.stacked([[np.array([suffix])]])
-    found = boundaries.model_divergence(
-      tiny.World(), nodes[one : one + 1], nodes[two : two + 1], listed
+    result = boundaries.model_divergence(
+      tiny.World(), nodes[item : item + 1], nodes[two : two + 1], listed
     )
-    assert found.tolist() == [place], (one, two, suffix)
+    assert result.tolist() == [place], (item, two, suffix)
 
 
 def test_places_of_the_first_wrong_elements_are_kept():
   noisy = oracles.NoisyOracle(GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3)
   metric = distinction.Metric(trials=60, accept='epsilon(0.02)')
-  found = {s.quantity: s for s in metric(noisy, GAME, 0)}
+  result = {s.quantity: s for s in metric(noisy, GAME, 0)}
   for name in ('precision', 'recall'):
-    scores = found[name]
+    scores = result[name]
     suffix, place = scores.columns['suffix'], scores.columns['wrong_at']
     bad = scores.measured & (scores.value < 1)
     assert bad.sum() > 5
@@ -148,4 +150,4 @@ def test_places_of_the_first_wrong_elements_are_kept():
     for part in ('prefix', 'other_prefix'):
       lengths = [len(s.split()) for s in scores.columns[part]]
       np.testing.assert_array_equal(lengths, scores.columns['moves'])
-  assert 'suffix' not in found['recall_by_length'].columns
+  assert 'suffix' not in result['recall_by_length'].columns

@@ -19,9 +19,9 @@ def trials(metric, world=LINE, seed=0):
 
 def test_trials_of_a_census_are_clusters_each():
   for metric in (compression.Metric, distinction.Metric):
-    drawn = trials(metric(trials=100, pairs=2))
+    drawn = trials(metric(trials=100))
     assert drawn.census
-    np.testing.assert_array_equal(drawn.groups, np.repeat(np.arange(50), 2))
+    np.testing.assert_array_equal(drawn.groups, np.arange(100))
     both = trials(metric(trials=60, directions='both'))
     np.testing.assert_array_equal(both.groups, np.tile(np.arange(60), 2))
 

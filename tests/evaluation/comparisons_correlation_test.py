@@ -21,20 +21,20 @@ def drawn(rng, num):
 
 def test_it_is_pearsons():
   x, y = drawn(np.random.default_rng(0), 300)
-  found = pearson(x, y)
-  assert found.value == pytest.approx(np.corrcoef(x, y)[0, 1])
-  assert found.low < found.value < found.high
-  assert found.clusters == 300
+  result = pearson(x, y)
+  assert result.value == pytest.approx(np.corrcoef(x, y)[0, 1])
+  assert result.low < result.value < result.high
+  assert result.clusters == 300
   moved = pearson(10 - 3 * x, y)
-  np.testing.assert_allclose(moved[:3], [-found[0], -found[2], -found[1]])
+  np.testing.assert_allclose(moved[:3], [-result[0], -result[2], -result[1]])
 
 
 def test_a_trial_of_weight_two_is_two_trials():
   x, y = drawn(np.random.default_rng(1), 200)
   twice = np.arange(200) < 50
   both = np.concatenate([x, x[twice]]), np.concatenate([y, y[twice]])
-  found = pearson(x, y, np.where(twice, 2.0, 1.0))
-  assert found.value == pytest.approx(np.corrcoef(*both)[0, 1])
+  result = pearson(x, y, np.where(twice, 2.0, 1.0))
+  assert result.value == pytest.approx(np.corrcoef(*both)[0, 1])
   left_out = pearson(x, y, np.where(twice, 0.0, 1.0))
   assert left_out == pearson(x[~twice], y[~twice])
 
@@ -56,8 +56,8 @@ def test_intervals_hold_the_truth(num):
   truth = share @ ((x - mean) * (p - truth)) / np.sqrt(spread)
   held = []
   for _ in range(1500):
-    found = pearson(*drawn(rng, num))
-    held.append(found.low <= truth <= found.high)
+    result = pearson(*drawn(rng, num))
+    held.append(result.low <= truth <= result.high)
   assert np.mean(held) == pytest.approx(0.95, abs=0.02)
 
 

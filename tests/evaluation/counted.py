@@ -53,9 +53,9 @@ class Counted(core.Metric):
 def silent(predictor, world, metric, out, **fields):
   """Entries of a metric, none of them told; `fields` as in scoring.run."""
   origin = fields.pop('origin', provenance.UNKNOWN)
-  given = {'seed': 0, 'out': out, **fields}
+  inputs = {'seed': 0, 'out': out, **fields}
   loaded = scoring.Loaded(predictor, world, 'm', origin=origin)
-  return scoring.run(loaded, [metric], log=lambda line: None, **given)
+  return scoring.run(loaded, [metric], log=lambda line: None, **inputs)
 
 
 def results_of(folder):
@@ -72,5 +72,5 @@ def run(out, *metrics, **fields):
     fields.pop('extra', {}),
     fields.pop('origin', ORIGIN),
   )
-  given = {'seed': 3, 'out': out, **fields}
-  return scoring.run(loaded, metrics or (Counted(),), **given)
+  inputs = {'seed': 3, 'out': out, **fields}
+  return scoring.run(loaded, metrics or (Counted(),), **inputs)

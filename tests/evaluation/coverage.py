@@ -120,10 +120,10 @@ def _mixed(rng: np.random.Generator, truth: np.ndarray, num: int) -> Sample:
   """Half of the trials 0 or 1, half fractions of a few: recall, precision."""
   shape = len(truth), num
   fraction = rng.binomial(
-    some := rng.integers(2, 13, shape), _rates(rng, truth, num, 0.25)
+    several := rng.integers(2, 13, shape), _rates(rng, truth, num, 0.25)
   )
   pure = rng.random(shape) < 0.5
-  value = np.where(pure, _rates(rng, truth, num, 1), fraction / some)
+  value = np.where(pure, _rates(rng, truth, num, 1), fraction / several)
   return value, np.ones(shape)
 
 
@@ -252,8 +252,8 @@ def bounded(design: str, num: int, truth: float, repeats: int) -> Row:
       exact.append(_exact_width(totals, num))
     # Half as many, of truths drawn beside this one.
     least, most = max(truth - reach, 1e-3), min(truth + reach, 1 - 1e-3)
-    some = rng.uniform(least, most, -(-size // 2))
-    near.append(_judged(*BOUNDED[design](rng, some, num), some))
+    several = rng.uniform(least, most, -(-size // 2))
+    near.append(_judged(*BOUNDED[design](rng, several, num), several))
   row = _row(design, num, truth, np.concatenate(at, 1))
   row['near'] = 1 - float(np.concatenate(near, 1)[:2].sum(0).mean())
   if exact:
@@ -282,9 +282,9 @@ def free(design: str, num: int, repeats: int) -> Row:
     value = totals.sum(1) / weights.sum(1)
     found.append((high < mean, low > mean, high - low, value))
   at = np.concatenate(found, 1)
-  some = np.isfinite(at[2])
-  row = _row(design, num, mean, at[:, some])
-  row['none'] = 1 - float(some.mean())
+  several = np.isfinite(at[2])
+  row = _row(design, num, mean, at[:, several])
+  row['none'] = 1 - float(several.mean())
   return row
 
 

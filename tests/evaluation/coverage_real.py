@@ -83,30 +83,30 @@ def row(
   if np.ptp(scores.value) == 0:
     return None
   rng = np.random.default_rng(num)
-  found = []
+  results = []
   for _ in range(repeats):
     drawn = np.bincount(
       rng.integers(0, len(scores.value), num), minlength=len(scores.value)
     )
     # The same trial twice is two trials of one cluster.
-    one = statistics.summarize(
+    item = statistics.summarize(
       statistics.subset(scores, np.repeat(np.arange(len(drawn)), drawn))
     )
-    if one['low'] is not None:
-      low, high = one['low'], one['high']
-      found.append((high < truth, low > truth, high - low, one['clusters']))
-  below, above, width, clusters = np.mean(found, 0)
+    if item['low'] is not None:
+      low, high = item['low'], item['high']
+      results.append((high < truth, low > truth, high - low, item['clusters']))
+  below, above, width, clusters = np.mean(results, 0)
   return {
     'run': name,
     'trials': num,
     'clusters': float(clusters),
     'truth': float(truth),
-    'repeats': len(found),
+    'repeats': len(results),
     'coverage': float(1 - below - above),
     'below': float(below),
     'above': float(above),
     'width': float(width),
-    'none': 1 - len(found) / repeats,
+    'none': 1 - len(results) / repeats,
   }
 
 
@@ -116,17 +116,17 @@ def rows(trials: int, repeats: int) -> Iterator[coverage.Row]:
     for num in SIZES:
       # Bootstraps take longer.
       bounded = scores.bounds and scores.bounds[1] is not None
-      some = repeats if bounded else repeats * 2 // 5
-      if found := row(name, scores, num, some):
-        yield found
+      sample = repeats if bounded else repeats * 2 // 5
+      if result := row(name, scores, num, sample):
+        yield result
 
 
 def read() -> list[coverage.Row]:
   """The kept table, numbers as numbers."""
   with open(TABLE, encoding='utf-8', newline='') as file:
     return [
-      {k: x if k == 'run' else float(x) for k, x in one.items()}
-      for one in csv.DictReader(file)
+      {k: x if k == 'run' else float(x) for k, x in item.items()}
+      for item in csv.DictReader(file)
     ]
 
 
@@ -135,9 +135,9 @@ def write(found: list[coverage.Row]) -> None:
   with open(TABLE, 'w', encoding='utf-8', newline='') as file:
     writer = csv.DictWriter(file, found[0], lineterminator='\n')
     writer.writeheader()
-    for one in found:
+    for item in found:
       writer.writerow(
-        {k: f'{x:.5g}' if isinstance(x, float) else x for k, x in one.items()}
+        {k: f'{x:.5g}' if isinstance(x, float) else x for k, x in item.items()}
       )
 
 

@@ -157,8 +157,8 @@ def test_the_study_again(name):
   kept = [row for row in coverage.read() if row['design'] == name]
   assert not _too_rare(rows)
   assert not _too_often(rows)
-  for one, two in zip(rows, kept, strict=True):
-    assert one['coverage'] == pytest.approx(two['coverage'], abs=0.01)
+  for item, two in zip(rows, kept, strict=True):
+    assert item['coverage'] == pytest.approx(two['coverage'], abs=0.01)
 
 
 def _short_cases(rows: list[coverage.Row]) -> list[tuple[str, float]]:

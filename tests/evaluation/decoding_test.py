@@ -73,12 +73,12 @@ def test_clusters_of_tasks_stay_what_they_are(spec):
 
 
 def test_games_are_driven_to_their_end():
-  found = _found('traversal(num=60)', ORACLE)
-  assert table.mean(found['valid']) == 1
-  assert len(set(found['valid'].group.tolist())) == 4
+  result = _found('traversal(num=60)', ORACLE)
+  assert table.mean(result['valid']) == 1
+  assert len(set(result['valid'].group.tolist())) == 4
   for prefix, suffix in zip(
-    found['valid'].columns['prefix'],
-    found['valid'].columns['suffix'],
+    result['valid'].columns['prefix'],
+    result['valid'].columns['suffix'],
     strict=True,
   ):
     state = GAME.parse(f'{prefix} {suffix}')
@@ -90,33 +90,27 @@ def test_detours_on_games(kind):
   spec = (
     f'detour(num=40, kind={kind!r}, probabilities=(0.0, 0.01, 0.1, 0.25, 0.5))'
   )
-  found = _found(spec, ORACLE)
-  moves = found['valid_0'].columns['tokens'].mean() - 1
+  result = _found(spec, ORACLE)
+  moves = result['valid_0'].columns['tokens'].mean() - 1
   for p in (0.0, 0.01, 0.1, 0.25, 0.5):
-    assert table.mean(found[f'valid_{p:g}']) == 1
-    made = table.mean(found[f'detours_{p:g}'])
+    assert table.mean(result[f'valid_{p:g}']) == 1
+    made = table.mean(result[f'detours_{p:g}'])
     assert made == pytest.approx(p * moves, abs=2)
-  assert len(set(found['valid_0'].group.tolist())) == 4
-  # By chance of their detours, other games; but an oracle's least and most
-  # likely moves are one, the lowest.
-  assert len(set(found['valid_0.5'].group.tolist())) == 40
-  games = len(set(found['valid_0.5'].columns['suffix'].tolist()))
-  assert games == (4 if kind == 'adversarial' else 40)
+  assert len(set(result['valid_0'].group.tolist())) == 4
+  # By chance of their detours, and of an oracle's moves, which are as likely.
+  assert len(set(result['valid_0.5'].group.tolist())) == 40
+  assert len(set(result['valid_0.5'].columns['suffix'].tolist())) == 40
 
 
 def test_detours_from_prompts_of_some_moves():
-  found = _found('detour(num=60, prompt=6, probabilities=(0.0,))', ORACLE)
-  scores = found['valid_0']
+  result = _found('detour(num=60, prompt=6, probabilities=(0.0,))', ORACLE)
+  scores = result['valid_0']
   assert len(set(scores.group.tolist())) > 40
   assert {len(p.split()) for p in scores.columns['prefix']} == {6}
 
 
-@pytest.mark.parametrize(
-  'spec', ['traversal(num=80, prompt=3)', 'detour(num=80, prompt=3)']
-)
-def test_what_went_wrong_can_be_pictured(spec):
-  name = 'valid' if spec.startswith('trav') else 'valid_0.1'
-  scores = _found(spec, noisy())[name]
+def test_what_went_wrong_can_be_pictured():
+  scores = _found('detour(num=80, prompt=3)', noisy())['valid_0.1']
   assert 0 < table.mean(scores) < 1
   columns = scores.columns
   for n in range(80):
@@ -157,23 +151,21 @@ def test_a_predictor_that_only_accepts_is_asked_by_its_own_rule():
   for spec, exact in (('solver', 1), ("solver(answer='yes')", 0)):
     predictor = registry.make('model', spec).predictor(world, 0)
     # By probability above a half, nothing at all would be accepted.
-    found = _found(
+    result = _found(
       'next_token(num=30, accept="epsilon(0.5)")', predictor, world
     )
-    assert table.mean(found['exact_set']) == exact
-    assert table.mean(found['set_recall']) == 1
-    deep = 'compression(trials=20, exact=True, k=2, accept="epsilon(0.5)")'
-    assert table.mean(_found(deep, predictor, world)['precision']) == 1
+    assert table.mean(result['exact_set']) == exact
+    assert table.mean(result['set_recall']) == 1
 
 
 def test_a_prompt_that_leaves_no_room_is_not_valid():
   sequences = GAME.sample(4, 0)
   prompts = decoding.prompts(GAME, sequences, 6)
   for most, outcome in ((6, decoding.CAP), (7, decoding.VALID)):
-    found = decoding.decode(ORACLE, GAME, prompts, decoding.greedy, most)
-    assert (found.outcome == outcome).all()
+    result = decoding.decode(ORACLE, GAME, prompts, decoding.Greedy(0), most)
+    assert (result.outcome == outcome).all()
   # What is complete is valid, whatever room there is.
   whole = sequences.tokens, sequences.lengths
   size = int(sequences.lengths.min())
-  found = decoding.decode(ORACLE, GAME, whole, decoding.greedy, size)
-  assert (found.outcome == decoding.VALID).all()
+  result = decoding.decode(ORACLE, GAME, whole, decoding.Greedy(0), size)
+  assert (result.outcome == decoding.VALID).all()

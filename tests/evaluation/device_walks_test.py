@@ -21,9 +21,9 @@ def _pairs(world, num):
 
 
 def _assert_same(found, expected):
-  for one, other in zip(found, expected, strict=True):
-    np.testing.assert_array_equal(one, other)
-    assert one.dtype == other.dtype
+  for first, other in zip(found, expected, strict=True):
+    np.testing.assert_array_equal(first, other)
+    assert first.dtype == other.dtype
 
 
 @pytest.mark.parametrize('spec', WORLDS)
@@ -66,15 +66,15 @@ def test_a_search_without_room_is_made_again(monkeypatch):
 @pytest.mark.parametrize('spec', [*WORLDS, 'othello(size=4)'])
 def test_walks(spec):
   world = registry.make('world', spec)
-  found = world.sample(40, 3)
-  tokens, lengths = found.tokens.copy(), found.lengths - np.arange(40) % 3
+  result = world.sample(40, 3)
+  tokens, lengths = result.tokens.copy(), result.lengths - np.arange(40) % 3
   tokens[::2, 4] = tokens[::-2, 5]
   tokens[1, 2], tokens[3, 1] = core.PAD, len(world.vocab) - 1
   states = world.init(40)
   if spec == CITY:  # From where origin and destination are stated.
     with pytest.raises(core.InputError, match='without origin'):
       device.steps(world, states, tokens, lengths)
-    _, states = world.walk(states, found.tokens, np.full(40, 2))
+    _, states = world.walk(states, result.tokens, np.full(40, 2))
     tokens, lengths = tokens[:, 2:], np.maximum(lengths - 2, 0)
   steps = device.steps(world, states, tokens, lengths)
   np.testing.assert_array_equal(steps, world.walk(states, tokens, lengths)[0])

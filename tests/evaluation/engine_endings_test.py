@@ -45,7 +45,7 @@ class Unjudged(type(WORLD)):
     return np.zeros(len(states), bool)
 
 
-def _trials(predictor, judged=True, batch=16, num=40):
+def _trials(predictor, judged=True, num=40):
   states = WORLD.sample_states(num, 3)
   moves = WORLD.prefix_moves(states)[:, 0]
   drawn = [
@@ -65,11 +65,11 @@ def _trials(predictor, judged=True, batch=16, num=40):
   )
   world = WORLD if judged else Unjudged(size=4)
   rules = ACCEPT, ACCEPT
-  return context.Trials(predictor, world, pairs, *rules, seed=5, batch=batch)
+  return context.Trials(predictor, world, pairs, *rules, seed=5)
 
 
-def _rollouts(predictor, judged=True, batch=16, **fields):
-  trials = _trials(predictor, judged, batch)
+def _rollouts(predictor, judged=True, **fields):
+  trials = _trials(predictor, judged)
   return trials.first, engine.sample_and_check(trials, 6, **fields)
 
 
@@ -77,12 +77,12 @@ def test_games_are_over_where_their_records_end():
   games = WORLD.sample(30, 1)
   trials = _trials(ORACLE, num=30)
   trials.prefixes.first[:] = WORLD.init(30)
-  found = engine._Endings(trials, (30, 1))
-  found.start(np.ones(30, bool), np.arange(30))
+  result = engine._Endings(trials, (30, 1))
+  result.start(np.ones(30, bool), np.arange(30))
   over = np.zeros(games.tokens.shape, bool)
   for k in range(games.tokens.shape[1]):
     tokens = np.where(k < games.lengths, games.tokens[:, k], core.DEAD)
-    over[:, k] = found.follow(tokens[:, None])[:, 0]
+    over[:, k] = result.follow(tokens[:, None])[:, 0]
   expected = np.arange(games.tokens.shape[1]) == games.lengths[:, None] - 1
   np.testing.assert_array_equal(over, expected)
   assert (games.lengths < WORLD.max_len).any()
@@ -90,55 +90,68 @@ def test_games_are_over_where_their_records_end():
 
 def test_an_illegal_continuation_is_never_over():
   trials = _trials(ORACLE, num=1)
-  found = engine._Endings(trials, (1, 1))
-  found.start(np.ones(1, bool), np.zeros(1, int))
+  result = engine._Endings(trials, (1, 1))
+  result.start(np.ones(1, bool), np.zeros(1, int))
   illegal = np.flatnonzero(~WORLD.legal(trials.first)[0, 1:])[:1] + 1
   for _ in range(3):
-    assert not found.follow(illegal[None]).any()
+    assert not result.follow(illegal[None]).any()
 
 
 def test_what_follows_the_end_of_a_game_is_not_asked():
-  states, found = _rollouts(BABBLER)
+  states, result = _rollouts(BABBLER)
   _, oracle = _rollouts(ORACLE)
-  np.testing.assert_array_equal(found.tokens, oracle.tokens)
-  assert (found.status == core.ENDED).all()
+  np.testing.assert_array_equal(result.tokens, oracle.tokens)
+  assert (result.status == core.ENDED).all()
   trial = np.repeat(np.arange(len(states)), 6)
   steps, after = WORLD.walk(
     states[trial],
-    found.tokens.reshape(len(trial), -1),
-    found.lengths.reshape(-1),
+    result.tokens.reshape(len(trial), -1),
+    result.lengths.reshape(-1),
   )
-  np.testing.assert_array_equal(steps, found.lengths.reshape(-1))
+  np.testing.assert_array_equal(steps, result.lengths.reshape(-1))
   assert WORLD.over(after).all()
   _, unjudged = _rollouts(BABBLER, judged=False)
   assert (unjudged.status == core.REFUSED).any()
 
 
 @pytest.mark.parametrize('decide', [False, True])
-def test_batch_does_not_matter(decide):
+def test_batch_does_not_matter(decide, monkeypatch):
   noisy = oracles.NoisyOracle(
     WORLD, illegal=0.2, wrong=0.1, by='prefix', seed=2
   )
   for predictor in (BABBLER, noisy):
-    one = _rollouts(predictor, batch=1, decide=decide)[1]
+    monkeypatch.setattr(engine, 'BATCH', 1)
+    first = _rollouts(predictor, decide=decide)[1]
     for batch in (3, 7, 100):
-      other = _rollouts(predictor, batch=batch, decide=decide)[1]
+      monkeypatch.setattr(engine, 'BATCH', batch)
+      other = _rollouts(predictor, decide=decide)[1]
       for name in engine.Continuations._fields:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        np.testing.assert_array_equal(
+          getattr(first, name), getattr(other, name)
+        )
+
+
+def _row(pairs, t):
+  arrays = {
+    k: x[t : t + 1] for k, x in pairs._asdict().items() if k != 'counts'
+  }
+  return pairs._replace(**arrays)
 
 
 @pytest.mark.parametrize('judged', [False, True])
 def test_search_stops_there_too(judged):
-  found = exhaustive.compare_prefixes(
-    _trials(BABBLER, judged), depth=8, cap=3000
-  )
-  assert found.refused.any() == (not judged)
-  assert found.mass.any() == (not judged)
+  results = [
+    exhaustive.model_boundary(
+      dataclasses.replace(trials, prefixes=_row(trials.prefixes, t)), 8, 3000
+    )
+    for trials in [_trials(BABBLER, judged, num=10)]
+    for t in range(10)
+  ]
+  assert any(len(each.lengths) for each in results) == (not judged)
 
 
-@pytest.mark.parametrize('fields', ['', ', exact=True, k=3, cap=200'])
-def test_compression_is_perfect_for_who_knows_the_game(fields):
-  metric = registry.make('metric', f'compression(trials=60{fields})')
-  found = statistics.summarize(metric(BABBLER, WORLD, 0)[0])
-  assert found['value'] == 1
-  assert found['n'] > 20
+def test_compression_is_perfect_for_who_knows_the_game():
+  metric = registry.make('metric', 'compression(trials=60)')
+  result = statistics.summarize(metric(BABBLER, WORLD, 0)[0])
+  assert result['value'] == 1
+  assert result['n'] > 20

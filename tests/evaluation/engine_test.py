@@ -23,10 +23,10 @@ def _pairs(num=23, seed=0):
   )
 
 
-def _trials(predictor=NOISY, pairs=None, accept=ACCEPT, sampler=None, batch=5):
+def _trials(predictor=NOISY, pairs=None, accept=ACCEPT, sampler=None):
   pairs = _pairs() if pairs is None else pairs
   rules = accept, sampler or accept
-  return context.Trials(predictor, WORLD, pairs, *rules, seed=7, batch=batch)
+  return context.Trials(predictor, WORLD, pairs, *rules, seed=7)
 
 
 def _sampled(predictor=NOISY, num=8, limit=0, decide=False, **fields):
@@ -36,11 +36,12 @@ def _sampled(predictor=NOISY, num=8, limit=0, decide=False, **fields):
 
 @pytest.mark.parametrize('batch', [1, 2, 7, 100])
 @pytest.mark.parametrize('decide', [False, True])
-def test_batch_size_does_not_matter(batch, decide):
-  one = _sampled(batch=5, decide=decide)
-  other = _sampled(batch=batch, decide=decide)
+def test_batch_size_does_not_matter(batch, decide, monkeypatch):
+  first = _sampled(decide=decide)
+  monkeypatch.setattr(engine, 'BATCH', batch)
+  other = _sampled(decide=decide)
   for name in engine.Continuations._fields:
-    np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(getattr(first, name), getattr(other, name))
 
 
 def test_agrees_with_plain_sampling_where_nothing_is_refused():
@@ -50,7 +51,7 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
     lengths=np.repeat(pairs.lengths[:, :1], 2, axis=1),
   )
   trials = _trials(pairs=twice)
-  found = engine.sample_and_check(trials, 6)
+  result = engine.sample_and_check(trials, 6)
   whole = core.sample(
     NOISY,
     twice.tokens[:, 0],
@@ -60,26 +61,26 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
     seeds=trials.keys(context.SAMPLES),
     accept=ACCEPT,
   )
-  np.testing.assert_array_equal(found.tokens, whole.tokens)
-  np.testing.assert_array_equal(found.lengths, whole.lengths)
-  np.testing.assert_array_equal(found.status, whole.status)
+  np.testing.assert_array_equal(result.tokens, whole.tokens)
+  np.testing.assert_array_equal(result.lengths, whole.lengths)
+  np.testing.assert_array_equal(result.status, whole.status)
 
 
 def test_refusals_agree_with_teacher_forcing():
-  pairs, found = _pairs(), _sampled()
+  pairs, result = _pairs(), _sampled()
   for side in range(2):
     steps = plain.accepted_steps(
       NOISY,
       pairs.tokens[:, side],
       pairs.lengths[:, side],
-      found.tokens,
-      found.lengths,
+      result.tokens,
+      result.lengths,
       ACCEPT,
     )
-    refused = (found.status == core.REFUSED) & (side == 1)
-    np.testing.assert_array_equal(steps, found.lengths - refused)
-  assert (found.status == core.REFUSED).any()
-  assert (found.status != 0).all()
+    refused = (result.status == core.REFUSED) & (side == 1)
+    np.testing.assert_array_equal(steps, result.lengths - refused)
+  assert (result.status == core.REFUSED).any()
+  assert (result.status != 0).all()
 
 
 def test_fewer_samples_are_the_first_of_more():
@@ -89,10 +90,10 @@ def test_fewer_samples_are_the_first_of_more():
 
 
 def test_limits():
-  found = _sampled(limit=2)
-  assert found.lengths.max() == 2
+  result = _sampled(limit=2)
+  assert result.lengths.max() == 2
   whole = _sampled()
-  np.testing.assert_array_equal(found.tokens, whole.tokens[..., :2])
+  np.testing.assert_array_equal(result.tokens, whole.tokens[..., :2])
   short = _sampled(hand.Ruled(hand.split, max_len=4))
   room = 4 - _pairs().lengths.max(1)
   assert (short.lengths <= np.maximum(room, 0)[:, None]).all()
@@ -126,10 +127,11 @@ class _Counting(core.Predictor):
     return session
 
 
-def test_decided_trials_are_dropped_and_decide_the_same():
+def test_decided_trials_are_dropped_and_decide_the_same(monkeypatch):
+  monkeypatch.setattr(engine, 'BATCH', 4)
   whole, early = _Counting(NOISY), _Counting(NOISY)
-  full = _sampled(whole, batch=4)
-  quick = _sampled(early, batch=4, decide=True)
+  full = _sampled(whole)
+  quick = _sampled(early, decide=True)
   assert early.steps < whole.steps / 2
   assert whole.restarts == early.restarts == 2 * (23 - 4)
   np.testing.assert_array_equal(
@@ -147,23 +149,24 @@ def test_vacuous_is_told_apart():
 
 
 def test_published_sampler_goes_on_where_nothing_is_accepted():
-  found = _sampled(
+  result = _sampled(
     oracles.Uniform(8, 1, 12),
     accept=rules.epsilon(0.5),
     sampler=rules.published(0.01),
   )
-  assert found.vacuous.all()
-  assert (found.status == core.REFUSED).all()
+  assert result.vacuous.all()
+  assert (result.status == core.REFUSED).all()
 
 
 @pytest.mark.parametrize('batch', [1, 3, 50])
-def test_forced_agrees_with_one_by_one(batch):
+def test_forced_agrees_with_one_by_one(batch, monkeypatch):
+  monkeypatch.setattr(engine, 'BATCH', batch)
   pairs = _pairs(11)
   rng = np.random.default_rng(0)
   suffixes = rng.integers(1, 4, (11, 5, 4)).astype(np.int32)
   lengths = rng.integers(0, 5, (11, 5)).astype(np.int32)
   steps = engine.teacher_force(
-    NOISY, pairs.tokens, pairs.lengths, suffixes, lengths, ACCEPT, batch
+    NOISY, pairs.tokens, pairs.lengths, suffixes, lengths, ACCEPT
   )
   one_by_one = [
     plain.accepted_steps(
@@ -189,7 +192,7 @@ def test_forced_without_suffixes():
   assert not steps.any()
 
 
-def test_no_trials_and_bad_batch():
+def test_no_trials():
   pairs = _pairs(3)
   none = engine.teacher_force(
     NOISY,
@@ -202,19 +205,17 @@ def test_no_trials_and_bad_batch():
   assert none.shape == (0, 2, 2)
   pairs.reason[:] = 'no_prefix'
   assert _sampled(pairs=pairs).tokens.shape == (0, 8, 0)
-  with pytest.raises(core.InputError, match='batch=0'):
-    _sampled(batch=0)
 
 
 def test_only_trials_with_two_prefixes_are_run():
   whole, pairs = _sampled(), _pairs()
   pairs.reason[::3] = 'no_prefix'
-  some = _sampled(pairs=pairs)
+  sample = _sampled(pairs=pairs)
   for name in engine.Continuations._fields:
     kept = getattr(whole, name)[pairs.reason == '']
-    width = getattr(some, name).shape[1:]
+    width = getattr(sample, name).shape[1:]
     np.testing.assert_array_equal(
-      getattr(some, name), kept[..., : width[-1]] if width else kept
+      getattr(sample, name), kept[..., : width[-1]] if width else kept
     )
 
 
@@ -224,10 +225,10 @@ def test_progress_hears_of_every_trial(monkeypatch):
     progress.Progress, 'reach', lambda self, *counts: heard.append(counts)
   )
   with progress.Progress('trials'):
-    _sampled(batch=6)
+    _sampled()
   assert heard[-1] == (23, 23)
   assert heard == sorted(heard)
-  _sampled(batch=6)  # Nothing is under way that would hear.
+  _sampled()  # Nothing is under way that would hear.
   assert heard[-1] == (23, 23)
   assert heard.count((23, 23)) == 1
 
@@ -249,35 +250,28 @@ def _brute(pairs, depth, predictor):
   ]
 
 
-@pytest.mark.parametrize('batch', [1, 4, 50])
-def test_search_finds_the_boundary_that_brute_force_finds(batch):
-  trials = _trials(pairs=_pairs(9), batch=batch)
-  found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
+def _one(trials, t):
+  """A trial by itself."""
+  pairs = trials.prefixes
+  arrays = {
+    name: getattr(pairs, name)[t : t + 1]
+    for name in pairs._fields
+    if name != 'counts'
+  }
+  return _trials(trials.predictor, pairs._replace(**arrays))
+
+
+def test_search_finds_the_boundary_that_brute_force_finds():
+  trials = _trials(pairs=_pairs(9))
   expected = _brute(trials.prefixes, 3, NOISY)
-  assert found.boundary.listed() == expected
+  for t, suffixes in enumerate(expected):
+    result = exhaustive.model_boundary(_one(trials, t), 3, 64)
+    assert result.listed() == [suffixes]
   assert any(expected)
-  np.testing.assert_array_equal(found.refused, [bool(b) for b in expected])
-  assert not found.capped.any()
-
-
-def test_search_deciding_early_decides_the_same():
-  whole = exhaustive.compare_prefixes(_trials(), depth=4, cap=64)
-  early = exhaustive.compare_prefixes(_trials(), depth=4, cap=64, decide=True)
-  np.testing.assert_array_equal(whole.refused, early.refused)
-
-
-def test_search_mass_is_the_chance_that_a_sample_is_refused():
-  trials = _trials(pairs=_pairs(6))
-  found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
-  sampled = engine.sample_and_check(trials, 3000, limit=3)
-  share = (sampled.status == core.REFUSED).mean(1)
-  np.testing.assert_allclose(found.mass, share, atol=0.04)
-  sums = np.bincount(found.boundary.pair_ids, found.shares, minlength=6)
-  np.testing.assert_allclose(found.mass, sums, atol=1e-12)
 
 
 def test_search_says_when_it_is_capped():
-  trials = _trials(oracles.Uniform(8, 1, 12), pairs=_pairs(5))
+  trials = _one(_trials(oracles.Uniform(8, 1, 12), pairs=_pairs(5)), 0)
   # Six tokens go on and `end` does not: 36 continuations of two tokens.
-  assert exhaustive.compare_prefixes(trials, depth=3, cap=35).capped.all()
-  assert not exhaustive.compare_prefixes(trials, depth=3, cap=36).capped.any()
+  assert exhaustive.model_boundary(trials, 3, 35) is None
+  assert exhaustive.model_boundary(trials, 3, 36) is not None

@@ -35,26 +35,26 @@ def shipped(testdata):
   states = [np.load(folder / f'true_state_{i}.npy') for i in range(5)]
   forces = [np.load(folder / f'true_force_{i}.npy') for i in range(5)]
   x, y, _, _, m1, m2 = np.concatenate(states).astype(np.float64).T
-  given = {'r': np.hypot(x, y), 'm1': m1, 'm2': m2}
-  return given, np.concatenate(forces)[:, 0].astype(np.float64)
+  inputs = {'r': np.hypot(x, y), 'm1': m1, 'm2': m2}
+  return inputs, np.concatenate(forces)[:, 0].astype(np.float64)
 
 
 def test_shipped_forces_are_newtons(shipped):
   """Masses over four decades; the states are float32."""
-  given = {name: values[::5] for name, values in shipped[0].items()}
+  inputs = {name: values[::5] for name, values in shipped[0].items()}
   force = shipped[1][::5]
-  front = formulas.exhaustive(given, force[None], 8, 'raw')[0]
-  found = formulas.best(front)
-  assert found.text == f'39.48 * {NEWTON}'
-  assert found.error < 1e-12
-  truth = GRAVITY * given['m1'] * given['m2'] / given['r'] ** 2
-  assert formulas.follows(found, truth)
+  front = formulas.exhaustive(inputs, force[None], 8, 'raw')[0]
+  result = formulas.best(front)
+  assert result.text == f'39.48 * {NEWTON}'
+  assert result.error < 1e-12
+  truth = GRAVITY * inputs['m1'] * inputs['m2'] / inputs['r'] ** 2
+  assert formulas.follows(result, truth)
   assert not formulas.follows(front[-2], truth)
 
 
 def test_one_system_tells_the_power_of_the_distance(shipped):
   """Masses are constant in it: the distance is all that is left."""
-  given, force = shipped
-  one = {name: values[:450] for name, values in given.items()}
-  front = formulas.exhaustive({'r': one['r']}, force[None, :450], 4, 'log')[0]
+  inputs, force = shipped
+  item = {name: values[:450] for name, values in inputs.items()}
+  front = formulas.exhaustive({'r': item['r']}, force[None, :450], 4, 'log')[0]
   assert formulas.best(front).text.endswith(' * inv(r * r)')

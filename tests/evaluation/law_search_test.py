@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from tests import planted_laws
+from tests.marks import few
 from wm import core
 from wm.evaluation import law_search
 from wm.kernels import symbolic
 
 
-@pytest.mark.parametrize('noise', [0.0, 0.1])
-@pytest.mark.parametrize('kind', list(planted_laws.LAWS))
+@pytest.mark.parametrize(
+  'noise', [0.1, pytest.param(0.0, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize('kind', few(4, planted_laws.LAWS))
 def test_a_planted_law_is_named(kind, noise):
   outcome, text = planted_laws.outcome(kind, noise, seed=0)
   assert outcome == planted_laws.NAMED, text
@@ -23,8 +26,10 @@ def test_a_planted_law_is_named(kind, noise):
   ('kind', 'reason', 'size'),
   [
     ('m1 m2 / r^2.5', 'misfit', 8),
-    ('sqrt(m1 m2) / r', 'misfit', 8),
-    ('m1 m2 / r^2 (1 + 0.2 sin 3r)', 'misfit', 8),
+    pytest.param('sqrt(m1 m2) / r', 'misfit', 8, marks=pytest.mark.slow),
+    pytest.param(
+      *('m1 m2 / r^2 (1 + 0.2 sin 3r)', 'misfit', 8), marks=pytest.mark.slow
+    ),
     *((kind, 'chance', 6) for kind in planted_laws.WITHOUT_LAW),
   ],
 )
@@ -35,7 +40,10 @@ def test_there_is_no_law_where_none_is_in_reach(kind, reason, size):
   )
 
 
-@pytest.mark.parametrize('kind', ['m2 / r^2', 'm1 r', 'm1 m2 / r^2.5'])
+@pytest.mark.parametrize(
+  'kind',
+  ['m2 / r^2', 'm1 r', pytest.param('m1 m2 / r^2.5', marks=pytest.mark.slow)],
+)
 def test_the_recorded_table_is_that_of_the_search(kind):
   """A seed of a cell in which all seeds have one outcome."""
   table = json.loads(

@@ -36,10 +36,10 @@ def test_half_of_the_suffixes_are_drawn_whatever_is_legal():
   assert (lengths == 1).all()
   for row, state in zip(tokens[..., 0], states, strict=True):
     legal = SEATING.legal(state[None])[0]
-    wanted = 0.5 * legal / legal.sum() + 0.5 / 21
-    wanted[core.PAD] = 0
-    found = np.bincount(row, minlength=22) / 6000
-    np.testing.assert_allclose(found, wanted, atol=0.025)
+    expected = 0.5 * legal / legal.sum() + 0.5 / 21
+    expected[core.PAD] = 0
+    result = np.bincount(row, minlength=22) / 6000
+    np.testing.assert_allclose(result, expected, atol=0.025)
 
 
 def test_the_other_half_is_legal_throughout():
@@ -101,50 +101,47 @@ def _questions():
   return pairs.tokens, pairs.lengths, tokens, lengths
 
 
-@pytest.mark.parametrize('batch', [1, 5, 64])
-def test_models_with_probabilities_answer_token_by_token(batch):
+def test_models_with_probabilities_answer_token_by_token():
   accept = rules.epsilon(0.05)
   noisy = oracles.NoisyOracle(
     WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=5
   )
   prefixes, sizes, tokens, lengths = _questions()
-  found = membership.answers(
-    noisy, prefixes, sizes, tokens, lengths, accept, batch
-  )
-  assert found.dtype == np.int8
-  for t, p, m in np.ndindex(found.shape):
+  result = membership.answers(noisy, prefixes, sizes, tokens, lengths, accept)
+  assert result.dtype == np.int8
+  for t, p, m in np.ndindex(result.shape):
     suffix = tuple(tokens[t, m, : lengths[t, m]].tolist())
     prefix = tuple(prefixes[t, p, : sizes[t, p]].tolist())
     if not suffix:
-      assert found[t, p, m] == core.NO_ANSWER
+      assert result[t, p, m] == core.NO_ANSWER
       continue
     known = hand.language(noisy, prefix, len(suffix), accept)
     # Past the end token nothing is followed by brute force.
     if tiny.END not in suffix[:-1]:
-      assert found[t, p, m] == (suffix in known)
-  assert set(np.unique(found)) == {-1, 0, 1}
+      assert result[t, p, m] == (suffix in known)
+  assert set(np.unique(result)) == {-1, 0, 1}
 
 
 def test_answers_are_those_of_the_world_for_all_that_know_it():
   questions = _questions()
   solver = registry.make('model', 'solver()').predictor(WORLD, 0)
-  found = [
+  result = [
     membership.answers(model, *questions, rules.epsilon(0.01))
     for model in (oracles.Oracle(WORLD), solver)
   ]
-  np.testing.assert_array_equal(*found)
+  np.testing.assert_array_equal(*result)
   prefixes, sizes, tokens, lengths = questions
   elements = core.boundary.stacked(
     [
-      [row[None, :n] for row, n in zip(rows, some, strict=True) if n]
-      for rows, some in zip(tokens, lengths, strict=True)
+      [row[None, :n] for row, n in zip(rows, sample, strict=True) if n]
+      for rows, sample in zip(tokens, lengths, strict=True)
     ]
   )
   trials = _given(solver, prefixes, sizes)
   kept, wrong_at = membership.divergence(trials, elements)
   assert kept.listed() == elements.listed()
   assert not trials.prefixes.counts
-  first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
+  first, second = np.moveaxis(result[0], 1, 0)[:, lengths > 0]
   apart = (first == core.YES) & (second == core.NO)
   np.testing.assert_array_equal(
     wrong_at, np.where(apart, 0, lengths[lengths > 0])
@@ -154,7 +151,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
 def test_suffixes_without_an_answer_are_left_out():
   listed = [[(1,), (2,), (3, 1)], [], [(2,)]]
   elements = core.boundary.stacked(
-    [[np.array([s]) for s in some] for some in listed]
+    [[np.array([s]) for s in sample] for sample in listed]
   )
   prefixes = np.array([[[1, 2], [2, 1]]] * 3, np.int32)
   sizes = np.full((3, 2), 2, np.int32)
@@ -184,12 +181,12 @@ def test_recall_of_a_silent_solver_is_over_what_it_answered():
     model = registry.make('model', 'solver()')
     model = dataclasses.replace(model, **faults).predictor(SEATING, 0)
     metric = distinction.Metric(trials=60, samples=0, k=1, max_elements=5)
-    found = {scores.quantity: scores for scores in metric(model, SEATING, 0)}
-    return found['recall']
+    result = {scores.quantity: scores for scores in metric(model, SEATING, 0)}
+    return result['recall']
 
-  some = recall(silent=0.6)
-  assert statistics.summarize(some)['value'] == 1
-  assert some.counts['no_answer'] > 0
+  sample = recall(silent=0.6)
+  assert statistics.summarize(sample)['value'] == 1
+  assert sample.counts['no_answer'] > 0
   none = recall(silent=1.0)
   summary = statistics.summarize(none)
   assert summary['n'] == 0
@@ -208,24 +205,24 @@ def test_agreement_needs_two_answers():
 
 def _score(model, world=WORLD, **fields):
   fields = {'trials': 40, 'samples': 5, 'k': 1, 'suffixes': 'world', **fields}
-  found = compression.Metric(**fields)(model, world, 0)
-  return {scores.quantity: scores for scores in found}
+  results = compression.Metric(**fields)(model, world, 0)
+  return {scores.quantity: scores for scores in results}
 
 
 @pytest.mark.parametrize('world', [WORLD, SEATING], ids=['tiny', 'seating'])
 @pytest.mark.parametrize('k', [1, 3])
 def test_the_world_is_perfect(world, k):
-  found = _score(oracles.Oracle(world), world, k=k, graded=True)
+  result = _score(oracles.Oracle(world), world, k=k, graded=True)
   for name in ('precision', 'precision_definition', 'accepted_share'):
-    assert statistics.summarize(found[name])['value'] == 1
-  assert found['precision'].measured.sum() >= 20
+    assert statistics.summarize(result[name])['value'] == 1
+  assert result['precision'].measured.sum() >= 20
 
 
 def test_disagreement_either_way_counts():
   """The model accepts y after wide origins alone, x and y not as one."""
   model = hand.Ruled(hand.split)
-  found = _score(model, samples=80, graded=True, directions='both')
-  precision = found['precision']
+  result = _score(model, samples=80, graded=True, directions='both')
+  precision = result['precision']
   states = WORLD.sample_states(40, basics.stream(0, context.STATES))
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
@@ -235,8 +232,8 @@ def test_disagreement_either_way_counts():
   assert 0.2 < same.mean() < 0.9
   apart = room & ~same
   assert set(precision.columns['suffix'][apart]) == {WORLD.vocab[tiny.Y]}
-  np.testing.assert_array_equal(found['first_violation'].value[apart], 1)
-  share = found['accepted_share'].value[apart]
+  np.testing.assert_array_equal(result['first_violation'].value[apart], 1)
+  share = result['accepted_share'].value[apart]
   assert ((share > 0.4) & (share < 1)).all()
 
 
@@ -263,17 +260,16 @@ def test_questions_stop_at_the_first_disagreement():
 
 def test_no_room_to_ask_is_a_reason():
   model = hand.Ruled(hand.split, max_len=4)
-  found = _score(model)['precision']
-  full = found.columns['moves'] >= 3
-  assert (found.reason[full] == 'no_room').all()
-  assert (found.reason[~full] == '').all()
+  result = _score(model)['precision']
+  full = result.columns['moves'] >= 3
+  assert (result.reason[full] == 'no_room').all()
+  assert (result.reason[~full] == '').all()
 
 
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'k': 0}, 'k >= 1'),
-    ({'exact': True}, 'exact=True'),
     ({'sampler': 'published(0.01)'}, 'no sampler'),
     ({'suffixes': 'all'}, 'available: model, world'),
   ],

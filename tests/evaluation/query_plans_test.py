@@ -11,8 +11,8 @@ from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
 from wm.evaluation import query_plans
-from wm.models.serving import llm_predictor, provider
-from wm.models.serving.answer_cache import CallReply
+from wm.language import llm_predictor, provider
+from wm.language.answer_cache import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRICS = [
@@ -28,9 +28,9 @@ def predictor(monkeypatch, tmp_path):
   played = Played()
   monkeypatch.setattr(provider, 'replies', played)
   spec = f"language(model='a/b', answers={str(tmp_path)!r})"
-  found = registry.make('model', spec).predictor(WORLD, 0)
-  found.played, found.folder = played, str(tmp_path)
-  return found
+  result = registry.make('model', spec).predictor(WORLD, 0)
+  result.played, result.folder = played, str(tmp_path)
+  return result
 
 
 @pytest.mark.parametrize('spec', METRICS)
@@ -39,14 +39,14 @@ def test_a_metric_asks_what_its_plan_lists(predictor, spec):
   made = query_plans.plan_of(metric, predictor, WORLD, 0)
   made.ask()
   calls = predictor.played.calls
-  assert sorted(calls) == sorted(one.prompt for one in made.questions)
+  assert sorted(calls) == sorted(item.prompt for item in made.questions)
   assert made.calls == len(calls)
   # Prompts are told twice as long as they are, at most.
   assert sum(map(len, calls)) / 4 < made.tokens < sum(map(len, calls))
-  found = metric(predictor, WORLD, 0)
+  results = metric(predictor, WORLD, 0)
   assert len(predictor.played.calls) == len(calls)
-  for scores in found:
-    assert scores.value[scores.measured].min() == 1.0
+  for scores in results:
+    assert scores.value[scores.measured].min() == pytest.approx(1)
   for scores in made.scores(WORLD):
     assert scores.quantity == 'right_answers'
     assert scores.value.min() == 1.0
@@ -58,7 +58,7 @@ def test_one_call_a_question_of_a_quiz(predictor):
   model = dataclasses.replace(model, answers=predictor.folder)
   metric = registry.make('metric', 'capability(num=6)')
   made = query_plans.plan_of(metric, model.predictor(puzzle, 0), puzzle, 0)
-  assert {one.kind for one in made.questions} == {queries.ONE_NEXT}
+  assert {item.kind for item in made.questions} == {queries.ONE_NEXT}
   made.ask()
   assert len(predictor.played.calls) == len(made.questions)
   for scores in (*metric(made.predictor, puzzle, 0), *made.scores(puzzle)):
@@ -89,22 +89,22 @@ def _entries(predictor, tmp_path, *specs, **fields):
 
 def test_always_yes_is_seen_through_by_distinction(predictor, tmp_path):
   predictor.played.knows = 'yes'
-  found, lines = _entries(predictor, tmp_path, METRICS[0])
-  assert found['compression', 'precision']['value'] == 1.0
-  assert found['distinction', 'recall']['value'] == 0.0
-  assert found['distinction', 'recall']['n'] == 12
-  assert 0 < found['compression', 'right_answers']['value'] < 1
+  result, lines = _entries(predictor, tmp_path, METRICS[0])
+  assert result['compression', 'precision']['value'] == 1.0
+  assert result['distinction', 'recall']['value'] == 0.0
+  assert result['distinction', 'recall']['n'] == 12
+  assert 0 < result['compression', 'right_answers']['value'] < 1
   assert 'calls' in lines[0]
   assert 'tokens' in lines[0]
 
 
 def test_causes_of_silence_are_counted(predictor, tmp_path):
   predictor.played.reply = lambda call: CallReply('', failure='rate_limit')
-  found, _ = _entries(predictor, tmp_path, METRICS[2])
-  right = found['distinction', 'right_answers']
+  result, _ = _entries(predictor, tmp_path, METRICS[2])
+  right = result['distinction', 'right_answers']
   assert right['value'] is None
   assert right['unmeasured'] == {'rate_limit': len(predictor.played.calls)}
-  assert found['distinction', 'recall']['unmeasured']['no_answer'] == 12
+  assert result['distinction', 'recall']['unmeasured']['no_answer'] == 12
 
 
 def test_where_nothing_is_said_next_tokens_are_not_judged(predictor, tmp_path):
@@ -115,11 +115,11 @@ def test_where_nothing_is_said_next_tokens_are_not_judged(predictor, tmp_path):
     return CallReply('', failure='timeout') if half else known(prompt)
 
   predictor.played.reply = reply
-  found, _ = _entries(predictor, tmp_path, METRICS[3])
-  causes = found['next_token', 'right_answers']['unmeasured']
+  result, _ = _entries(predictor, tmp_path, METRICS[3])
+  causes = result['next_token', 'right_answers']['unmeasured']
   assert 0 < causes['timeout'] < 12
   for name in ('validity', 'set_precision', 'set_recall', 'exact_set'):
-    entry = found['next_token', name]
+    entry = result['next_token', name]
     assert entry['value'] == 1.0
     assert entry['unmeasured'] == {'no_answer': causes['timeout']}
     assert entry['counts']['positions_no_answer'] == causes['timeout']
@@ -130,18 +130,18 @@ def test_names_of_no_token_are_wrong(predictor, tmp_path):
   predictor.played.reply = lambda prompt: CallReply(
     known(prompt).text + '; Xanadu'
   )
-  found, _ = _entries(predictor, tmp_path, METRICS[3])
-  assert found['next_token', 'right_answers']['value'] == 0.0
-  assert found['next_token', 'exact_set']['value'] == 0.0
-  assert found['next_token', 'validity']['value'] == 1.0
-  assert 0.3 < found['next_token', 'set_precision']['value'] < 1
+  result, _ = _entries(predictor, tmp_path, METRICS[3])
+  assert result['next_token', 'right_answers']['value'] == 0.0
+  assert result['next_token', 'exact_set']['value'] == 0.0
+  assert result['next_token', 'validity']['value'] == 1.0
+  assert 0.3 < result['next_token', 'set_precision']['value'] < 1
 
 
 def test_probabilities_are_kept(predictor, tmp_path):
   predictor.played.reply = lambda call: CallReply('yes', probability=0.75)
-  found, _ = _entries(predictor, tmp_path, METRICS[2])
-  right = found['distinction', 'right_answers']['value']
-  graded = found['distinction', 'right_probability']['value']
+  result, _ = _entries(predictor, tmp_path, METRICS[2])
+  right = result['distinction', 'right_answers']['value']
+  graded = result['distinction', 'right_probability']['value']
   assert graded == pytest.approx(0.75 * right + 0.25 * (1 - right))
 
 
@@ -149,17 +149,17 @@ def test_too_large_a_plan_is_refused_with_what_fits(
   predictor, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(query_plans, 'MOST_CALLS', 50)
-  with pytest.raises(core.InputError, match=r'trials=\d+, .* fit') as told:
+  with pytest.raises(core.InputError, match=r'trials=\d+, .* fit') as lines:
     _entries(predictor, tmp_path, METRICS[0])
   assert not predictor.played.calls
-  spec = str(told.value).split('calls: ')[-1].split(' would fit')[0]
+  spec = str(lines.value).split('calls: ')[-1].split(' would fit')[0]
   metric = registry.make('metric', spec)
   assert query_plans.plan_of(metric, predictor, WORLD, 0).calls <= 50
 
 
 def test_max_calls_keeps_whole_trials(predictor, tmp_path):
-  found, _ = _entries(predictor, tmp_path, METRICS[0], max_calls=40)
-  num = found['compression', 'precision']['n']
+  result, _ = _entries(predictor, tmp_path, METRICS[0], max_calls=40)
+  num = result['compression', 'precision']['n']
   assert 1 <= num < 12
   assert len(predictor.played.calls) <= 80  # Of two metrics.
   whole, _ = _entries(predictor, tmp_path / 'whole', METRICS[0])
@@ -171,14 +171,14 @@ def test_max_calls_keeps_whole_trials(predictor, tmp_path):
 @pytest.fixture
 def listed(monkeypatch):
   """All questions that are listed."""
-  found, listing = [], llm_predictor.RecordedBackend.answers
+  result, listing = [], llm_predictor.RecordedBackend.answers
 
   def answers(self, questions, model):
-    found.extend(questions)
+    result.extend(questions)
     return listing(self, questions, model)
 
   monkeypatch.setattr(llm_predictor.RecordedBackend, 'answers', answers)
-  return found
+  return result
 
 
 @pytest.mark.parametrize('num', [300_000, 10**12])
@@ -186,7 +186,6 @@ def listed(monkeypatch):
   'spec',
   [
     "compression(suffixes='world', k=1, samples=5, trials={})",
-    "compression(suffixes='world', k=1, samples=5, trials={}, pairs=4)",
     "next_token(states='drawn', num={})",
   ],
 )
@@ -195,12 +194,12 @@ def test_of_far_too_large_a_plan_few_questions_are_listed(
 ):
   monkeypatch.setattr(query_plans, 'MOST_CALLS', 100)
   metric = registry.make('metric', spec.format(num))
-  with pytest.raises(core.InputError) as told:
+  with pytest.raises(core.InputError) as lines:
     query_plans.plans([metric], predictor, WORLD, 0, 0, print)
   at_least, fits = re.fullmatch(
     rf'.*={num}.*: at least ([\d,]+) calls, those of its first \d+ trials; '
     r'expected at most 100 calls: (.*) would fit, or set --max_calls',
-    str(told.value),
+    str(lines.value),
   ).groups()
   # The first trials, those that are too many, and what is cut to fit.
   assert 100 < int(at_least.replace(',', '')) <= len(listed) < 800
@@ -208,8 +207,8 @@ def test_of_far_too_large_a_plan_few_questions_are_listed(
   assert 50 < query_plans.plan_of(fitting, predictor, WORLD, 0).calls <= 100
   # Where that is allowed, the same plan is cut so as fast.
   listed.clear()
-  found, *_ = query_plans.plans([metric], predictor, WORLD, 0, 100, print)
-  assert found.metric == fitting
+  result, *_ = query_plans.plans([metric], predictor, WORLD, 0, 100, print)
+  assert result.metric == fitting
   assert len(listed) < 800 + 800  # Of the metric beside it, too.
 
 
@@ -217,9 +216,9 @@ def test_many_trials_that_ask_little_are_all_listed(predictor):
   few = registry.make('world', 'lattice(length=4)')
   model = registry.make('model', "language(model='a/b')").predictor(few, 0)
   metric = registry.make('metric', "next_token(states='drawn', num=3000)")
-  (found,) = query_plans.plans([metric], model, few, 0, 0, print)
-  assert found.metric is metric
-  assert 1 < found.calls < 200
+  (result,) = query_plans.plans([metric], model, few, 0, 0, print)
+  assert result.metric is metric
+  assert 1 < result.calls < 200
 
 
 def test_data_sets_that_come_in_twos_are_cut_by_twos(predictor, tmp_path):
@@ -227,9 +226,9 @@ def test_data_sets_that_come_in_twos_are_cut_by_twos(predictor, tmp_path):
   model = registry.make('model', "language(model='a/b')").predictor(few, 0)
   spec = 'inductive_bias(num={}, examples=9, states=4, pool=8)'
   metric = registry.make('metric', spec.format(10**6))
-  (found,) = query_plans.plans([metric], model, few, 0, 7, print)
-  assert found.metric == registry.make('metric', spec.format(6))
-  assert found.calls == 6
+  (result,) = query_plans.plans([metric], model, few, 0, 7, print)
+  assert result.metric == registry.make('metric', spec.format(6))
+  assert result.calls == 6
   with pytest.raises(core.InputError, match='no number of trials fits'):
     query_plans.plans([metric], model, few, 0, 1, print)
 

@@ -37,26 +37,26 @@ def _files(out) -> list:
 def test_what_is_kept_is_said_and_not_measured(tmp_path):
   first = _run(tmp_path)
   before = (tmp_path / 'rows.csv').read_bytes()
-  said = []
-  assert _run(tmp_path, log=said.append) == first
-  assert said == ['counted(): cached']
+  output = []
+  assert _run(tmp_path, log=output.append) == first
+  assert output == ['counted(): cached']
   assert Counted.calls == ['a']
   assert (tmp_path / 'rows.csv').read_bytes() == before
 
 
 def test_what_the_model_is_made_from_has_changed(tmp_path):
   _run(tmp_path)
-  said = []
-  _run(tmp_path, origin=OTHER, log=said.append)
-  assert said == ['counted(): recomputed: model changed']
+  output = []
+  _run(tmp_path, origin=OTHER, log=output.append)
+  assert output == ['counted(): recomputed: model changed']
   assert Counted.calls == ['a', 'a']
 
 
 def test_without_an_origin_nothing_is_kept(tmp_path):
   for _ in range(2):
-    said = []
-    _run(tmp_path, origin=provenance.Origin({}, 'unknown'), log=said.append)
-  assert said == ['unknown: all is recomputed each time']
+    output = []
+    _run(tmp_path, origin=provenance.Origin({}, 'unknown'), log=output.append)
+  assert output == ['unknown: all is recomputed each time']
   assert Counted.calls == ['a', 'a']
   # Nor is it used by a run that knows its own.
   _run(tmp_path)
@@ -90,11 +90,11 @@ def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
     path.unlink()
   else:
     path.write_bytes({'cut': held[:100], 'empty': b''}.get(harm, held))
-  said = []
-  assert _run(tmp_path, log=said.append) == first
+  output = []
+  assert _run(tmp_path, log=output.append) == first
   assert Counted.calls == ['a', 'a']
   if which or harm != 'gone':
-    (line,) = said
+    (line,) = output
     assert path.name in line
     assert line.startswith('counted(): recomputed: scores/counted-')
     assert 'is damaged' in line
@@ -137,7 +137,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   source = tmp_path / 'statistics_of_mine.py'
   source.write_text('LEVEL = 0.95')
   monkeypatch.setattr(results, '_SUMMARIES', (str(source),))
-  out, said = tmp_path / 'out', []
+  out, output = tmp_path / 'out', []
   (first, _) = _run(out)
   rows = (out / 'rows.csv').read_bytes()
   source.write_text('LEVEL = 0.5')
@@ -145,8 +145,8 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   monkeypatch.setattr(
     statistics, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
   )
-  (second, _) = _run(out, log=said.append)
-  assert said == [
+  (second, _) = _run(out, log=output.append)
+  assert output == [
     'counted(): cached, summaries recomputed: statistics_of_mine.py changed'
   ]
   assert Counted.calls == ['a']
@@ -154,9 +154,9 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   assert (out / 'rows.csv').read_bytes() == rows
   broken = json.loads((out / 'breakdown.json').read_text())
   assert {e['low'] for e in broken} == {-1.0}
-  said.clear()
-  assert _run(out, log=said.append)[0] == second
-  assert said == ['counted(): cached']
+  output.clear()
+  assert _run(out, log=output.append)[0] == second
+  assert output == ['counted(): cached']
 
 
 def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
@@ -167,9 +167,9 @@ def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   old = path.with_name('counted-0123456789ab.json')
   old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
   old.with_suffix('.csv').write_text('metric,spec\n')
-  said = []
-  _run(tmp_path, log=said.append)
-  assert said == [
+  output = []
+  _run(tmp_path, log=output.append)
+  assert output == [
     f'counted(): recomputed: scores/{old.name} was written by wm '
     f'{wm.__version__} in a format that does not say what it was measured from'
   ]
@@ -182,9 +182,9 @@ def test_parts_of_the_version_before_are_measured_anew(tmp_path):
   archive = pathlib.Path(__file__).parents[1] / 'golden' / 'scored.tar.xz'
   with tarfile.open(archive) as tar:
     tar.extractall(tmp_path, filter='data')
-  found = results.paths(tmp_path / 'scored')
-  assert found
-  for path in found:
+  outcomes = results.paths(tmp_path / 'scored')
+  assert outcomes
+  for path in outcomes:
     with pytest.raises(results.Unusable, match='written by wm 0') as error:
       results.read(path)
     assert registry.make('metric', error.value.spec)
@@ -224,17 +224,17 @@ def test_rows_are_read_back_exactly(
   )
   results.write(path, part)
   read = results.read(path)
-  (found,) = read.scores
+  (result,) = read.scores
   assert dataclasses.replace(read, scores=(scores,)) == part
-  assert (found.quantity, found.counts, found.bounds) == (
+  assert (result.quantity, result.counts, result.bounds) == (
     'share',
     counts,
     bounds,
   )
-  assert list(found.columns) == list(side)
-  kept = [found.value, found.reason, found.group, found.weight]
+  assert list(result.columns) == list(side)
+  kept = [result.value, result.reason, result.group, result.weight]
   for mine, its in zip(
-    [*kept, *found.columns.values()],
+    [*kept, *result.columns.values()],
     [value, reason, group, weight, *side.values()],
     strict=True,
   ):

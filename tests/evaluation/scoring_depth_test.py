@@ -17,7 +17,7 @@ def calls_to_a_token(model: str, metric: str, out) -> list[int]:
   world = tiny.World()
   predictor = registry.make('model', model).predictor(world, 0)
   draw, run = accept.Accept.draw.__code__, scoring.run.__wrapped__.__code__
-  found = []
+  result = []
 
   def note(frame, event, _):
     if event != 'call' or frame.f_code is not draw:
@@ -26,20 +26,20 @@ def calls_to_a_token(model: str, metric: str, out) -> list[int]:
     while frame is not None and frame.f_code is not run:
       frame, depth = frame.f_back, depth + 1
     assert frame is not None, 'a token is drawn outside of scoring.run'
-    found.append(depth)
+    result.append(depth)
 
   sys.setprofile(note)
   try:
     counted.silent(predictor, world, registry.make('metric', metric), out)
   finally:
     sys.setprofile(None)
-  return found
+  return result
 
 
 @pytest.mark.parametrize('metric', ['compression', 'distinction'])
 @pytest.mark.parametrize('model', ['noisy_oracle()', 'uniform()'])
 def test_few_calls_lie_between_scoring_and_a_token(metric, model, tmp_path):
   spec = f'{metric}(trials=3, samples=2)'
-  found = calls_to_a_token(model, spec, tmp_path)
-  assert found
-  assert max(found) <= MOST
+  result = calls_to_a_token(model, spec, tmp_path)
+  assert result
+  assert max(result) <= MOST

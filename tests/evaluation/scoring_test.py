@@ -97,8 +97,8 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
 
 def test_breakdown(tmp_path):
   _run(tmp_path)
-  found = json.loads((tmp_path / 'breakdown.json').read_text())
-  where = [e['where'] for e in found if e['quantity'] == 'share']
+  outcomes = json.loads((tmp_path / 'breakdown.json').read_text())
+  where = [e['where'] for e in outcomes if e['quantity'] == 'share']
   # The world's tags and what the metric names; `many` is neither.
   assert where == [
     {'even': False},
@@ -106,7 +106,7 @@ def test_breakdown(tmp_path):
     {'kind': 'x'},
     {'kind': 'y'},
   ]
-  x = found[2]
+  x = outcomes[2]
   assert (x['n'], x['unmeasured']) == (2, {'empty': 1})
   assert x['value'] == pytest.approx(1.3 / 2)
   fields = json.loads((tmp_path / 'scores.json').read_text())[0]
@@ -116,8 +116,8 @@ def test_breakdown(tmp_path):
 def test_breakdown_of_a_real_metric(tmp_path):
   metric = compression.Metric(trials=40, directions='both')
   _run(tmp_path, metric)
-  found = json.loads((tmp_path / 'breakdown.json').read_text())
-  where = [e['where'] for e in found if e['quantity'] == 'precision']
+  outcomes = json.loads((tmp_path / 'breakdown.json').read_text())
+  where = [e['where'] for e in outcomes if e['quantity'] == 'precision']
   assert where == [
     {'even': False},
     {'even': True},
@@ -168,20 +168,15 @@ def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
 ):
   monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
   _run(tmp_path, Counted('a'))
-  said = []
-  entries = _run(tmp_path, Counted('b'), origin=OTHER, log=said.append)
+  output = []
+  entries = _run(tmp_path, Counted('b'), origin=OTHER, log=output.append)
   assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
-  assert said == [
+  assert output == [
     'counted(): left out, name the metric to recompute it: model changed'
   ]
   # Its rows stay: once the model is again what it was, they stand again.
-  _run(tmp_path, Counted('a'), log=said.append)
-  assert said[1] == 'counted(): cached'
-
-
-def test_batch_is_no_other_run(tmp_path):
-  one = _run(tmp_path, compression.Metric(trials=5, batch=2))
-  assert _run(tmp_path, compression.Metric(trials=5)) == one
+  _run(tmp_path, Counted('a'), log=output.append)
+  assert output[1] == 'counted(): cached'
 
 
 @pytest.mark.parametrize(
@@ -203,7 +198,7 @@ def test_another_vocabulary_is_refused_before_anything_is_written(tmp_path):
 
 def test_nothing_temporary_is_left(tmp_path):
   _run(tmp_path, Counted(), compression.Metric(trials=5))
-  names = [name for _, _, found in os.walk(tmp_path) for name in found]
+  names = [name for _, _, outcomes in os.walk(tmp_path) for name in outcomes]
   assert not [name for name in names if name.startswith('.')]
   assert {'scores.json', 'rows.csv', 'breakdown.json'} <= set(names)
 
@@ -253,12 +248,12 @@ def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
 
 
 def test_commit_is_of_this_checkout(root):
-  found = provenance.commit()
+  result = provenance.commit()
   if (root / '.git').exists():
-    assert found
-    assert len(found.removesuffix('-dirty')) == 40
+    assert result
+    assert len(result.removesuffix('-dirty')) == 40
   else:
-    assert found is None
+    assert result is None
 
 
 def test_table_shows_every_entry(tmp_path):
@@ -269,11 +264,11 @@ def test_table_shows_every_entry(tmp_path):
 
 
 def test_summaries_are_by_seed(tmp_path):
-  found = _run(tmp_path)[0]
+  result = _run(tmp_path)[0]
   (share, _) = Counted()(ORACLE, WORLD, 3)
   summary = statistics.summarize(share, 3)
-  assert {k: found[k] for k in summary} == summary
-  assert registry.spec(Counted()) == found['spec']
+  assert {k: result[k] for k in summary} == summary
+  assert registry.spec(Counted()) == result['spec']
 
 
 @pytest.mark.parametrize(

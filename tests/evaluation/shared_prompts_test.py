@@ -10,8 +10,9 @@ from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
 from wm.evaluation import query_plans, shared_prompts
-from wm.models.serving import provider, structures
-from wm.models.serving.answer_cache import CallReply
+from wm.language import provider
+from wm.language.answer_cache import CallReply
+from wm.language.answers import structures
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRIC = registry.make(
@@ -58,9 +59,9 @@ def test_the_scores_are_those_of_single_questions(asked, played, knows):
   assert shared.tokens < single.tokens / 2
   assert f'; one question a prompt: {single.calls:,} calls' in str(shared)
   assert 'one question' not in str(single)
-  for one, other in zip(*tables, strict=True):
-    np.testing.assert_array_equal(one.value, other.value)
-    np.testing.assert_array_equal(one.group, other.group)
+  for first, other in zip(*tables, strict=True):
+    np.testing.assert_array_equal(first.value, other.value)
+    np.testing.assert_array_equal(first.group, other.group)
 
 
 def test_a_prompt_is_paid_for_once_and_kept_on_one_line(
@@ -120,8 +121,8 @@ def test_a_list_that_is_cut_off_says_so(asked, played):
   questions = query_plans.plan_of(METRIC, model, WORLD, 0).questions
   (group, *_) = [g for g in queries.grouped(questions, 4) if len(g) == 4]
   played.reply = lambda prompt: CallReply('1. Yes.\n2. No.\n3.', 'max_tokens')
-  found = [(answer.value, answer.failure) for answer in model.ask(group)]
-  assert found == [(True, ''), (False, ''), *[(None, 'cut_off')] * 2]
+  result = [(answer.value, answer.failure) for answer in model.ask(group)]
+  assert result == [(True, ''), (False, ''), *[(None, 'cut_off')] * 2]
 
 
 LISTS = {

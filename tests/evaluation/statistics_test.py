@@ -42,11 +42,11 @@ def test_independent_trials_are_covered_exactly(num):
 def test_independent_binary_trials_get_the_beta_interval(num):
   for hits in range(num + 1):
     value = np.arange(num) < hits
-    found = statistics.summarize(core.scores('q', value))
-    assert found['interval'] == 'korn-graubard'
+    result = statistics.summarize(core.scores('q', value))
+    assert result['interval'] == 'korn-graubard'
     expected = statistics.proportion(hits / num, num)
-    assert (found['low'], found['high']) == pytest.approx(expected)
-    assert found['n'] == found['clusters'] == num
+    assert (result['low'], result['high']) == pytest.approx(expected)
+    assert result['n'] == result['clusters'] == num
 
 
 def test_proportion_known_values():
@@ -62,19 +62,19 @@ def test_proportion_known_values():
 
 def test_nothing_measured_is_null():
   reason = ['vacuous', 'empty', 'vacuous']
-  found = statistics.summarize(core.scores('q', [1, 1, 1], reason=reason))
-  assert found['n'] == 0
-  assert found['value'] is found['low'] is found['high'] is None
-  assert found['unmeasured'] == {'empty': 1, 'vacuous': 2}
+  result = statistics.summarize(core.scores('q', [1, 1, 1], reason=reason))
+  assert result['n'] == 0
+  assert result['value'] is result['low'] is result['high'] is None
+  assert result['unmeasured'] == {'empty': 1, 'vacuous': 2}
 
 
 def test_ratio_estimator_with_weights():
   scores = core.scores(
     'q', [1.0, 0.5, 0.0, 9.0], weight=np.array([1.0, 2.0, 5.0, 0.0])
   )
-  found = statistics.summarize(scores)
-  assert found['value'] == pytest.approx(0.25)
-  assert found['clusters'] == 3
+  result = statistics.summarize(scores)
+  assert result['value'] == pytest.approx(0.25)
+  assert result['clusters'] == 3
 
 
 def test_repeats_within_a_cluster_add_no_certainty():
@@ -99,19 +99,19 @@ def test_the_effective_number_is_between_clusters_and_trials():
   apart = _binary(rng, 400, 25, np.full(400, 0.4))
   whole = _binary(rng, 400, 25, (rng.random(400) < 0.4).astype(float))
   for scores, num in ((apart, 10_000), (whole, 400)):
-    found = statistics.summarize(scores)
-    low, high = statistics.proportion(found['value'], num)
-    assert found['high'] - found['low'] == pytest.approx(high - low, rel=0.1)
+    result = statistics.summarize(scores)
+    low, high = statistics.proportion(result['value'], num)
+    assert result['high'] - result['low'] == pytest.approx(high - low, rel=0.1)
 
 
 def test_effective_numbers_by_hand():
   # Clusters 3 of 4, 2 of 4, 3 of 4, 4 of 4, over and over: errors of 0, -1, 0
   # and 1 quarter; shares of 3 / 4 whose variance is 1 / 32.
   totals = np.tile([3.0, 2, 3, 4], 100)[None]
-  found = statistics.effective(totals, np.full((1, 400), 4.0))
-  assert found == pytest.approx(400 * (3 / 16) / (1 / 32), rel=0.02)
-  assert (found < 400 * 6).all()
-  assert found.shape == (2, 1)
+  result = statistics.effective(totals, np.full((1, 400), 4.0))
+  assert result == pytest.approx(400 * (3 / 16) / (1 / 32), rel=0.02)
+  assert (result < 400 * 6).all()
+  assert result.shape == (2, 1)
   # One cluster that fails tells nothing of others: as many as clusters.
   totals = np.full((1, 50), 20.0)
   totals[0, 7] = 19
@@ -143,8 +143,8 @@ def test_strata_vary_within_alone():
   # A stratum of one cluster is joined to the next.
   joined = np.repeat([1, 2], [10, 30])
   assert within == pytest.approx(statistics.effective(totals, weights, joined))
-  one = np.zeros(40)
-  assert plain == pytest.approx(statistics.effective(totals, weights, one))
+  item = np.zeros(40)
+  assert plain == pytest.approx(statistics.effective(totals, weights, item))
   columns = {'stratum': strata}
   scores = core.scores('q', totals[0], columns=columns)
   summary = statistics.summarize(scores)
@@ -186,16 +186,16 @@ def test_outliers_refuse_an_interval_of_the_mean_of_few(num, any_):
 @pytest.mark.parametrize('groups', [1, 2, 7])
 def test_equal_values_count_clusters(value, groups):
   scores = core.scores('q', np.full(42, value), group=np.arange(42) % groups)
-  found = statistics.summarize(scores)
+  result = statistics.summarize(scores)
   expected = statistics.proportion(value, groups)
-  assert (found['low'], found['high']) == pytest.approx(expected)
+  assert (result['low'], result['high']) == pytest.approx(expected)
 
 
 def test_equal_values_without_bounds_have_no_interval():
-  found = statistics.summarize(core.scores('q', [3.0] * 12, bounds=None))
-  assert found['value'] == 3
-  assert found['low'] is found['high'] is None
-  assert found['interval'] == statistics.ALIKE
+  result = statistics.summarize(core.scores('q', [3.0] * 12, bounds=None))
+  assert result['value'] == 3
+  assert result['low'] is result['high'] is None
+  assert result['interval'] == statistics.ALIKE
   assert statistics.ALIKE.endswith('all clusters have the same value')
 
 
@@ -213,9 +213,9 @@ def test_a_count_is_not_below_none():
 
 
 def test_other_bounds_scale():
-  found = statistics.summarize(core.scores('q', [4.0] * 9, bounds=(0.0, 4.0)))
+  result = statistics.summarize(core.scores('q', [4.0] * 9, bounds=(0.0, 4.0)))
   low, high = statistics.proportion(1.0, 9)
-  assert (found['low'], found['high']) == pytest.approx((4 * low, 4 * high))
+  assert (result['low'], result['high']) == pytest.approx((4 * low, 4 * high))
 
 
 @settings(max_examples=60, deadline=None)
@@ -233,20 +233,20 @@ def test_other_bounds_scale():
 def test_never_zero_width_and_always_around_the_value(rows):
   value, group, weight = map(np.array, zip(*rows, strict=True))
   scores = core.scores('q', value, group=group, weight=weight)
-  found = statistics.summarize(scores)
+  result = statistics.summarize(scores)
   if not weight.any():
-    assert found['value'] is None
+    assert result['value'] is None
     return
-  assert 0 <= found['low'] <= found['value'] + 1e-12
-  assert found['value'] - 1e-12 <= found['high'] <= 1
-  assert found['low'] < found['high']
+  assert 0 <= result['low'] <= result['value'] + 1e-12
+  assert result['value'] - 1e-12 <= result['high'] <= 1
+  assert result['low'] < result['high']
 
 
 @pytest.mark.parametrize('groups', [1, 2, 5, 9, 10])
 def test_few_clusters_say_little_or_nothing(groups):
   value = np.linspace(0.4, 0.6, groups)
-  found = statistics.summarize(core.scores('q', value))
-  assert found['high'] - found['low'] > 0.15
+  result = statistics.summarize(core.scores('q', value))
+  assert result['high'] - result['low'] > 0.15
   free = statistics.summarize(core.scores('q', value, bounds=None))
   if groups < statistics.FEWEST_CLUSTERS:
     assert free['low'] is free['high'] is None
@@ -269,8 +269,8 @@ def test_resamples_are_draws_with_replacement():
   assert (counts.sum(1) == 31).all()
   assert counts.mean(0) == pytest.approx(np.ones(31), abs=0.07)
   assert counts.var() == pytest.approx(30 / 31, abs=0.05)
-  some = statistics.resample(31, 1, np.arange(1000, 1010))
-  np.testing.assert_array_equal(some, counts[1000:1010])
+  sample = statistics.resample(31, 1, np.arange(1000, 1010))
+  np.testing.assert_array_equal(sample, counts[1000:1010])
 
 
 def test_bootstrap_t_does_what_it_says():
@@ -312,8 +312,8 @@ def test_rows_are_each_as_alone():
     whole = method(totals, weights)
     for row in range(5):
       alone = method(totals[row, None], weights[row, None])
-      for one, all_ in zip(alone, whole, strict=True):
-        np.testing.assert_allclose(one[0], all_[row])
+      for item, all_ in zip(alone, whole, strict=True):
+        np.testing.assert_allclose(item[0], all_[row])
 
 
 def test_hall_solves_its_cubic():
@@ -332,9 +332,11 @@ def test_hall_solves_its_cubic():
 
 
 def test_rare_counts_have_finite_ends():
-  found = statistics.summarize(core.scores('q', np.arange(50) < 2, bounds=None))
-  assert found['interval'] == 'hall'
-  assert found['low'] < 0.04 < found['high'] < 10
+  result = statistics.summarize(
+    core.scores('q', np.arange(50) < 2, bounds=None)
+  )
+  assert result['interval'] == 'hall'
+  assert result['low'] < 0.04 < result['high'] < 10
 
 
 def test_by_column():
@@ -344,10 +346,10 @@ def test_by_column():
     reason=['', '', '', 'empty'],
     columns={'two_way': np.array([2, 0, 2, 4])},
   )
-  found = dict(statistics.by_column(scores, 'two_way'))
-  assert list(found) == [0, 2, 4]
-  assert [found[k]['value'] for k in (0, 2, 4)] == [1.0, 0.5, None]
-  assert found[4]['unmeasured'] == {'empty': 1}
+  results = dict(statistics.by_column(scores, 'two_way'))
+  assert list(results) == [0, 2, 4]
+  assert [results[k]['value'] for k in (0, 2, 4)] == [1.0, 0.5, None]
+  assert results[4]['unmeasured'] == {'empty': 1}
   with pytest.raises(core.InputError, match='available: two_way'):
     list(statistics.by_column(scores, 'oneway'))
 

@@ -11,7 +11,6 @@ from tests.models.bayes_test import NOISY, SHORTEST, WALKS, law
 from wm import core
 from wm.core import registry
 from wm.evaluation import support
-from wm.metrics import compression
 
 BOUND = 0.2
 KNOWING = 'bayes()', "bayes(off='replan')", 'oracle()'
@@ -19,24 +18,20 @@ METRICS = (
   "compression(trials=60, support='sampler')",
   "distinction(trials=60, support='sampler')",
   "detour(num=40, support='sampler')",
-  "next_token(num=40, support='sampler')",
 )
-SETS = 'set_precision', 'set_recall', 'exact_set'
 ASKED = (
   'precision',
   'recall',
   'recall_by_length',
   'valid_0.5',
   'valid_0.75',
-  *SETS,
 )
 
 
-def supported(spec: str, bound: float = BOUND) -> support.Support:
+def supported(spec: str) -> support.Support:
   world = registry.make('world', spec)
-  metric = compression.Metric(support='sampler', support_bound=bound)
   accept = registry.make('accept', 'epsilon(0.01)')
-  return support.Support.of(metric, world, accept)
+  return support.Support.of(world, accept)
 
 
 def conditional(true, prefix, token) -> float:
@@ -49,16 +44,17 @@ def conditional(true, prefix, token) -> float:
 
 
 @pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
-def test_continuations_are_judged_as_all_routes_say(spec):
-  given = supported(spec)
-  world, true = given.world, law(given.world)
+def test_continuations_are_judged_as_all_routes_say(spec, monkeypatch):
+  monkeypatch.setattr(support, 'BOUND', BOUND)
+  inputs = supported(spec)
+  world, true = inputs.world, law(inputs.world)
   routes = wandering(world, 80, 3)
   start = np.full(len(routes), world.prompt_len)
-  every, states = given.follow(routes.tokens, start)
+  every, states = inputs.follow(routes.tokens, start)
   rest = routes.tokens[:, world.prompt_len :].copy()
   lengths = routes.lengths - world.prompt_len
   rest[::7, 1] = world.end  # Illegal nearly everywhere.
-  got = given.judge(every[:, -1], states, rest, lengths)
+  got = inputs.judge(every[:, -1], states, rest, lengths)
   judged_some = 0
   for row, length in enumerate(lengths.tolist()):
     prefix = tuple(routes.tokens[row, : world.prompt_len].tolist())
@@ -84,9 +80,9 @@ def test_continuations_are_judged_as_all_routes_say(spec):
 @pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
 @pytest.mark.parametrize('apart', [False, True])
 def test_pairs_are_prefixes_that_the_sampler_draws(spec, apart):
-  given = supported(spec, 0.01)
-  world, true = given.world, law(given.world)
-  pairs = support.prefix_pairs(given, 40, 1, two_states=apart)
+  inputs = supported(spec)
+  world, true = inputs.world, law(inputs.world)
+  pairs = support.prefix_pairs(inputs, 40, 1, two_states=apart)
   measured = np.flatnonzero(pairs.reason == '')
   assert len(measured) > 20
   for row in measured:
@@ -116,39 +112,44 @@ def test_who_knows_rules_and_sampler_is_right(spec, rule, model):
     pytest.skip('it is uniform over what is legal: others leave some out')
   entries = wm.score(model, list(METRICS), spec, accept=rule)
   asked = [e for e in entries if e['quantity'] in ASKED]
-  assert len(asked) == 9
+  assert len(asked) == 6
   assert all(e['value'] in (1, None) for e in asked)
-  assert sum(e['value'] == 1 for e in asked) >= 4
+  assert sum(e['value'] == 1 for e in asked) >= 3
 
 
 def test_the_uniform_model_tells_nothing_apart():
-  found = {
+  result = {
     e['metric'] + e['quantity']: e
     for e in wm.score('uniform()', list(METRICS), NOISY)
   }
-  assert found['compressionprecision']['value'] == 1
-  assert found['distinctionrecall']['value'] == 0
-  assert found['distinctionprecision']['value'] is None
-  assert found['detourvalid_0.5']['value'] < 0.5
+  assert result['compressionprecision']['value'] == 1
+  assert result['distinctionrecall']['value'] == 0
+  assert result['distinctionprecision']['value'] is None
+  assert result['detourvalid_0.5']['value'] < 0.5
 
 
 def test_forgetting_by_prefix_is_seen_on_the_support():
   model = "noisy_oracle(wrong=0.1, by='prefix')"
-  found = {
+  result = {
     e['metric'] + e['quantity']: e['value']
     for e in wm.score(model, list(METRICS), WALKS)
   }
-  assert found['compressionprecision'] < 0.7
-  assert found['distinctionrecall'] < 1
+  assert result['compressionprecision'] < 0.7
+  assert result['distinctionrecall'] < 1
 
 
 @pytest.mark.parametrize(
   ('metric', 'problem'),
   [
     ("compression(support='it')", 'available: all, sampler|all, sampler'),
-    ("compression(support='sampler', pairs=2)", "expected pairs=1, world=''"),
-    ("distinction(support='sampler', support_bound=1)", 'less than 1'),
-    ("compression(support='sampler', exact=True, k=2)", 'exact=False'),
+    (
+      "compression(support='sampler', prefix_filter='model')",
+      "expected world='' and",
+    ),
+    (
+      "compression(support='sampler', suffixes='world', k=1)",
+      "suffixes='model'",
+    ),
   ],
 )
 def test_bad_fields_are_one_line(metric, problem):
@@ -158,10 +159,9 @@ def test_bad_fields_are_one_line(metric, problem):
 
 def test_a_world_of_unknown_samples_is_one_line():
   world = registry.make('world', 'orbits()')
-  metric = compression.Metric(support='sampler')
   accept = registry.make('accept', 'epsilon(0.01)')
   with pytest.raises(core.InputError, match='does not say how its samples'):
-    support.Support.of(metric, world, accept)
+    support.Support.of(world, accept)
 
 
 def test_a_world_with_one_way_to_each_state_has_no_pairs(tmp_path):

@@ -14,7 +14,10 @@ from wm.library import explore
 
 sync_api = pytest.importorskip('playwright.sync_api')
 BROWSER = shutil.which('chromium') or shutil.which('google-chrome')
-pytestmark = pytest.mark.skipif(BROWSER is None, reason='no chromium here')
+pytestmark = [
+  pytest.mark.process,
+  pytest.mark.skipif(BROWSER is None, reason='no chromium here'),
+]
 
 CITY = 'maps(rows=4, columns=5)'
 QUIET = [

@@ -78,6 +78,9 @@ def test_others_are_refused(client, token, headers):
     ('nothing', '{}', 404),
     ('walk', '{', 400),
     ('walk', '[]', 400),
+    ('walk', json.dumps({'tokens': [[1]]}), 400),
+    ('apart', json.dumps({'tokens': [11], 'second': [{'a': 1}]}), 400),
+    ('walk', json.dumps({'tokens': [2**70]}), 400),
     ('walk', '[' * 5000, 400),
     ('walk', ' ' * 70_000, 413),
     ('walk', json.dumps({'tokens': ['x']}), 422),
@@ -242,6 +245,7 @@ def test_the_program_takes_no_untrained_model_unasked():
   assert 'expected --run=FOLDER, or --checkpoint=none' in line
 
 
+@pytest.mark.process
 def test_the_program_ends_by_ctrl_c(tmp_path):
   command = [
     *(sys.executable, f'{binaries.LAUNCH}/explore.py', '--nobrowser'),

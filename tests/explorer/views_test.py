@@ -253,11 +253,11 @@ def test_every_kind_of_world_is_walked(world):
   assert shown['models']['oracle()']['legal_mass'] == pytest.approx(1)
 
 
-def test_a_world_without_pictures_is_walked_too():
+def test_a_world_of_beliefs_is_walked_too():
   view = explorer('hmm()', 'uniform()')
   assert view.about()['labels'] == 0
   shown = view.walk(view.world.sample(1, 0).tokens[0, :2])
-  assert shown['place']['picture'] is None
+  assert 's1 0.97' in shown['place']['picture']
   with pytest.raises(core.InputError, match='draws no prefixes'):
     view.twins(view.tokens(['A']), 1)
 

@@ -39,11 +39,13 @@ def both(attend, q, k, v, slope):
 )
 def test_blocks_are_the_plain_form_to_the_last_digits(length, size):
   with jax.enable_x64(True):
-    given = arrays((2, length, 3, 8), np.float64)
-    found = both(functools.partial(kernel.blocks, size=size), *given)
-    for one, other in zip(found, both(transformer.whole, *given), strict=True):
-      assert one.dtype == np.float64
-      np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    inputs = arrays((2, length, 3, 8), np.float64)
+    results = both(functools.partial(kernel.blocks, size=size), *inputs)
+    for first, other in zip(
+      results, both(transformer.whole, *inputs), strict=True
+    ):
+      assert first.dtype == np.float64
+      np.testing.assert_allclose(first, other, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -51,19 +53,21 @@ def test_blocks_are_the_plain_form_to_the_last_digits(length, size):
 )
 def test_lower_precision_keeps_its_dtype(dtype, near):
   exact = both(transformer.whole, *arrays())
-  given = [x.astype(dtype) for x in arrays()]
-  found = both(functools.partial(kernel.blocks, size=16), *given)
-  for one, other in zip(found, exact, strict=True):
-    assert one.dtype == dtype
-    np.testing.assert_allclose(one.astype(np.float32), other, atol=near)
+  inputs = [x.astype(dtype) for x in arrays()]
+  results = both(functools.partial(kernel.blocks, size=16), *inputs)
+  for first, other in zip(results, exact, strict=True):
+    assert first.dtype == dtype
+    np.testing.assert_allclose(first.astype(np.float32), other, atol=near)
 
 
 def test_great_scores_do_not_overflow():
   q, k, v, slope = arrays()
-  given = 300 * q, k, v, slope
-  found = both(functools.partial(kernel.blocks, size=16), *given)
-  for one, other in zip(found, both(transformer.whole, *given), strict=True):
-    np.testing.assert_allclose(one, other, atol=2e-2, rtol=1e-4)
+  inputs = 300 * q, k, v, slope
+  results = both(functools.partial(kernel.blocks, size=16), *inputs)
+  for first, other in zip(
+    results, both(transformer.whole, *inputs), strict=True
+  ):
+    np.testing.assert_allclose(first, other, atol=2e-2, rtol=1e-4)
 
 
 def test_later_tokens_and_other_rows_do_not_matter():
@@ -111,8 +115,8 @@ def test_temporaries_are_a_quarter_of_the_scores(channels):
     return (transformer.attend(*given) ** 2).sum()
 
   for run in (transformer.attend, jax.grad(loss, argnums=(0, 1, 2))):
-    found = jax.jit(run).lower(*given).compile().memory_analysis()
-    assert found.temp_size_in_bytes <= scores / 4
+    result = jax.jit(run).lower(*given).compile().memory_analysis()
+    assert result.temp_size_in_bytes <= scores / 4
 
 
 @pytest.mark.parametrize('positions', ['learned', 'rotary'])
@@ -124,10 +128,10 @@ def test_a_long_transformer_predicts_what_its_sessions_do(
   monkeypatch.setattr(transformer, '_BLOCK', {'cpu': 16})
   model = transformer.Model(layers=1, width=32, heads=2, positions=positions)
   params = network.init(network.NetworkSpec(model, 30, 45), 0)
-  found = networks.NetworkPredictor(model, params, 30, 1, 45)
+  result = networks.NetworkPredictor(model, params, 30, 1, 45)
   tokens = np.random.default_rng(0).integers(1, 30, (2, 45)).astype(np.int32)
-  full = found.log_probs(tokens, np.array([45, 40]))
-  session = found.session(tokens, np.array([20, 37]), 1)
+  full = result.log_probs(tokens, np.array([45, 40]))
+  session = result.session(tokens, np.array([20, 37]), 1)
   for n in range(3):
     at = np.array([20, 37]) + n
     want = full[np.arange(2), at - 1]

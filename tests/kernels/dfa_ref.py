@@ -125,7 +125,7 @@ def boundary(
   end_first: bool = False,
 ) -> Suffixes:
   """Product construction, or the published program's enumeration."""
-  found, end = [], delta.shape[1]
+  result, end = [], delta.shape[1]
   for a, b, *goals in zip(first, second, first_goal, second_goal, strict=True):
     if published is not None:
       suffixes = _published(delta, int(a), int(b), depth, *published)
@@ -133,8 +133,8 @@ def boundary(
       suffixes, _ = product(delta, (a, goals[0]), (b, goals[1]), depth)
     if end_first:  # It is the last label of any suffix that holds it.
       suffixes.sort(key=lambda s: (len(s), s[:-1], s[-1] != end, s[-1]))
-    found.append(suffixes)
-  return _packed(found, depth)
+    result.append(suffixes)
+  return _packed(result, depth)
 
 
 def _published(

@@ -88,9 +88,9 @@ def listed(found, t=0):
 
 def assert_same(ours, theirs):
   """Equal arrays, types included."""
-  for one, other in zip(ours, theirs, strict=True):
-    np.testing.assert_array_equal(one, other)
-    assert one.dtype == other.dtype
+  for first, other in zip(ours, theirs, strict=True):
+    np.testing.assert_array_equal(first, other)
+    assert first.dtype == other.dtype
 
 
 @pytest.mark.parametrize('seed', range(3))
@@ -150,27 +150,27 @@ def delta_step(delta, rows):
 @given(pairs())
 def test_boundary_is_the_definition(case):
   delta, (a, b, goal_a, goal_b), depth = case
-  one = language(delta, a, goal_a, depth)
+  first = language(delta, a, goal_a, depth)
   other = language(delta, b, goal_b, depth)
-  both = one & other
+  both = first & other
   minimal = [
     suffix
-    for suffix in one - other
+    for suffix in first - other
     if all(suffix[:k] in both for k in range(1, len(suffix)))
   ]
   args = delta, [a], [b], [goal_a], [goal_b], depth
-  found = listed(dfa.boundary(*args))
-  assert found == sorted(minimal, key=lambda s: (len(s), s))
+  results = listed(dfa.boundary(*args))
+  assert results == sorted(minimal, key=lambda s: (len(s), s))
   end = delta.shape[1]
   for module in (dfa, ref):
     others = listed(module.boundary(*args, end_first=True))
     assert others == sorted(
       minimal, key=lambda s: (len(s), [(n != end, n) for n in s])
     )
-  prefixes = {s[:k] for s in found for k in range(1, len(s))}
-  assert not prefixes & set(found)
+  prefixes = {s[:k] for s in results for k in range(1, len(s))}
+  assert not prefixes & set(results)
   outer, inner = ref.product(delta, (a, goal_a), (b, goal_b), depth)
-  assert (outer, set(inner)) == (found, both)
+  assert (outer, set(inner)) == (results, both)
 
 
 @LAWS
@@ -241,8 +241,8 @@ def test_reverse_walks(seed):
   )
   np.testing.assert_array_equal(taken, steps[ok])
   np.testing.assert_array_equal(ends, rows[ok])
-  some = dfa.reverse_walk(edges, rows[7:9], steps[7:9], seeds[7:9])
-  np.testing.assert_array_equal(some[1], origins[7:9])
+  sample = dfa.reverse_walk(edges, rows[7:9], steps[7:9], seeds[7:9])
+  np.testing.assert_array_equal(sample[1], origins[7:9])
 
 
 def test_reverse_walk_is_uniform_over_in_edges():
@@ -277,10 +277,42 @@ def test_reverse_walk_is_uniform_over_in_edges():
     (lambda d: dfa.boundary(d, [0], [0], [0], [0], 0), 'depth is 0'),
     (lambda d: dfa.boundary(d, [0], [0], [0], [0], 128), 'expected 1..127'),
     (lambda d: dfa.minimize(d, [0]), 'classes 1'),
-    (lambda d: dfa.advance(np.zeros((1, 127), int), [0], [0]), '127 labels'),
+    (
+      lambda d: dfa.advance(np.zeros((1, 32767), int), [0], [0]),
+      '32767 labels',
+    ),
   ],
 )
 def test_bad_input_is_named(call, message):
   delta = np.array([[1, -1], [0, 1]], np.int32)
   with pytest.raises(core.InputError, match=message.replace('.', r'\.')):
     call(delta)
+
+
+@pytest.mark.parametrize('labels', [126, 127, 300])
+def test_large_alphabets_are_as_small_ones(labels):
+  """Labels 0, 1 and 2 of a table, moved far apart, give the same."""
+  delta, first, second, goal_a, goal_b, *_ = batch(3, size=40, labels=3)
+  place = np.array([0, labels // 2, labels - 1, labels])
+  wide = np.full((len(delta), labels), core.DEAD, np.int32)
+  wide[:, place[:3]] = delta
+  states = first, second, goal_a, goal_b
+  small, large = (dfa.boundary(d, *states, 3) for d in (delta, wide))
+  np.testing.assert_array_equal(small.offsets, large.offsets)
+  moved = np.where(small.labels < 0, core.DEAD, place[small.labels])
+  np.testing.assert_array_equal(moved, large.labels)
+  kind = np.int8 if labels == 126 else np.int16
+  walks = [dfa.random_walks(d, 20, 1, 5, 7)[1] for d in (delta, wide)]
+  moved = np.where(walks[0] < 0, core.DEAD, place[walks[0]])
+  np.testing.assert_array_equal(moved, walks[1])
+  edges = dfa.predecessors(wide)
+  assert {edges.labels.dtype, large.labels.dtype, walks[1].dtype} == {
+    np.dtype(kind)
+  }
+  rows, steps = np.arange(9), np.full(9, 3)
+  back = [
+    dfa.reverse_walk(dfa.predecessors(d), rows, steps, rows)[0]
+    for d in (delta, wide)
+  ]
+  moved = np.where(back[0] < 0, core.DEAD, place[back[0]])
+  np.testing.assert_array_equal(moved, back[1])

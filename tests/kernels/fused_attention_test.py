@@ -35,26 +35,26 @@ def plain(q, k, v, key=None):
 
 
 def close(results, wanted, near):
-  for one, other in zip(results, wanted, strict=True):
-    assert one.dtype == other.dtype
-    one, other = (np.asarray(x, np.float32) for x in (one, other))
-    np.testing.assert_allclose(one, other, rtol=0, atol=near)
+  for first, other in zip(results, wanted, strict=True):
+    assert first.dtype == other.dtype
+    first, other = (np.asarray(x, np.float32) for x in (first, other))
+    np.testing.assert_allclose(first, other, rtol=0, atol=near)
 
 
 @pytest.mark.parametrize(
   ('length', 'dtype', 'near'), [(1, 'float32', 5e-6), (45, 'bfloat16', 0.1)]
 )
 def test_kernels_are_the_plain_form(length, dtype, near):
-  given = arrays((2, length, 3, 8), dtype)
+  inputs = arrays((2, length, 3, 8), dtype)
   fused = functools.partial(fused_attention.attend, size=16)
-  close(both(fused, *given), both(plain, *given), near)
+  close(both(fused, *inputs), both(plain, *inputs), near)
 
 
 def test_both_passes_drop_the_same_weights():
-  given, key = arrays(), jax.random.key(7)
+  inputs, key = arrays(), jax.random.key(7)
   fused = functools.partial(fused_attention.attend, rate=RATE, key=key, size=16)
-  wanted = both(functools.partial(plain, key=key), *given)
-  close(both(fused, *given), wanted, 1e-5)
+  expected = both(functools.partial(plain, key=key), *inputs)
+  close(both(fused, *inputs), expected, 1e-5)
 
 
 def test_weights_are_dropped_at_their_rate():
@@ -73,17 +73,17 @@ def test_weights_are_dropped_at_their_rate():
 
 @pytest.mark.parametrize('size', [(2, 1), (1, 2)])
 def test_a_mesh_drops_and_gives_the_same(size):
-  given, key = arrays((2, 20, 2, 8)), jax.random.key(7)
+  inputs, key = arrays((2, 20, 2, 8)), jax.random.key(7)
   # Blocks of another size drop the same, too.
   fused, wide = (
     functools.partial(fused_attention.attend, rate=RATE, key=key, size=n)
     for n in (16, 32)
   )
-  wanted = [*map(np.asarray, both(wide, *given))]
+  expected = [*map(np.asarray, both(wide, *inputs))]
   mesh = state.mesh(*size)
-  placed = [jax.device_put(x, NamedSharding(mesh, P('data'))) for x in given]
+  placed = [jax.device_put(x, NamedSharding(mesh, P('data'))) for x in inputs]
   with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-    close(both(fused, *placed), wanted, 1e-5)
+    close(both(fused, *placed), expected, 1e-5)
 
 
 def program(target: str, shape, dtype, rate=0.1) -> str:

@@ -26,29 +26,29 @@ def pairs():
 
 
 def test_what_is_left_is_rounding(pairs):
-  motion, planet, sun, found = pairs
-  assert found.good.all()
-  assert np.median(found.rounding) == pytest.approx(1, abs=0.02)
-  assert found.rounding.max() < 1.3
+  motion, planet, sun, result = pairs
+  assert result.good.all()
+  assert np.median(result.rounding) == pytest.approx(1, abs=0.02)
+  assert result.rounding.max() < 1.3
   true = motion.position.reshape(len(planet), -1, 2, 2)
-  off = found.bodies(planet.shape[1]) - true
+  off = result.bodies(planet.shape[1]) - true
   seen = np.stack([planet, sun], axis=2) - true
   # Forty frames tell more than one: a third of the error of the bins.
   assert (off**2).mean() < (seen**2).mean() / 8
 
 
 def test_masses_are_found_within_their_errors(pairs):
-  motion, _, _, found = pairs
+  motion, _, _, result = pairs
   true = motion.state[:, 0, 4:]
-  off = np.log(found.mass / true)
+  off = np.log(result.mass / true)
   assert np.abs(np.median(off, axis=0)).max() < 0.003
   assert np.quantile(np.abs(off), 0.9, axis=0) == pytest.approx(
     [0, 0], abs=0.03
   )
   share = true[:, 0] / true.sum(1)
-  score = (found.share - share) / found.errors[:, 2]
+  score = (result.share - share) / result.errors[:, 2]
   assert 0.9 < score.std() < 1.35
-  r = np.hypot(*np.moveaxis(found.places(40), -1, 0))
+  r = np.hypot(*np.moveaxis(result.places(40), -1, 0))
   assert np.abs(r / np.hypot(*motion.state[:, ::2, :2].T).T - 1).max() < 0.1
 
 
@@ -56,31 +56,34 @@ def test_unrounded_positions_give_the_elements():
   """Known answers: what was put in, to rounding."""
   theta = np.array([0.3, -0.2, 0.25, 2.0, 0.4, 1.0, 0.5, 1.5])
   places = ref.seen(theta, 0.15, 30)[None]
-  some = places[:, :, 0].copy(), places[:, :, 1].copy()
-  some[1][0, 7] = np.nan  # A row that was not seen.
-  found = orbit_fits.fit(*some, np.array([0.15]), 1e-6)
-  np.testing.assert_allclose(found.centre[0], theta[:2], atol=1e-9)
-  np.testing.assert_allclose(found.share, 0.25, atol=1e-9)
-  np.testing.assert_allclose(found.axis, 2.0, atol=1e-8)
-  np.testing.assert_allclose(found.mass[0], [0.375, 1.125], rtol=1e-8)
+  sample = places[:, :, 0].copy(), places[:, :, 1].copy()
+  sample[1][0, 7] = np.nan  # A row that was not seen.
+  result = orbit_fits.fit(*sample, np.array([0.15]), 1e-6)
+  np.testing.assert_allclose(result.centre[0], theta[:2], atol=1e-9)
+  np.testing.assert_allclose(result.share, 0.25, atol=1e-9)
+  np.testing.assert_allclose(result.axis, 2.0, atol=1e-8)
+  np.testing.assert_allclose(result.mass[0], [0.375, 1.125], rtol=1e-8)
   np.testing.assert_allclose(
-    found.vector[0], 0.4 * np.array([np.cos(1), np.sin(1)]), atol=1e-8
+    result.vector[0], 0.4 * np.array([np.cos(1), np.sin(1)]), atol=1e-8
   )
-  np.testing.assert_allclose(found.bodies(30), places, atol=1e-8)
+  np.testing.assert_allclose(result.bodies(30), places, atol=1e-8)
 
 
 def test_no_least_squares_are_lower_than_the_references(pairs):
-  motion, planet, sun, found = pairs
+  motion, planet, sun, result = pairs
   width = 2 * 8.0 / 256
   for n in range(3):
-    size, turn = np.hypot(*found.vector[n]), np.arctan2(*found.vector[n, ::-1])
-    first = [*found.centre[n], found.share[n], found.axis[n], size, turn]
-    first += [found.longitude[n] - turn, found.mass[n].sum()]
+    size, turn = (
+      np.hypot(*result.vector[n]),
+      np.arctan2(*result.vector[n, ::-1]),
+    )
+    first = [*result.centre[n], result.share[n], result.axis[n], size, turn]
+    first += [result.longitude[n] - turn, result.mass[n].sum()]
     guess = np.array(first) * (1 + 1e-3)
-    _, wanted = ref.fit(planet[n], sun[n], motion.step[n], guess)
+    _, expected = ref.fit(planet[n], sun[n], motion.step[n], guess)
     free = 4 * planet.shape[1] - 8
-    mine = (found.rounding[n] * width) ** 2 / 12 * free
-    assert mine == pytest.approx(wanted, rel=1e-6)
+    mine = (result.rounding[n] * width) ** 2 / 12 * free
+    assert mine == pytest.approx(expected, rel=1e-6)
 
 
 def test_slopes_are_those_of_differences():
@@ -92,8 +95,8 @@ def test_slopes_are_those_of_differences():
     for side, sign in zip(sides, (1, -1), strict=True):
       moved = theta + sign * 1e-6 * (np.arange(8) == k)
       orbit_fits.orbit(moved, 1.3, side, other)
-    wanted = (sides[0] - sides[1]) / 2e-6
-    np.testing.assert_allclose(slope[:, k], wanted, atol=1e-6)
+    expected = (sides[0] - sides[1]) / 2e-6
+    np.testing.assert_allclose(slope[:, k], expected, atol=1e-6)
 
 
 def test_a_path_that_is_no_orbit_is_told():
@@ -101,8 +104,8 @@ def test_a_path_that_is_no_orbit_is_told():
   side = np.stack([np.ones(20), np.arange(20) % 4 - 1.5], axis=1)
   still = np.ones((20, 2))
   planet = np.stack([side, still])
-  found = orbit_fits.fit(planet, 0 * planet, np.full(2, 0.1), 0.01)
-  assert not found.good.any()
+  result = orbit_fits.fit(planet, 0 * planet, np.full(2, 0.1), 0.01)
+  assert not result.good.any()
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ WORLDS = {
 def known(world, num: int) -> tuple[orbits.Systems, np.ndarray]:
   """Systems that the world keeps, and their bins."""
   drawn = systems.draw(world.options, 77, np.arange(num))
-  found, outside = orbits.bins(drawn, world.rows - 1, *world.grid)
+  result, outside = orbits.bins(drawn, world.rows - 1, *world.grid)
   keep = (outside == 0) & (drawn.period[:, 0] >= 2 * drawn.step)
-  return drawn.take(keep), found[keep].reshape(keep.sum(), -1)
+  return drawn.take(keep), result[keep].reshape(keep.sum(), -1)
 
 
 @pytest.mark.parametrize('kind', particles.DENSITIES)
@@ -43,12 +43,12 @@ def test_many_particles_are_near_the_exact_distribution(kind):
       if seen >= 0 and len(agree) > 800:
         exact = ref.following(agree[:9000], head[:seen], num)
         tokens, log_probs = filtered.next(memory)
-        found = np.exp(log_probs[0, tokens[0] >= world.first_bin])
+        result = np.exp(log_probs[0, tokens[0] >= world.first_bin])
         share = exact / exact.sum()
         # What chance makes of so many systems, and of half the particles.
         variance = share * (1 - share) * (1 / exact.sum() + 1 / 2048)
         chance = np.sqrt(2 / np.pi * variance).sum()
-        errors.append(np.abs(found - share).sum() / chance)
+        errors.append(np.abs(result - share).sum() / chance)
       memory = filtered.advance(memory, np.array([token]))
   assert len(errors) > 8
   assert np.mean(errors) < 2
@@ -79,7 +79,7 @@ def test_the_density_is_that_of_the_elements(kind):
   world = registry.make('world', WORLDS[kind])
   drawn, _ = known(world, 60)
   prior, orbit = orbits_world.prior(world.options), np.empty(10)
-  some, array = drawn.take(slice(20)), drawn.axis[:20, 0]
+  sample, array = drawn.take(slice(20)), drawn.axis[:20, 0]
   tilt = prior.array(drawn.step[0])
   names = 'axis', 'eccentricity', 'periapsis', 'mean', 'mass', 'star'
   slopes = []
@@ -87,26 +87,26 @@ def test_the_density_is_that_of_the_elements(kind):
     pair = []
     for by in (1e-6, -1e-6):
       if isinstance(name, int):
-        moved = some._replace(centre=some.centre + by * np.eye(2)[name])
+        moved = sample._replace(centre=sample.centre + by * np.eye(2)[name])
       else:
-        value = getattr(some, name)
-        moved = some._replace(**{name: value + by * value})
+        value = getattr(sample, name)
+        moved = sample._replace(**{name: value + by * value})
       pair.append(particles.cloud(moved))
     width = np.full(20, 2e-6)
     if not isinstance(name, int):
-      width *= getattr(some, name).reshape(20)
+      width *= getattr(sample, name).reshape(20)
     slopes.append((pair[0] - pair[1]) / width[:, None])
   stretch = np.linalg.slogdet(np.array(slopes).swapaxes(0, 1))[1]
-  found = [particles.density(z, tilt, orbit) for z in particles.cloud(some)]
-  e = some.eccentricity[:, 0]
-  wanted = -(some.centre**2).sum(1) / 2 / prior.centre**2
+  result = [particles.density(z, tilt, orbit) for z in particles.cloud(sample)]
+  e = sample.eccentricity[:, 0]
+  expected = -(sample.centre**2).sum(1) / 2 / prior.centre**2
   if kind == 'binaries':  # Masses and the axis by their logarithms.
-    wanted -= np.log(array * some.star * some.mass[:, 0])
+    expected -= np.log(array * sample.star * sample.mass[:, 0])
   else:
     first, second = prior.beta
-    wanted += (first - 1) * np.log(e) + (second - 1) * np.log(1 - e)
-    wanted -= np.log(some.mass[:, 0]) if kind == 'summary' else 0
-  off = np.array(found) + stretch - wanted
+    expected += (first - 1) * np.log(e) + (second - 1) * np.log(1 - e)
+    expected -= np.log(sample.mass[:, 0]) if kind == 'summary' else 0
+  off = np.array(result) + stretch - expected
   np.testing.assert_allclose(off, off[0], atol=1e-3)
 
 
@@ -169,6 +169,6 @@ def test_a_bin_that_no_orbit_reaches_is_passed_over():
   ],
 )
 def test_what_cannot_be_filtered_is_told(spec, fields, said):
-  given = {'particles': 64, 'sweeps': 2, 'seed': 0, **fields}
+  inputs = {'particles': 64, 'sweeps': 2, 'seed': 0, **fields}
   with pytest.raises(core.InputError, match=said):
-    registry.make('world', spec).posterior(**given)
+    registry.make('world', spec).posterior(**inputs)

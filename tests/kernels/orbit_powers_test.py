@@ -37,32 +37,32 @@ def test_paths_are_those_of_the_reference():
   orbit_fits.path(theta, 1.5, STEP, 20, out)
   pull = 12.0 * 1.5**1.4
   years = np.arange(FRAMES) * STEP
-  wanted = ref.path(theta[3:5], theta[5:7], pull, 1.4, years)
-  np.testing.assert_allclose(out, wanted, atol=2e-5)
+  expected = ref.path(theta[3:5], theta[5:7], pull, 1.4, years)
+  np.testing.assert_allclose(out, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize('power', [1.0, 2.0])
 def test_the_power_is_found_without_a_law(power):
   """Within its errors; the power of another law is many errors away."""
   width = 1 / 32
-  given = seen(made(power, 8), 0.25, width)
-  found = orbit_fits.fit_power(*given, np.full(8, STEP), width)
-  good = found.good
+  inputs = seen(made(power, 8), 0.25, width)
+  result = orbit_fits.fit_power(*inputs, np.full(8, STEP), width)
+  good = result.good
   assert good.sum() >= 6
-  score = (found.power - power)[good] / found.error[good]
+  score = (result.power - power)[good] / result.error[good]
   assert np.abs(score).max() < 5
-  assert found.rounding[good].max() < 1.4
-  assert np.median(found.error[good]) < 0.02
+  assert result.rounding[good].max() < 1.4
+  assert np.median(result.error[good]) < 0.02
 
 
 def test_the_worlds_orbits_tell_newtons_power():
   motion, planet, sun, width = shown('orbits(bins=100)', 60)
-  found = orbit_fits.fit_power(planet, sun, motion.step, width)
-  assert found.good.all()
-  score = (found.power - 2) / found.error
+  result = orbit_fits.fit_power(planet, sun, motion.step, width)
+  assert result.good.all()
+  score = (result.power - 2) / result.error
   assert 0.75 < score.std() < 1.3
-  weight = found.error**-2.0
-  mean = (weight * found.power).sum() / weight.sum()
+  weight = result.error**-2.0
+  mean = (weight * result.power).sum() / weight.sum()
   assert mean == pytest.approx(2, abs=0.003)
   # What no orbit goes through has no power.
   none = orbit_fits.fit_power(

@@ -73,7 +73,7 @@ def seen(theta: np.ndarray, step: float, frames: int) -> np.ndarray:
   theta: centre x and y, planet's share of the mass, axis, eccentricity,
   periapsis, mean anomaly at frame 0, total mass.
   """
-  one = Systems(
+  item = Systems(
     planets=np.array([1]),
     axis=theta[None, 3:4],
     eccentricity=theta[None, 4:5],
@@ -85,7 +85,7 @@ def seen(theta: np.ndarray, step: float, frames: int) -> np.ndarray:
     step=np.array([step]),
     pinned=np.array([False]),
   )
-  return positions(one, 2 * frames)[0].reshape(frames, 2, 2)
+  return positions(item, 2 * frames)[0].reshape(frames, 2, 2)
 
 
 def fit(
@@ -103,10 +103,10 @@ def fit(
     rest = seen(theta, step, len(planet)) - places
     return rest[np.isfinite(rest)]
 
-  found = optimize.least_squares(
+  result = optimize.least_squares(
     left, first, x_scale='jac', xtol=1e-12, ftol=1e-12, gtol=1e-12
   )
-  return found.x, float(2 * found.cost)
+  return result.x, float(2 * result.cost)
 
 
 def following(bins: np.ndarray, seen: np.ndarray, num: int) -> np.ndarray:
@@ -170,7 +170,7 @@ def path(
     return np.concatenate([state[2:], -pull * r ** (-power - 1) * state[:2]])
 
   first = np.concatenate([place, speed])
-  found = integrate.solve_ivp(
+  result = integrate.solve_ivp(
     slope, (0, years[-1]), first, t_eval=years, rtol=1e-9, atol=1e-10
   )
-  return found.y[:2].T
+  return result.y[:2].T

@@ -33,19 +33,19 @@ def drawn(num: int, most: int, seed: int, e: float = 0.95) -> orbits.Systems:
 
 @pytest.mark.parametrize('most', [1, 3])
 def test_positions_and_states_are_those_of_the_reference(most):
-  some = drawn(8, most, most)
+  sample = drawn(8, most, most)
   for name in ('positions', 'states'):
-    fast = getattr(orbits, name)(some, ROWS)
-    slow = getattr(ref, name)(some, ROWS)
+    fast = getattr(orbits, name)(sample, ROWS)
+    slow = getattr(ref, name)(sample, ROWS)
     np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-12)
 
 
 def test_bins_are_floors_of_positions():
-  some = drawn(40, 4, 7)
-  place = orbits.positions(some, ROWS)
-  found, outside = orbits.bins(some, ROWS, 20.0, 64)
+  sample = drawn(40, 4, 7)
+  place = orbits.positions(sample, ROWS)
+  result, outside = orbits.bins(sample, ROWS, 20.0, 64)
   raw = np.floor((place + 20) * 1.6)
-  np.testing.assert_array_equal(found, np.clip(raw, 0, 63))
+  np.testing.assert_array_equal(result, np.clip(raw, 0, 63))
   beyond = ((raw < 0) | (raw > 63)).any(-1).sum(1)
   assert 0 < np.count_nonzero(beyond) < 40
   np.testing.assert_array_equal(outside, beyond)
@@ -66,38 +66,38 @@ def test_keplers_equation_holds_at_every_eccentricity(e):
 
 def test_keplers_laws():
   """Energy and angular momentum stay; velocity is the change of position."""
-  some = drawn(5, 1, 3, e=0.6)
-  some = some._replace(step=0.001 * some.period[:, 0])
-  x, y, vx, vy = np.moveaxis(orbits.states(some, 2 * 1001)[:, ::2], -1, 0)
-  mu = orbits.GRAVITY * (some.star + some.mass[:, 0])
+  sample = drawn(5, 1, 3, e=0.6)
+  sample = sample._replace(step=0.001 * sample.period[:, 0])
+  x, y, vx, vy = np.moveaxis(orbits.states(sample, 2 * 1001)[:, ::2], -1, 0)
+  mu = orbits.GRAVITY * (sample.star + sample.mass[:, 0])
   r = np.hypot(x, y)
   energy = (vx**2 + vy**2) / 2 - mu[:, None] / r
   np.testing.assert_allclose(
-    energy, (-mu / 2 / some.axis[:, 0])[:, None] + 0 * r
+    energy, (-mu / 2 / sample.axis[:, 0])[:, None] + 0 * r
   )
   area = x * vy - y * vx
-  flat = some.axis[:, 0] * (1 - some.eccentricity[:, 0] ** 2)
+  flat = sample.axis[:, 0] * (1 - sample.eccentricity[:, 0] ** 2)
   np.testing.assert_allclose(area, np.sqrt(mu * flat)[:, None] + 0 * r)
   np.testing.assert_allclose(x[:, 0], x[:, -1], atol=1e-9)
   radial = (x * vx + y * vy) / r
-  moved = (r[:, 2:] - r[:, :-2]) / (2 * some.step[:, None])
+  moved = (r[:, 2:] - r[:, :-2]) / (2 * sample.step[:, None])
   scale = np.abs(radial).max(1, keepdims=True)
   assert (np.abs(moved - radial[:, 1:-1]) / scale).max() < 1e-3
   assert np.corrcoef(moved.ravel(), radial[:, 1:-1].ravel())[0, 1] > 0.9999
 
 
 def test_the_centre_of_mass_rests():
-  some = drawn(6, 3, 9)._replace(pinned=np.zeros(6, bool))
-  for n, planets in enumerate(some.planets):
-    one = some.take(slice(n, n + 1))
-    place = orbits.positions(one, 5 * (planets + 1))[0]
+  sample = drawn(6, 3, 9)._replace(pinned=np.zeros(6, bool))
+  for n, planets in enumerate(sample.planets):
+    item = sample.take(slice(n, n + 1))
+    place = orbits.positions(item, 5 * (planets + 1))[0]
     place = place.reshape(5, planets + 1, 2)
-    mass = [*one.mass[0, :planets], one.star[0]]
+    mass = [*item.mass[0, :planets], item.star[0]]
     centre = np.average(place, axis=1, weights=mass)
-    np.testing.assert_allclose(centre, np.tile(one.centre, (5, 1)), atol=1e-12)
-  still = orbits.positions(some._replace(pinned=np.ones(6, bool)), 60)
-  rows = np.arange(6), some.planets
-  np.testing.assert_array_equal(still[rows], some.centre)
+    np.testing.assert_allclose(centre, np.tile(item.centre, (5, 1)), atol=1e-12)
+  still = orbits.positions(sample._replace(pinned=np.ones(6, bool)), 60)
+  rows = np.arange(6), sample.planets
+  np.testing.assert_array_equal(still[rows], sample.centre)
 
 
 def elements(state: np.ndarray) -> orbits.Systems:
@@ -113,9 +113,9 @@ def elements(state: np.ndarray) -> orbits.Systems:
   mean = np.arctan2(sine, cosine) - e * sine
   assert h > 0
   columns = axis, e, turn, mean, planet
-  one = [np.array([[value]]) for value in columns]
+  item = [np.array([[value]]) for value in columns]
   rest = np.array([sun]), np.zeros((1, 2)), np.ones(1), np.ones(1, bool)
-  return orbits.Systems(np.ones(1, int), *one, *rest)
+  return orbits.Systems(np.ones(1, int), *item, *rest)
 
 
 GOLDEN = [  # a, e, period, step of the five shipped systems.
@@ -135,25 +135,25 @@ def test_shipped_states_lie_on_our_orbits(testdata, number):
   first = shipped[0].copy()
   unit = first[:2] / np.hypot(*first[:2])
   first[2:4] -= 2 * (first[2:4] @ unit) * unit
-  one = elements(first)
+  item = elements(first)
   axis, e, period, step = GOLDEN[number]
-  np.testing.assert_allclose(one.axis, axis, rtol=1e-5)
-  np.testing.assert_allclose(one.eccentricity, e, rtol=2e-4)
-  np.testing.assert_allclose(one.period, period, rtol=1e-5)
-  one = one._replace(step=np.array([step]))
-  found = orbits.states(one, 900)[0, ::2]
-  np.testing.assert_allclose(found[:, :2], shipped[:, :2], atol=3e-4 * axis)
+  np.testing.assert_allclose(item.axis, axis, rtol=1e-5)
+  np.testing.assert_allclose(item.eccentricity, e, rtol=2e-4)
+  np.testing.assert_allclose(item.period, period, rtol=1e-5)
+  item = item._replace(step=np.array([step]))
+  result = orbits.states(item, 900)[0, ::2]
+  np.testing.assert_allclose(result[:, :2], shipped[:, :2], atol=3e-4 * axis)
   np.testing.assert_allclose(
-    (found[:, :2] * found[:, 2:]).sum(1),
+    (result[:, :2] * result[:, 2:]).sum(1),
     -(shipped[:, :2] * shipped[:, 2:4]).sum(1),
     atol=2e-3,
   )
 
 
 def test_what_is_no_orbit_is_refused():
-  some = drawn(2, 1, 0)
+  sample = drawn(2, 1, 0)
   for field, value in (('eccentricity', 1.0), ('axis', 0.0), ('axis', np.nan)):
-    bad = some._replace(**{field: np.full((2, 1), value)})
+    bad = sample._replace(**{field: np.full((2, 1), value)})
     with pytest.raises(core.InputError, match='expected axes > 0'):
       orbits.positions(bad, 4)
-  assert not dataclasses.is_dataclass(some)
+  assert not dataclasses.is_dataclass(sample)

@@ -21,11 +21,11 @@ SIZES = st.sampled_from(othello.SIZES)
 def test_boundaries_tell_and_are_minimal(seed, size, depth):
   columns = boards.midgame(2, seed, size)
   pair = boards.one(columns, 0), boards.one(columns, 1)
-  (found,) = othello.boundary(*pair, depth, size).listed()
-  assert found == sorted(set(found), key=lambda path: (len(path), path))
-  kept = set(found)
+  (results,) = othello.boundary(*pair, depth, size).listed()
+  assert results == sorted(set(results), key=lambda path: (len(path), path))
+  kept = set(results)
   squares = othello.squares(size)
-  for path in found[:200]:
+  for path in results[:200]:
     assert not any(path[:k] in kept for k in range(1, len(path)))
     first, second = pair
     for k, token in enumerate(path):
@@ -36,7 +36,7 @@ def test_boundaries_tell_and_are_minimal(seed, size, depth):
       assert also[0] == (k + 1 < len(path))
   sizes = othello.boundary_sizes(*pair, depth, size)
   assert sizes == [
-    sum(len(path) <= k for path in found) for k in range(1, depth + 1)
+    sum(len(path) <= k for path in results) for k in range(1, depth + 1)
   ]
 
 

@@ -27,11 +27,11 @@ def test_compiled_is_the_plain_reference(size):
     ('replay', (spoilt, lengths)),
     ('replay_labels', (spoilt, lengths)),
   ):
-    found, plain = (getattr(kernels, name)(*args, size) for kernels in BOTH)
-    assert np.array_equal(found, plain) or boards.same(found, plain)
+    result, plain = (getattr(kernels, name)(*args, size) for kernels in BOTH)
+    assert np.array_equal(result, plain) or boards.same(result, plain)
   for n in range(4):
     pair = boards.one(columns, n), boards.one(columns, n + 1)
-    found, plain = (
+    result, plain = (
       (
         kernels.count(pair[0], 3, size),
         kernels.boundary_sizes(*pair, 2, size),
@@ -40,7 +40,7 @@ def test_compiled_is_the_plain_reference(size):
       )
       for kernels in BOTH
     )
-    assert found == plain
+    assert result == plain
   cut = np.minimum(lengths[:6], [0, 1, 5, 8, 9, 11])
   seeds = basics.hash64(3, np.arange(6))
   args = tokens[:6], cut, seeds, size, 2, 3, 6
@@ -84,10 +84,10 @@ def test_rules_in_jax_are_the_compiled_ones(size):
   *expected, ok = othello.advance((black, white, side), places, size)
   np.testing.assert_array_equal(jax.vmap(rules.alive)(after), ok)
   want = device_rules.othello_games(*expected, rules.board)
-  for found, plain in zip(
+  for result, plain in zip(
     jax.tree.leaves(after), jax.tree.leaves(want), strict=True
   ):
-    np.testing.assert_array_equal(np.asarray(found)[ok], np.asarray(plain)[ok])
+    np.testing.assert_array_equal(np.asarray(result)[ok], np.asarray(plain)[ok])
   assert ok.any()
   assert not ok.all()
   assert isinstance(after.me, words.Word)

@@ -127,9 +127,9 @@ def replay(
 ) -> tuple[np.ndarray, ...]:
   """Plays rows of tokens from the start, up to the first illegal one."""
   rows = zip(np.asarray(tokens).tolist(), lengths, strict=True)
-  found = [_line(row[:length], size) for row, length in rows]
-  steps = np.array([len(line) - 1 for line in found], np.int32)
-  return (steps, *_packed([line[-1] for line in found]))
+  results = [_line(row[:length], size) for row, length in rows]
+  steps = np.array([len(line) - 1 for line in results], np.int32)
+  return (steps, *_packed([line[-1] for line in results]))
 
 
 def replay_labels(
@@ -202,11 +202,11 @@ def _minimax(position: Position, size: int, depth: int) -> int:
   if depth == 0 or position[2] == 2:
     return _judged(position, size)
   squares = int(rules.mask(size))
-  found = [
+  result = [
     _minimax(_after(position, square, squares), size, depth - 1)
     for square in _set(_legal(position, squares))
   ]
-  return max(found) if position[2] == 0 else min(found)
+  return max(result) if position[2] == 0 else min(result)
 
 
 def _judged(position: Position, size: int) -> int:
@@ -263,13 +263,13 @@ def boundary(
   first: rules.Position, second: rules.Position, depth: int, size: int = 8
 ) -> core.Boundary:
   """Suffixes of the boundary; shorter ones first, then in order of tokens."""
-  found, _ = _product(first, second, depth, size)
-  found.sort(key=lambda path: (len(path), path))
-  rows = np.zeros((len(found), depth), np.int32)
-  for n, path in enumerate(found):
+  results, _ = _product(first, second, depth, size)
+  results.sort(key=lambda path: (len(path), path))
+  rows = np.zeros((len(results), depth), np.int32)
+  for n, path in enumerate(results):
     rows[n, : len(path)] = path
-  lengths = np.array([len(path) for path in found], np.int32)
-  return core.Boundary(np.array([0, len(found)]), rows, lengths)
+  lengths = np.array([len(path) for path in results], np.int32)
+  return core.Boundary(np.array([0, len(results)]), rows, lengths)
 
 
 def boundary_sizes(
@@ -281,8 +281,8 @@ def boundary_sizes(
   interior: bool = False,
 ) -> list[int]:
   """Sizes of boundary or interior, by listing."""
-  found = _product(first, second, depth, size)[int(interior)]
-  return product_ref.sizes(found, depth)
+  result = _product(first, second, depth, size)[int(interior)]
+  return product_ref.sizes(result, depth)
 
 
 def transpositions(

@@ -44,14 +44,14 @@ def test_openings_to_depth_ten():
 
 
 def test_distinct_boards_by_depth():
-  columns, found = othello.start(), []
+  columns, result = othello.start(), []
   for _ in range(5):
     columns, _, _ = boards.expanded(columns)
     words = np.stack([c.astype(np.uint64) for c in columns])
-    found.append(len(np.unique(words[:2], axis=1).T))
+    result.append(len(np.unique(words[:2], axis=1).T))
     # No board occurs with both colours to move.
-    assert found[-1] == len(np.unique(words, axis=1).T)
-  assert found == [4, 12, 54, 236, 1288]
+    assert result[-1] == len(np.unique(words, axis=1).T)
+  assert result == [4, 12, 54, 236, 1288]
 
 
 @pytest.mark.slow
@@ -132,9 +132,9 @@ def test_a_thousand_games_share_few_boards():
     rows = lengths > ply
     _, black, white, _ = othello.replay(tokens[rows], lengths[rows] * 0 + ply)
     for k, board in enumerate(zip(black.tolist(), white.tolist(), strict=True)):
-      found = prefixes.setdefault(board, set())
-      found.add(tokens[rows][k, :ply].tobytes())
-  shared = sum(len(found) > 1 for found in prefixes.values())
+      results = prefixes.setdefault(board, set())
+      results.add(tokens[rows][k, :ply].tobytes())
+  shared = sum(len(results) > 1 for results in prefixes.values())
   assert 50 < shared < 120  # 82 in one thousand of the published games.
   assert abs(len(prefixes) - 54_769) < 300
 
@@ -224,8 +224,8 @@ def test_games_are_whole_and_depend_on_their_number_alone(
 ):
   kinds = {'size': size, 'policy': policy, 'noise': noise, 'depth': 2}
   tokens, lengths = othello_games.play(12, seed, **kinds)
-  some, short = othello_games.play(5, seed, first=4, **kinds)
-  assert (some == tokens[4:9]).all()
+  sample, short = othello_games.play(5, seed, first=4, **kinds)
+  assert (sample == tokens[4:9]).all()
   assert (short == lengths[4:9]).all()
   steps, *_, side = othello.replay(tokens, lengths, size)
   assert (steps == lengths).all()
@@ -253,9 +253,9 @@ def test_replay_stops_at_the_first_illegal_token(seed, size):
   place = rng.integers(0, lengths)
   spoilt = tokens.copy()
   spoilt[np.arange(10), place] = rng.choice([-3, 0, 61, 2**20], 10)
-  found = othello.replay(spoilt, lengths, size)
-  assert boards.same(found, othello.replay(tokens, place, size))
-  assert (found[0] == place).all()
+  result = othello.replay(spoilt, lengths, size)
+  assert boards.same(result, othello.replay(tokens, place, size))
+  assert (result[0] == place).all()
 
 
 @LAWS
@@ -275,8 +275,8 @@ def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
     alive = (k < short) & (k < place)
     assert (labels[alive, k, -1] == side[alive]).all()
     for disc, board in ((1, black), (2, white)):
-      found = (labels[:, k, :-1] == disc).sum(1)
-      assert (found[alive] == boards.popcount(board)[alive]).all()
+      result = (labels[:, k, :-1] == disc).sum(1)
+      assert (result[alive] == boards.popcount(board)[alive]).all()
     assert not labels[~alive, k].any()
 
 

@@ -34,25 +34,25 @@ def test_counts_are_those_of_all_pairs(
   seed, points, states, sets, classes, num
 ):
   given = drawn(seed, points, states, sets, classes, num)
-  found, wanted = pairs.count(*given), ref.count(*given)
-  np.testing.assert_array_equal(found.apart, wanted.apart)
-  np.testing.assert_array_equal(found.pairs, wanted.pairs)
-  assert found.pairs.sum() == points * (points - 1) // 2
+  result, expected = pairs.count(*given), ref.count(*given)
+  np.testing.assert_array_equal(result.apart, expected.apart)
+  np.testing.assert_array_equal(result.pairs, expected.pairs)
+  assert result.pairs.sum() == points * (points - 1) // 2
 
 
 def test_known_answers():
   states, legal = np.array([5, 5, 6, 7]), np.array([1, 1, 1, 2])
   constant, by_state, by_set = [0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]
-  found = pairs.count(np.array([constant, by_state, by_set]), states, legal)
-  np.testing.assert_array_equal(found.pairs, [1, 2, 3])
-  np.testing.assert_array_equal(found.apart, [[0, 0, 0], [0, 2, 2], [0, 0, 3]])
+  result = pairs.count(np.array([constant, by_state, by_set]), states, legal)
+  np.testing.assert_array_equal(result.pairs, [1, 2, 3])
+  np.testing.assert_array_equal(result.apart, [[0, 0, 0], [0, 2, 2], [0, 0, 3]])
 
 
 def test_many_points_are_counted_without_overflow():
   num = 200_000
   answers = np.arange(num)[None] % 2
-  found = pairs.count(answers, np.zeros(num, int), np.zeros(num, int))
-  np.testing.assert_array_equal(found.apart, [[(num // 2) ** 2, 0, 0]])
+  result = pairs.count(answers, np.zeros(num, int), np.zeros(num, int))
+  np.testing.assert_array_equal(result.apart, [[(num // 2) ** 2, 0, 0]])
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,14 @@ def split(text: bytes, final: bool = True) -> Text:
 
 def read(text: bytes, firsts: np.ndarray, lasts: np.ndarray) -> GameMoves:
   """Moves of games end to end, their numbers, errors and refused tokens."""
-  found = [
+  results = [
     san_ref.read(text[:last], np.array([first, last]))
     for first, last in zip(firsts, lasts, strict=True)
   ]
-  moves = [one.moves[0, : one.lengths[0]] for one in found]
+  moves = [item.moves[0, : item.lengths[0]] for item in results]
   return GameMoves(
     np.concatenate([np.zeros(0, int), *moves]).astype(np.uint16),
-    np.array([len(one) for one in moves], np.int32),
-    np.array([one.errors[0] for one in found], np.int8),
-    np.array([one.words[0] for one in found], np.int64).reshape(-1, 2),
+    np.array([len(item) for item in moves], np.int32),
+    np.array([item.errors[0] for item in results], np.int8),
+    np.array([item.words[0] for item in results], np.int64).reshape(-1, 2),
   )

@@ -54,8 +54,8 @@ def test_splits(text, moves, kernels):
   assert rest == len(text)
   assert games.dtype == np.int64
   assert games.shape[1] == pgn.WIDTH
-  found = [text[g[pgn.MOVES] : g[pgn.END]].strip() for g in games]
-  assert found == ([text.strip()] if moves is None else moves)
+  result = [text[g[pgn.MOVES] : g[pgn.END]].strip() for g in games]
+  assert result == ([text.strip()] if moves is None else moves)
 
 
 # Line, tags, is one broken, values of site, variant, FEN and setup.
@@ -87,11 +87,11 @@ def test_tags(line, tags, broken, values, kernels):
   assert len(games) == 1
   assert games[0, pgn.TAGS] == tags + 1
   assert bool(games[0, pgn.FLAGS] & pgn.BROKEN) == broken
-  found = tuple(
+  result = tuple(
     text[games[0, column] : games[0, column + 1]]
     for column in (pgn.SITE, pgn.VARIANT, pgn.FEN, pgn.SETUP)
   )
-  assert found == values
+  assert result == values
 
 
 @both
@@ -137,11 +137,11 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=40), st.booleans())
 def test_compiled_and_plain_split_alike(pieces, final):
   text = b''.join(pieces)
-  one, two = (kernels.split(text, final) for kernels in (pgn, ref))
-  assert one.games.tolist() == two.games.tolist()
-  assert one.rest == two.rest
-  ends = np.append(one.games[1:, pgn.START], one.rest)
-  assert (one.games[:, pgn.END] == ends[: len(one.games)]).all()
+  item, two = (kernels.split(text, final) for kernels in (pgn, ref))
+  assert item.games.tolist() == two.games.tolist()
+  assert item.rest == two.rest
+  ends = np.append(item.games[1:, pgn.START], item.rest)
+  assert (item.games[:, pgn.END] == ends[: len(item.games)]).all()
 
 
 @settings(max_examples=200, deadline=None)
@@ -165,10 +165,10 @@ def test_parts_give_what_the_whole_gives(pieces, data):
 def test_compiled_and_plain_read_alike(pieces):
   text = b'e4 e5 ' + b''.join(pieces)
   first, last = np.array([0, 6, 3]), np.array([len(text), len(text), 3])
-  found = [kernels.read(text, first, last) for kernels in (pgn, ref)]
-  for one, two in zip(*found, strict=True):
-    assert one.dtype == two.dtype
-    assert one.tolist() == two.tolist()
+  result = [kernels.read(text, first, last) for kernels in (pgn, ref)]
+  for item, two in zip(*result, strict=True):
+    assert item.dtype == two.dtype
+    assert item.tolist() == two.tolist()
 
 
 def test_reads_what_chess_san_reads():
@@ -182,13 +182,13 @@ def test_reads_what_chess_san_reads():
   text = b'\n'.join(games)
   ends = np.cumsum([len(game) + 1 for game in games]) - 1
   starts = ends - [len(game) for game in games]
-  found = pgn.read(text, starts, ends)
-  assert found.lengths.tolist() == lengths.tolist()
-  assert found.moves.dtype == np.uint16
+  result = pgn.read(text, starts, ends)
+  assert result.lengths.tolist() == lengths.tolist()
+  assert result.moves.dtype == np.uint16
   used = np.arange(moves.shape[1]) < lengths[:, None]
-  assert found.moves.tolist() == moves[used].tolist()
-  assert np.flatnonzero(found.errors).tolist() == [7]
-  first, last = found.words[7]
+  assert result.moves.tolist() == moves[used].tolist()
+  assert np.flatnonzero(result.errors).tolist() == [7]
+  first, last = result.words[7]
   assert text[first:last] == b'Zz9'
 
 
@@ -200,10 +200,10 @@ def test_splits_as_python_chess_does():
     b'[Event "c"]\n\n1. e4 e5 2. O-O *\n'
   )
   games, _ = pgn.split(text)
-  found = pgn.read(text, games[:, pgn.MOVES], games[:, pgn.END])
-  lines = np.split(found.moves, np.cumsum(found.lengths)[:-1])
+  result = pgn.read(text, games[:, pgn.MOVES], games[:, pgn.END])
+  lines = np.split(result.moves, np.cumsum(result.lengths)[:-1])
   file = io.StringIO(text.replace(b'Nc6\n\n3', b'Nc6\n3').decode())
-  for line, error in zip(lines, found.errors, strict=True):
+  for line, error in zip(lines, result.errors, strict=True):
     game = peer.read_game(file)
     moves = [move.uci() for move in game.mainline_moves()]
     assert [chess_notation.uci(move) for move in line] == moves

@@ -42,16 +42,16 @@ def list_paths(
   listed: bool = True,
 ) -> SimplePaths:
   """As `simple.simple`."""
-  found = list(walks(source, target, nodes, longest))
-  sizes = np.array([len(path) for path in found], np.int32)
-  tops = [[max(row[e] for e in path) for path in found] for row in labels]
-  flat = [edge for path in found for edge in path] if listed else []
+  results = list(walks(source, target, nodes, longest))
+  sizes = np.array([len(path) for path in results], np.int32)
+  tops = [[max(row[e] for e in path) for path in results] for row in labels]
+  flat = [edge for path in results for edge in path] if listed else []
   offsets = np.cumsum([0, *sizes] if listed else [], dtype=np.int64)
   return SimplePaths(
-    np.array([source[path[0]] for path in found], np.int32),
-    np.array([target[path[-1]] for path in found], np.int32),
+    np.array([source[path[0]] for path in results], np.int32),
+    np.array([target[path[-1]] for path in results], np.int32),
     sizes,
-    np.array(tops, np.int32).reshape(len(labels), len(found)),
+    np.array(tops, np.int32).reshape(len(labels), len(results)),
     offsets,
     np.array(flat, np.int32),
   )

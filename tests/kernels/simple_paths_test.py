@@ -28,35 +28,37 @@ def graphs(draw):
 @settings(max_examples=60)
 def test_paths_are_those_of_the_specification(graph, longest, listed):
   options = {'longest': longest, 'listed': listed}
-  found, plain = (
+  results, plain = (
     simple_paths.list_paths(*graph, **options),
     ref.list_paths(*graph, **options),
   )
-  for name, one, other in zip(found._fields, found, plain, strict=True):
-    assert one.dtype == other.dtype, name
-    np.testing.assert_array_equal(one, other, name)
+  for name, first, other in zip(results._fields, results, plain, strict=True):
+    assert first.dtype == other.dtype, name
+    np.testing.assert_array_equal(first, other, name)
   num, edges = simple_paths.count(*graph[:3], longest=longest)
   np.testing.assert_array_equal(
-    num, np.bincount(found.source, minlength=graph[2])
+    num, np.bincount(results.source, minlength=graph[2])
   )
-  assert edges.sum() == found.length.sum()
+  assert edges.sum() == results.length.sum()
 
 
 def test_more_than_64_places_are_told_apart():
   nodes = 200  # Two rings with one way in common.
   source = [*range(nodes), 0, 70]
   target = [*((k + 1) % nodes for k in range(nodes)), 70, 0]
-  found = simple_paths.list_paths(source, target, nodes)
+  result = simple_paths.list_paths(source, target, nodes)
   graph = nx.MultiDiGraph(list(zip(source, target, strict=True)))
   for pair in ((0, 199), (150, 71), (70, 69)):
-    some = np.flatnonzero((found.source == pair[0]) & (found.target == pair[1]))
-    wanted = {
+    sample = np.flatnonzero(
+      (result.source == pair[0]) & (result.target == pair[1])
+    )
+    expected = {
       tuple((u, v) for u, v, _ in path)
       for path in nx.all_simple_edge_paths(graph, *pair)
     }
     assert {
-      tuple((source[e], target[e]) for e in found.of(p)) for p in some
-    } == wanted
+      tuple((source[e], target[e]) for e in result.of(p)) for p in sample
+    } == expected
 
 
 def test_what_cannot_be_held_is_refused():

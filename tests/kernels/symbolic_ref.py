@@ -26,15 +26,15 @@ def formulas(quantities: int, size: int) -> Iterator[list[Code]]:
   levels: list[list[Code]] = [[], [(q,) for q in range(quantities)]]
   yield levels[1]
   for n in range(2, size + 1):
-    found = [(*code, op) for op in UNARY for code in levels[n - 1]]
+    result = [(*code, op) for op in UNARY for code in levels[n - 1]]
     for op in BINARY:
       for a in range(1, (n - 1) // 2 + 1):
         b = n - 1 - a
         for i, left in enumerate(levels[a]):
           for right in levels[b][i if a == b else 0 :]:
-            found.append((*left, *right, op))
-    levels.append(found)
-    yield found
+            result.append((*left, *right, op))
+    levels.append(result)
+    yield result
 
 
 def search(

@@ -40,12 +40,12 @@ def test_fronts_are_those_of_the_reference(loss):
   c = drawn(50)
   targets = [y * noise(50, 0.1) for y in true_laws(c).values()]
   targets.append(c['r'] * c['m1'])
-  given = c, np.array(targets), 5, loss
-  found, wanted = symbolic.search(*given), ref.search(*given)
-  assert [[law.code for law in front] for front in found] == [
-    [law.code for law in front] for front in wanted
+  inputs = c, np.array(targets), 5, loss
+  results, expected = symbolic.search(*inputs), ref.search(*inputs)
+  assert [[law.code for law in front] for front in results] == [
+    [law.code for law in front] for front in expected
   ]
-  for front, other in zip(found, wanted, strict=True):
+  for front, other in zip(results, expected, strict=True):
     for name in ('error', 'factor'):
       np.testing.assert_allclose(
         [getattr(law, name) for law in front],
@@ -94,8 +94,8 @@ def test_formulas_without_values_are_left_out():
   front = symbolic.search({'x': x}, target[None], 4)[0]
   assert all('inv(x)' not in law.text for law in front)
   assert all('sin(x)' not in law.text for law in front)
-  wanted = ref.search({'x': x}, target[None], 4)[0]
-  assert [law.code for law in front] == [law.code for law in wanted]
+  expected = ref.search({'x': x}, target[None], 4)[0]
+  assert [law.code for law in front] == [law.code for law in expected]
 
 
 def test_values_are_the_formulas():
@@ -122,11 +122,11 @@ def test_values_are_the_formulas():
   ],
 )
 def test_bad_input_is_told(change, said):
-  given = {
+  inputs = {
     'columns': drawn(9),
     'targets': np.arange(1.0, 10)[None],
     'size': 3,
     'loss': 'log',
   }
   with pytest.raises(core.InputError, match=said):
-    symbolic.search(**{**given, **change})
+    symbolic.search(**{**inputs, **change})

@@ -12,9 +12,9 @@ import pytest
 
 from wm import core
 from wm.core import registry
+from wm.language import provider
 from wm.language import registry as known_answers
-from wm.models import language
-from wm.models.serving import provider
+from wm.language.models import language
 
 KEY = 'LOCAL_API_KEY'
 GOOD = {
@@ -67,8 +67,8 @@ class Faulty(http.server.BaseHTTPRequestHandler):
   def do_POST(self):
     size = int(self.headers['Content-Length'])
     body = json.loads(self.rfile.read(size))
-    said = body['messages'][-1]['content'].rpartition(': ')[2]
-    self.server.asked.append(said)
+    output = body['messages'][-1]['content'].rpartition(': ')[2]
+    self.server.asked.append(output)
     bodies = {
       'good': GOOD,
       'empty': _with(''),
@@ -82,20 +82,22 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     }
     status = {'limited': 429, 'broken': 500, 'key': 401, 'model': 404}
     status['too warm'] = 400
-    if said == 'slow':
+    if output == 'slow':
       self.server.over.wait(600)
-    if said == 'hangs up':
+    if output == 'hangs up':
       self.connection.close()
       return
-    text = json.dumps(bodies.get(said, {'error': {'message': said}})).encode()
-    if said == 'garbage':
+    text = json.dumps(
+      bodies.get(output, {'error': {'message': output}})
+    ).encode()
+    if output == 'garbage':
       text = b'\xff\xfe<html>'
-    self.send_response(status.get(said, 200))
+    self.send_response(status.get(output, 200))
     self.send_header('Content-Type', 'application/json')
     self.send_header('Content-Length', str(len(text)))
     self.end_headers()
     with contextlib.suppress(ConnectionError):  # Nobody waits any more.
-      self.wfile.write(text[: len(text) // 2] if said == 'half' else text)
+      self.wfile.write(text[: len(text) // 2] if output == 'half' else text)
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -136,38 +138,38 @@ def _asked(settings, folder, words):
   settings = dataclasses.replace(settings, answers=str(folder))
   predictor = settings.predictor(world, 0)
   question = predictor.yes_no((1, 2), (3,))
-  found = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
-  return found, predictor
+  result = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
+  return result, predictor
 
 
 def test_every_failure_has_a_cause(settings, server, tmp_path):
-  found, predictor = _asked(settings, tmp_path, CAUSES)
-  causes = dict(zip(CAUSES, (one.failure for one in found), strict=True))
+  results, predictor = _asked(settings, tmp_path, CAUSES)
+  causes = dict(zip(CAUSES, (item.failure for item in results), strict=True))
   assert causes == CAUSES
-  assert found[0].value is True
+  assert results[0].value is True
   counted = predictor.diagnostics()[-1]
   assert 'bad_reply 3' in counted
   # Answers that came are kept, also those that cannot be read.
   server.asked.clear()
   again, _ = _asked(settings, tmp_path, CAUSES)
-  assert [one.failure for one in again] == [one.failure for one in found]
+  assert [item.failure for item in again] == [item.failure for item in results]
   lost = {'rate_limit', 'server_error', 'bad_reply', 'no_connection'}
   assert {*server.asked} == {w for w, cause in CAUSES.items() if cause in lost}
 
 
 def test_an_error_without_a_name_is_told(settings, tmp_path):
-  found, predictor = _asked(settings, tmp_path, ['too warm', 'good'])
-  assert [one.failure for one in found] == [provider.UNNAMED, '']
-  counted, told = predictor.diagnostics()[-2:]
+  results, predictor = _asked(settings, tmp_path, ['too warm', 'good'])
+  assert [item.failure for item in results] == [provider.UNNAMED, '']
+  counted, lines = predictor.diagnostics()[-2:]
   assert counted == f'no answer: {provider.UNNAMED} 1'
-  assert told.startswith(f'the first {provider.UNNAMED}: ')
-  assert 'too warm' in told
+  assert lines.startswith(f'the first {provider.UNNAMED}: ')
+  assert 'too warm' in lines
 
 
 def test_who_waits_too_long_is_given_up(settings, tmp_path):
   soon = dataclasses.replace(settings, timeout=1)
-  found, predictor = _asked(soon, tmp_path, ['slow'])
-  assert found[0].failure == 'timeout'
+  result, predictor = _asked(soon, tmp_path, ['slow'])
+  assert result[0].failure == 'timeout'
   assert predictor.diagnostics()[-1] == 'no answer: timeout 1'
 
 

@@ -10,8 +10,7 @@ from wm.core import registry
 
 model = pytest.importorskip('inspect_ai.model')
 
-from wm.language import providers  # noqa: E402
-from wm.models.serving import llm_predictor  # noqa: E402
+from wm.language import llm_predictor, providers  # noqa: E402
 
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
 TELL = core.PromptStyle()
@@ -65,8 +64,8 @@ def test_log_probabilities_come_where_they_are_asked_for():
     first = output.choices[0].logprobs.content[0]
     assert first.token == output.completion.rstrip('.')
     assert math.isclose(first.logprob, math.log(share))
-    assert {one.token for one in first.top_logprobs} == {'Yes', 'No'}
-    total = sum(math.exp(one.logprob) for one in first.top_logprobs)
+    assert {item.token for item in first.top_logprobs} == {'Yes', 'No'}
+    total = sum(math.exp(item.logprob) for item in first.top_logprobs)
     assert math.isclose(total, 1)
 
 

@@ -7,30 +7,31 @@ import subprocess
 import sys
 import zipfile
 
+import click
 import inspect_ai
 import numpy as np
 import pytest
 from inspect_ai._eval.registry import task_create
 from inspect_ai._eval.task.constants import TASK_ALL_PARAMS_ATTR
 from inspect_ai._util import config as command_line
-from inspect_ai._util.error import PrerequisiteError
 from inspect_ai._util.registry import registry_info
 
 import wm
 from tests.evaluation import counted
-from wm import core, papers
+from wm import core
 from wm.core import registry
 from wm.language import (
   inspect_tasks,
   logs,
+  papers,
+  provider,
   providers,
   world_questions,
   world_task,
 )
 from wm.language import registry as registered
+from wm.language.models import language
 from wm.library import report as reports
-from wm.models import language
-from wm.models.serving import provider
 from wm.reporting import collect, model_comparison, tables
 
 WORLD = 'maps(rows=3, columns=3)'
@@ -79,11 +80,11 @@ def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
   for spec in setting.metrics:
     metric = registry.make('metric', spec)
     pairs = zip(metric(live, world, 0), metric(recalled, world, 0), strict=True)
-    for one, other in pairs:
-      np.testing.assert_array_equal(one.value, other.value)
-      np.testing.assert_array_equal(one.reason, other.reason)
-      np.testing.assert_array_equal(one.group, other.group)
-      assert one.columns.keys() == other.columns.keys()
+    for first, other in pairs:
+      np.testing.assert_array_equal(first.value, other.value)
+      np.testing.assert_array_equal(first.reason, other.reason)
+      np.testing.assert_array_equal(first.group, other.group)
+      assert first.columns.keys() == other.columns.keys()
   assert live.diagnostics()[0].startswith(f'wm/{name}: ')
 
 
@@ -127,7 +128,7 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
     value = sample.scores['answers'].value['right']
     groups.setdefault(sample.metadata['trial'], []).append(value)
   mean = yes['right mean']
-  sums = [sum(x - mean for x in some) ** 2 for some in groups.values()]
+  sums = [sum(x - mean for x in several) ** 2 for several in groups.values()]
   num = len(groups)
   error = math.sqrt(sum(sums) * num / (num - 1)) / len(scored)
   # Where the package is installed, it is `wm/stderr`.
@@ -138,8 +139,8 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
 
 
 def test_reports_are_made_from_logs(found, folder, tmp_path):
-  told = []
-  page = reports.report([folder], tmp_path, log=told.append)
+  lines = []
+  page = reports.report([folder], tmp_path, log=lines.append)
   text = page.read_text()
   assert 'wm/solver' in text
   assert 'wm/yes' in text
@@ -159,9 +160,9 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
 
 def test_a_call_that_failed_is_counted_by_cause(found):
   log = found['yes'].model_copy(deep=True)
-  said = 'openai.APITimeoutError: Request timed out.'
+  output = 'openai.APITimeoutError: Request timed out.'
   log.samples[0].error = inspect_ai.log.EvalError(
-    message=said, traceback=said, traceback_ansi=said
+    message=output, traceback=output, traceback_ansi=output
   )
   log.samples[1].scores = {}
   failures = [answer.failure for _, answer in world_questions.log_answers(log)]
@@ -199,7 +200,7 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   folders = world_questions.score_logs([log], tmp_path / 'out')
   assert len(folders) == len(variants)
   frame = model_comparison.wording_table(
-    tables.results([collect.load(one) for one in folders])
+    tables.results([collect.load(item) for item in folders])
   ).frame
   assert set(frame['model']) == {"language(model='wm/solver')"}
   assert set(frame['tellings']) == {'4'}
@@ -216,11 +217,11 @@ def test_shared_prompts_score_the_same_and_are_tested(found, tmp_path):
   assert shared['answers shared_less_single_yes'] == 0
   kinds = [sample.metadata['kind'] for sample in log.samples]
   assert kinds.count('yes_no_list') > kinds.count('all_next') > 0
-  told = []
-  (folder,) = world_questions.score_logs([log], tmp_path / 'out', told.append)
+  lines = []
+  (folder,) = world_questions.score_logs([log], tmp_path / 'out', lines.append)
   assert '4-a-prompt' in folder.name
   assert 'per_prompt=4' in collect.load(folder).entries[0]['model_spec']
-  assert any(line.startswith('right answers of ') for line in told)
+  assert any(line.startswith('right answers of ') for line in lines)
   # Older logs have no such field.
   older = found['yes'].model_copy(deep=True)
   for sample in older.samples:
@@ -256,11 +257,11 @@ def test_epochs_are_voted(tmp_path):
   )
   known = world_questions.gathered(world_questions.log_answers(log))
   ((setting, answers),) = known.items()
-  assert {len(some) for some in answers.values()} == {3}
+  assert {len(sample) for sample in answers.values()} == {3}
   predictor = world_questions.recalled_predictor(setting, answers)
-  for question, some in answers.items():
+  for question, sample in answers.items():
     ((value, *_),) = predictor.ask([question])
-    assert value == (sum(one.value for one in some) > 1.5)
+    assert value == (sum(item.value for item in sample) > 1.5)
 
 
 def test_probabilities_of_known_answers(tmp_path):
@@ -274,18 +275,18 @@ def test_probabilities_of_known_answers(tmp_path):
 
 
 def test_one_call_scores_a_language_model(found, tmp_path):
-  told = []
+  lines = []
   entries = wm.score(
     f"language(model='wm/yes', answers={str(tmp_path)!r})",
     inspect_tasks.listed(METRICS, ';')[0],
     WORLD,
-    log=told.append,
+    log=lines.append,
   )
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert values['compression', 'precision'] == 1
   assert values['distinction', 'recall'] == 0
-  assert any(line.startswith('wm/yes: ') for line in told)
-  assert told[0].endswith('tokens of prompts')
+  assert any(line.startswith('wm/yes: ') for line in lines)
+  assert lines[0].endswith('tokens of prompts')
 
 
 def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
@@ -308,13 +309,13 @@ def test_every_paper_has_tables_of_logs():
 
 
 def test_values_that_the_command_line_splits_are_joined():
-  given = (
+  inputs = (
     f'world={WORLD}',
     'metrics=compression(k=1, trials=4); distinction(samples=0)',
     'names=0,2',
     'told=walks(12)',
   )
-  parsed = command_line.parse_cli_args(given)
+  parsed = command_line.parse_cli_args(inputs)
   assert isinstance(parsed['world'], list)
   assert inspect_tasks.joined(parsed['world']) == WORLD
   metrics = inspect_tasks.joined(parsed['metrics'])
@@ -341,9 +342,7 @@ def test_options_of_the_command_line_reach_a_task():
   names = [f.name for f in dataclasses.fields(world_task.WorldOptions)]
   assert list(written) == names
   assert (written['names'], written['max_tokens']) == (1, 8192)
-  with pytest.raises(
-    PrerequisiteError, match="no option 'wrld' of wm/world; a"
-  ):
+  with pytest.raises(core.InputError, match="no option 'wrld' of wm/world; a"):
     task_create(name, wrld=WORLD)
 
 
@@ -372,8 +371,8 @@ def test_options_of_the_command_line_reach_a_task():
 def test_bad_arguments_are_one_line(fields, line):
   with pytest.raises(core.InputError, match=line) as caught:
     world_task.world(**{'world': WORLD, 'metrics': METRICS, **fields})
-  # Inspect's command line shows these alone as one line.
-  assert isinstance(caught.value, PrerequisiteError)
+  # Inspect's command line shows these as one line.
+  assert isinstance(caught.value, click.ClickException)
   assert '\n' not in caught.value.message
 
 
@@ -405,6 +404,14 @@ def test_logs_of_others_are_refused(found, tmp_path):
   del other.samples[0].metadata['kind']
   with pytest.raises(core.InputError, match='kind'):
     world_questions.gathered(world_questions.log_answers(other))
+  for field, value in (
+    *(('seed', 'x'), ('seed', 2**70), ('world', ['lattice()']), ('names', {})),
+    *(('prefix', [[1]]), ('suffixes', [1]), ('metrics', 'a'), ('trial', 7)),
+  ):
+    other = found['yes'].model_copy(deep=True)
+    other.samples[0].metadata[field] = value
+    with pytest.raises(core.InputError, match=rf'metadata: {field}.*expected'):
+      world_questions.gathered(world_questions.log_answers(other))
   other = found['yes'].model_copy(deep=True)
   for sample in other.samples:
     sample.metadata['version'] += ' of old'
@@ -416,6 +423,7 @@ def test_logs_of_others_are_refused(found, tmp_path):
     logs.read(tmp_path / 'd.json')
 
 
+@pytest.mark.process
 def test_the_entry_point_loads_no_jax(root):
   setup = (root / 'setup.py').read_text()
   assert "{'inspect_ai': ['wm = wm.language.registry']}" in setup

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from wm.models.serving import answer_cache
+from wm.language import answer_cache
 
 BUDGET = 60_000
 

@@ -13,6 +13,7 @@ import os
 import pathlib
 import signal
 import sys
+import types
 from unittest import mock
 
 from absl.testing import flagsaver
@@ -20,14 +21,24 @@ from absl.testing import flagsaver
 LAUNCH = str(pathlib.Path(__file__).resolve().parents[2] / 'launch')
 
 
+def heard() -> None:
+  """Signals that a process in the background, or under nohup, ignores else."""
+  signal.signal(signal.SIGINT, signal.default_int_handler)
+  signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def common() -> types.ModuleType:
+  """launch/common.py, which holds all flags."""
+  if LAUNCH not in sys.path:
+    sys.path.insert(0, LAUNCH)
+  return importlib.import_module('common')
+
+
 def run(
   binary: str, *flags: str, cwd: str | os.PathLike = '.'
 ) -> tuple[int, str, str]:
   """Exit code, and what it printed to stdout and to stderr."""
-  if LAUNCH not in sys.path:
-    sys.path.insert(0, LAUNCH)
-  import common
-
+  parser = common()
   from wm.core import plugins
   from wm.runtime import compute
 
@@ -44,7 +55,7 @@ def run(
     contextlib.redirect_stderr(err),
   ):
     try:
-      common.guarded(main, common.parse(sys.argv))
+      parser.guarded(main, parser.parse(sys.argv))
     except SystemExit as ended:
       code = int(ended.code or 0)
     finally:

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from tests import compiler
+from tests.launch import binaries
 
 CITY = '--world=maps(rows=4, columns=4)'
 WOVEN = "--world=maps(rows=6, columns=6, traversal='random')"
@@ -31,11 +32,11 @@ def start(root, binary: str, *flags: str) -> subprocess.Popen:
     stderr=subprocess.PIPE,
     text=True,
     env=ENV,
-    # A process started in the background may have been told to ignore it.
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    preexec_fn=binaries.heard,
   )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('out', 'message'),
   [
@@ -44,6 +45,7 @@ def start(root, binary: str, *flags: str) -> subprocess.Popen:
     ('/dev/null', '--out=/dev/null is a file'),
     ('x' * 300, "--out='x+...': File name too long"),
     ('mine', '--out=mine is a file'),
+    ('/proc/x', '--out=/proc/x is in /proc or /sys'),
   ],
 )
 def test_a_bad_folder_is_one_line_and_nothing_is_made(
@@ -52,12 +54,84 @@ def test_a_bad_folder_is_one_line_and_nothing_is_made(
   monkeypatch.chdir(tmp_path)
   (tmp_path / 'mine').write_text('mine')
   process = start(root, 'sample', CITY, f'--out={out}')
-  said = process.communicate(timeout=600)[1]
+  output = process.communicate(timeout=600)[1]
   assert process.returncode == 2
-  assert re.fullmatch(f'error: {message}[^\n]*\n', said)
+  assert re.fullmatch(f'error: {message}[^\n]*\n', output)
   assert [path.name for path in tmp_path.iterdir()] == ['mine']
 
 
+@pytest.mark.parametrize('out', ['gone', 'gone/inner'])
+def test_a_link_to_nothing_is_no_folder(tmp_path, monkeypatch, out):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'gone').symlink_to(tmp_path / 'nothing')
+  output = binaries.refused('sample', CITY, f'--out={out}')
+  assert 'is under a link to nothing' in output
+  assert not (tmp_path / 'nothing').exists()
+
+
+@pytest.mark.process
+def test_a_closed_stdout_gets_nothing_and_no_file_does(root, tmp_path):
+  command = [sys.executable, str(root / 'launch' / 'sample.py'), CITY]
+  command += ['--num=5', '--num_heldout=5', f'--out={tmp_path}/run']
+  done = subprocess.run(
+    ['sh', '-c', '"$@" >&-', 'sh', *command],
+    capture_output=True,
+    text=True,
+    env=ENV,
+    check=False,
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+  assert {path.name for path in (tmp_path / 'run').iterdir()} == {
+    *('data', 'sample.run.json')
+  }
+
+
+@pytest.mark.process
+@pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGUSR1])
+def test_a_warning_of_a_scheduler_leaves_a_checkpoint(root, tmp_path, number):
+  world = '--world=lattice(size=3, length=12)'
+  out = f'--out={tmp_path}/run'
+  start(root, 'sample', world, '--num=50', '--num_heldout=5', out).wait(600)
+  model = '--model=transformer(layers=1, width=8, heads=1)'
+  steps = '--steps=1000000', '--save_every=1000000', '--eval_every=1000000'
+  process = start(root, 'train', world, model, out, *steps)
+  log = tmp_path / 'run' / 'metrics.jsonl'
+  while process.poll() is None and not (log.exists() and log.stat().st_size):
+    time.sleep(0.1)
+  process.send_signal(number)
+  try:
+    assert process.communicate(timeout=600)[1].endswith(SAID[75])
+  finally:
+    process.kill()  # One that heard nothing would go on for days.
+  assert process.returncode == 75
+  (saved,) = (tmp_path / 'run' / 'checkpoints').glob('[0-9]*')
+  assert int(saved.name) > 0
+
+
+@pytest.mark.process
+def test_a_limit_of_addresses_is_one_line(root, tmp_path):
+  out = tmp_path / 'run'
+  command = [sys.executable, str(root / 'launch' / 'report.py')]
+  command += [f'--runs={out}', f'--out={tmp_path}/page']
+  binaries.run(
+    'score',
+    *('--world=lattice(size=3, length=12)', '--model=uniform()'),
+    *('--metric=next_token(num=5)', f'--out={out}'),
+  )
+  for limit in ('600000', '900000'):
+    done = subprocess.run(
+      ['bash', '-c', f'ulimit -v {limit}; exec "$@"', 'bash', *command],
+      capture_output=True,
+      text=True,
+      env=ENV,
+      check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert re.fullmatch('error: [^\n]*\n', done.stderr), done.stderr[-2000:]
+    assert 'ulimit -v' in done.stderr
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('binary', 'flags'),
   [
@@ -102,10 +176,10 @@ def send(process: subprocess.Popen, number: int, after: float) -> int:
     except subprocess.TimeoutExpired:
       process.send_signal(number)
   err = process.communicate(timeout=600)[1]
-  said = ''.join(
+  output = ''.join(
     line for line in err.splitlines(True) if not line.startswith('train: ')
   )
-  assert said == SAID.get(process.returncode, ''), err
+  assert output == SAID.get(process.returncode, ''), err
   assert process.returncode in (0, 130 if number == signal.SIGINT else 75)
   return process.returncode
 
@@ -124,13 +198,13 @@ def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
     start(root, 'train', *flags, f'--out={whole}').communicate(timeout=600)
     long = time.monotonic() - begin
   dice = random.Random(0)
-  told = [dice.choice([signal.SIGINT, signal.SIGTERM]) for _ in range(20)]
-  moments = [dice.random() * long for _ in told]
-  for number, after in zip([*told, 0], [*moments, 600], strict=True):
+  lines = [dice.choice([signal.SIGINT, signal.SIGTERM]) for _ in range(20)]
+  moments = [dice.random() * long for _ in lines]
+  for number, after in zip([*lines, 0], [*moments, 600], strict=True):
     process = start(root, 'train', *flags, f'--out={cut}')
     if send(process, number, after) == 0:
-      found = [(run / 'metrics.jsonl').read_bytes() for run in (whole, cut)]
-      assert found[0] == found[1]
+      result = [(run / 'metrics.jsonl').read_bytes() for run in (whole, cut)]
+      assert result[0] == result[1]
       shutil.rmtree(cut)  # The next one begins anew.
 
 
@@ -149,7 +223,7 @@ def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
       (WOVEN, '--model=uniform()', '--num_samples=4000', '--shuffles=50'),
     ),
     (
-      'boundary',
+      'count',
       (
         '--world=chess()',
         '--first_state=rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq -'

@@ -50,9 +50,9 @@ def expected(file: str) -> tuple[list[list], list[float]]:
   for line in table:
     label = re.split(r'\s{2,}|\s(?=\d+%)', line)[0]
     label = '' if NUMBER.fullmatch(label) else label
-    found = numbers(' ' + line.removeprefix(label))
-    if found:
-      rows.append([label, *found])
+    result = numbers(' ' + line.removeprefix(label))
+    if result:
+      rows.append([label, *result])
   if rows:
     return rows, []
   end = lines.index('') if '' in lines else len(lines)
@@ -67,21 +67,21 @@ def recorded(file: str) -> dict:
   folder = FOLDER / pathlib.Path(file).parts[0]
   if file in SIZES:
     return {'rows': chess_rows(pathlib.Path(file).stem)}
-  found = json.loads((folder / 'published.json').read_text(encoding='utf-8'))
-  return found['files'][str((FOLDER / file).relative_to(folder))]
+  result = json.loads((folder / 'published.json').read_text(encoding='utf-8'))
+  return result['files'][str((FOLDER / file).relative_to(folder))]
 
 
 def chess_rows(model: str) -> list[list]:
   """[games, loss, per cent of labels, states and games] as a head says it."""
-  found = {'human': [], 'uniform': []}
+  result = {'human': [], 'uniform': []}
   for row in papers.papers()['chess'][0].rows:
     if row.where:
       continue
     kind = 'human' if row.fields['data'] else 'uniform'
     value, _ = row.values[papers.model_key(model)]
     unit = 1 if row.quantity == 'loss' else 100
-    found[kind].append(round(value * unit, 9))
-  return [[kind, *numbers] for kind, numbers in found.items()]
+    result[kind].append(round(value * unit, 9))
+  return [[kind, *numbers] for kind, numbers in result.items()]
 
 
 EXPECTING = [file for file in FILES if any(expected(file))]
@@ -102,16 +102,16 @@ def test_it_has_one_head(file):
   assert not re.search('TODO|FIXME|XXX', '\n'.join(lines))
   assert sum(line.startswith(' Expect') for line in head(file)) <= 1
   names = [line.split('=')[0] for line in rest if line.startswith('--')]
-  several = ('--flagfile', '--metric', '--grid', '--per', '--row', '--routes')
+  several = ('--flagfile', '--metric', '--grid', '--per', '--row')
   assert not {n for n in names if names.count(n) > 1} - set(several)
 
 
 @pytest.mark.parametrize('file', EXPECTING)
 def test_what_it_says_to_expect_is_recorded(file):
-  rows, said = expected(file)
+  rows, output = expected(file)
   result = recorded(file)
   assert result.get('rows', []) == rows
-  assert result.get('said', []) == said
+  assert result.get('said', []) == output
 
 
 @pytest.mark.parametrize('file', EXPECTING)

@@ -1,10 +1,10 @@
 """Every flagfile parses, and every spec and command in it means something."""
 
+import contextlib
+import copy
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -16,34 +16,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'
 FILES = sorted(str(p.relative_to(ROOT)) for p in FOLDER.rglob('*.flags'))
 
-# Parses each flagfile by itself, or several joined by commas; in a process of
-# its own, as flags are global.
-PARSER = """
-import copy, json, sys
-sys.path.insert(0, 'launch')
-import common
-found = {}
-for files in sys.argv[1:]:
-  flags = copy.deepcopy(common.FLAGS)
-  rest = flags(['x', *(f'--flagfile={f}' for f in files.split(','))])
-  assert len(rest) == 1, (files, rest)
-  values = flags.flag_values_dict()
-  given = [name for name in values if flags[name].present]
-  found[files] = {name: values[name] for name in given}
-print(json.dumps({'found': found, 'names': sorted(common.FLAGS)}))
-"""
-
 
 def parsed(*files: str) -> dict:
-  """'found': file -> flags given and their values; 'names': of all flags."""
-  done = subprocess.run(
-    [sys.executable, '-c', PARSER, *files],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == 0, done.stderr[-2000:]
-  return json.loads(done.stdout)
+  """'found': file -> flags given and their values; 'names': of all flags.
+
+  files: each is parsed by itself, or several joined by commas.
+  """
+  common, values_of = binaries.common(), {}
+  for names in files:
+    flags = copy.deepcopy(common.FLAGS)
+    with contextlib.chdir(ROOT):
+      rest = flags(['x', *(f'--flagfile={f}' for f in names.split(','))])
+    assert len(rest) == 1, (names, rest)
+    values = flags.flag_values_dict()
+    set_ = [name for name in values if flags[name].present]
+    values_of[names] = {name: values[name] for name in set_}
+  # As JSON has them: lists for tuples.
+  text = json.dumps({'found': values_of, 'names': sorted(common.FLAGS)})
+  return json.loads(text)
 
 
 @pytest.fixture(scope='module')
@@ -63,21 +53,21 @@ def header(file: str) -> str:
 
 def bases() -> set[str]:
   """Flagfiles that others read."""
-  found = set()
+  result = set()
   for file in FILES:
     text = (ROOT / file).read_text(encoding='utf-8')
-    found |= set(re.findall(r'^--flagfile=(\S+)', text, re.M))
-  return found
+    result |= set(re.findall(r'^--flagfile=(\S+)', text, re.M))
+  return result
 
 
 def rows(flags: dict) -> list[tuple[str, list[str]]]:
   """(name, [model, then worlds to train and score on]) of study rows."""
-  found = []
+  result = []
   for text in flags.get('row', []):
     row = Row.parse(text)
     specs = row.model, row.trained_on, row.scored_in
-    found.append((row.name, [spec for spec in specs if spec]))
-  return found
+    result.append((row.name, [spec for spec in specs if spec]))
+  return result
 
 
 def test_there_are_flagfiles():
@@ -91,16 +81,16 @@ def test_it_parses_and_says_something(flags, file):
 
 @pytest.mark.parametrize('file', FILES)
 def test_every_spec_in_it_is_valid(flags, file):
-  given = flags['found'][file]
+  inputs = flags['found'][file]
   for kind in ('world', 'model', 'accept'):
-    if kind in given:
-      registry.make(kind, given[kind])
-  trained = {one.get('out') for one in flags['found'].values()}
-  for _, specs in rows(given):
+    if kind in inputs:
+      registry.make(kind, inputs[kind])
+  trained = {item.get('out') for item in flags['found'].values()}
+  for _, specs in rows(inputs):
     for kind, spec in zip(('model', 'world', 'world'), specs, strict=False):
       if spec not in trained:  # Some rows are runs of other flagfiles.
         registry.make(kind, spec)
-  made = [registry.make('metric', spec) for spec in given.get('metric', [])]
+  made = [registry.make('metric', spec) for spec in inputs.get('metric', [])]
   for metric in made:
     for field in ('accept', 'sampler'):
       if getattr(metric, field, ''):
@@ -164,14 +154,14 @@ def test_an_ablation_adds_metrics_to_a_run(flags):
     and 'metric' in flags['found'][f]
   )
   assert len(added) >= 5
-  found = parsed(run, *added, *(f'{run},{f}' for f in added))['found']
+  result = parsed(run, *added, *(f'{run},{f}' for f in added))['found']
   for file in added:
-    assert set(found[file]) - {'flagfile'} == {'metric'}, file
-    both = found[f'{run},{file}']
-    assert both['metric'] == found[run]['metric'] + found[file]['metric']
-    assert both['out'] == found[run]['out']
-    own = {registry.make('metric', m) for m in found[run]['metric']}
-    new = {registry.make('metric', m) for m in found[file]['metric']}
+    assert set(result[file]) - {'flagfile'} == {'metric'}, file
+    both = result[f'{run},{file}']
+    assert both['metric'] == result[run]['metric'] + result[file]['metric']
+    assert both['out'] == result[run]['out']
+    own = {registry.make('metric', m) for m in result[run]['metric']}
+    new = {registry.make('metric', m) for m in result[file]['metric']}
     assert not own & new, f'{file} measures what the run measures itself'
 
 
@@ -181,23 +171,23 @@ def test_the_published_sizes_and_optimizer(flags):
     ('noisy', 48, 1600),
     ('random', 48, 1600),
   ):
-    given = flags['found'][f'launch/flags/vafa2024/manhattan_{name}.flags']
-    model = registry.make('model', given['model'])
+    inputs = flags['found'][f'launch/flags/vafa2024/manhattan_{name}.flags']
+    model = registry.make('model', inputs['model'])
     assert (model.layers, model.width, model.context) == (layers, width, 1024)
     assert model.num_heads == width // 64
     assert model.dropout == 0.1
-    assert (given['lr'], given['schedule'], given['batch']) == (
+    assert (inputs['lr'], inputs['schedule'], inputs['batch']) == (
       1e-4,
       'constant',
       384,
     )
-    assert (given['warmup'], given['clip'], given['weight_decay']) == (
+    assert (inputs['warmup'], inputs['clip'], inputs['weight_decay']) == (
       0,
       0,
       0.01,
     )
-    assert given['decay_all'] is True
-    assert registry.make('world', given['world']).traversal == name
+    assert inputs['decay_all'] is True
+    assert registry.make('world', inputs['world']).traversal == name
 
 
 SIZES = [f for f in FILES if '/chess2026/sizes/' in f]
@@ -218,9 +208,9 @@ def test_every_model_and_size_of_the_chess_paper_is_there():
 def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
   from wm.models.nn import network
 
-  given = flags['found'][file]
-  world = registry.make('world', given['world'])
-  model = registry.make('model', given['model'])
+  inputs = flags['found'][file]
+  world = registry.make('world', inputs['world'])
+  model = registry.make('model', inputs['model'])
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, sum(world.heads.sizes)
   )
@@ -241,18 +231,18 @@ def test_the_published_search_is_of_1728_runs_and_holds_its_winners(flags):
   runs = sweep('launch/flags/chess2026/stage1.flags')
   assert len(set(runs)) == len(runs) == 1_728
   axes = ('lr', 'warmup', 'beta2', 'weight_decay')
-  found = set()
+  results = set()
   for run in runs:
     name, *labels = run.split(',')
     assert tuple(label.split('=')[0] for label in labels) == axes
-    found.add((name, *(float(label.split('=')[1]) for label in labels)))
-  searched = {name for name, *_ in found}
+    results.add((name, *(float(label.split('=')[1]) for label in labels)))
+  searched = {name for name, *_ in results}
   assert len(searched) == 16
   for file in SIZES:
-    given, name = flags['found'][file], pathlib.Path(file).stem
-    assert given['floor'] in (0.1, 0.01)
+    inputs, name = flags['found'][file], pathlib.Path(file).stem
+    assert inputs['floor'] in (0.1, 0.01)
     if name in searched:
-      assert (name, *(given[axis] for axis in axes)) in found
+      assert (name, *(inputs[axis] for axis in axes)) in results
 
 
 def test_a_sweep_for_two_cores_is_small():

@@ -1,4 +1,4 @@
-"""launch/import_gpt2.py: from a file of weights to a run that scores."""
+"""launch/ingest.py: from a file of weights to a run that scores."""
 
 import json
 
@@ -31,9 +31,9 @@ def test_weights_become_a_run_that_is_scored(tmp_path):
   out = tmp_path / 'run'
   flags = f'--world={WORLD}', f'--out={out}'
   weights = f'--weights={tmp_path / "state.pt"}'
-  code, said, err = binaries.run('import_gpt2', weights, *flags)
+  code, output, err = binaries.run('ingest', weights, *flags)
   assert code == 0, err
-  assert json.loads(said)['parameters'] == shape.num_params
+  assert json.loads(output)['parameters'] == shape.num_params
   code, _, err = binaries.run('score', *flags, '--metric=next_token')
   assert code == 0, err
   scores = json.loads((out / 'scores.json').read_text())
@@ -45,5 +45,5 @@ def test_bad_weights_are_one_line_and_leave_nothing(tmp_path):
   out = tmp_path / 'run'
   weights = f'--weights={tmp_path / "state.pt"}'
   flags = weights, f'--world={WORLD}', f'--out={out}'
-  assert 'is no PyTorch file' in binaries.refused('import_gpt2', *flags)
+  assert 'is no PyTorch file' in binaries.refused('ingest', *flags)
   assert not out.exists()

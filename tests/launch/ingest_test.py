@@ -24,6 +24,7 @@ def folder(tmp_path_factory):
   return folder
 
 
+@pytest.mark.process
 def test_help_shows_its_flags_and_loads_no_package(root):
   code, out, err = run(root, 'ingest', '--help')
   assert code == 0, err
@@ -39,15 +40,15 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
   )
   assert code == 0, err
   assert err == ''
-  found = re.fullmatch(
+  result = re.fullmatch(
     r'60 games, 58 kept; left out: 1 illegal move, 1 too short\n'
     r'  illegal move: few\.pgn, game 6, ply 3: Ke3\n'
     r'\S+/data/train: (\d+) sequences, \d+ tokens\n'
     r'\S+/data/heldout: (\d+) sequences, \d+ tokens\n',
     out,
   )
-  assert found, out
-  assert int(found[1]) + int(found[2]) == 58
+  assert result, out
+  assert int(result[1]) + int(result[2]) == 58
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,7 @@ def blocks(out):
   return sorted((out / 'data' / 'ingest.partial').glob('*.npz'))
 
 
+@pytest.mark.process
 def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
   flag = f'--pgn={folder}/big.pgn'
   code, out, err = run(root, 'ingest', flag, f'--out={tmp_path}/whole')
@@ -118,9 +120,9 @@ def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
     start(root, 'ingest', flag, f'--out={cut}', f'--shard={k}/2')
     for k in (0, 1)
   ]
-  said = [process.communicate(timeout=600) for process in both]
-  assert [process.returncode for process in both] == [0, 0], said
-  assert any('data/train' in out for out, _ in said)
+  output = [process.communicate(timeout=600) for process in both]
+  assert [process.returncode for process in both] == [0, 0], output
+  assert any('data/train' in out for out, _ in output)
   assert tree(cut) == tree(tmp_path / 'whole')
 
 
@@ -162,14 +164,15 @@ def test_published_lines_are_trained_on(root, tmp_path):
     f'--heldout_file={data}/heldout_sequences.txt',
   ]
   out = f'--out={tmp_path}/b'
-  code, said, err = run(root, 'ingest', *files, world, out)
+  code, output, err = run(root, 'ingest', *files, world, out)
   assert code == 0, err
   assert err == ''
   assert re.fullmatch(
+    r'intersections 18, .*\n'
     r'\S+/data/train: 300 sequences, \d+ tokens\n'
     r'\S+/data/heldout: 20 sequences, \d+ tokens\n',
-    said,
-  ), said
+    output,
+  ), output
   for split in ('train', 'heldout'):
     name = f'data/{split}/00000.tokens'
     copied, sampled = (tmp_path / run / name for run in 'ba')

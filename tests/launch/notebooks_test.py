@@ -65,6 +65,7 @@ def run(name: str, folder) -> None:
   notebooks.check(notebook.cells)
 
 
+@pytest.mark.process
 def test_a_notebook_runs(tmp_path):
   run('your_own_world', tmp_path)
 

@@ -44,6 +44,7 @@ def tree(folder: pathlib.Path) -> dict[str, bytes]:
   }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('binary', ['sample', 'list'])
 def test_help_shows_its_flags_and_loads_no_package(root, binary):
   code, out, err = run(root, binary, '--help')
@@ -61,8 +62,8 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
   assert re.search(r'data/heldout: 40 sequences, \d+ tokens', out)
   lines = (tmp_path / 'r' / 'data' / 'train_sequences.txt').read_text()
   assert lines.count('\n') == lines.count(' end\n') == 500
-  found = {path.name for path in (tmp_path / 'r' / 'data').iterdir()}
-  assert found == {
+  result = {path.name for path in (tmp_path / 'r' / 'data').iterdir()}
+  assert result == {
     'train',
     'heldout',
     'train_sequences.txt',
@@ -114,6 +115,7 @@ def test_a_folder_of_another_run(root, tmp_path):
   assert tree(tmp_path) == before
 
 
+@pytest.mark.process
 def test_killed_and_started_again_gives_the_same_bytes(root, tmp_path):
   flags = (CITY, '--num=600000', '--num_heldout=100')
   cut = (*flags, f'--out={tmp_path}/cut')
@@ -134,6 +136,7 @@ def test_killed_and_started_again_gives_the_same_bytes(root, tmp_path):
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
+@pytest.mark.process
 def test_an_interrupt_says_how_to_go_on(root, tmp_path):
   process = start(
     root, 'sample', CITY, '--num=5000000', f'--out={tmp_path}/cut'

@@ -59,10 +59,10 @@ def score(binaries, tmp_path, monkeypatch, capsys):
     sys.modules.pop('helper', None)  # As a process of its own would find it.
     capsys.readouterr()
     binaries('score', METRIC, f'--out={out}', *flags)
-    said = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out.splitlines()
     entries = json.loads(pathlib.Path(out, 'scores.json').read_text())
     values = {e['quantity']: e['value'] for e in entries}
-    return values, [line for line in said if line.startswith('next_token(')]
+    return values, [line for line in output if line.startswith('next_token(')]
 
   return run
 
@@ -84,16 +84,16 @@ def test_an_edited_function_or_what_it_imports_is_measured_anew(score):
   write('m.py', MODEL)
   write('helper.py', HELPER, size=4)
   flags = user(files=())
-  first, said = score(*flags)
-  assert said == []
+  first, output = score(*flags)
+  assert output == []
   assert score(*flags) == (first, ['next_token(num=20): cached'])
   write('helper.py', SKEWED, size=4)
-  second, said = score(*flags)
-  assert said == ['next_token(num=20): recomputed: helper.py changed']
+  second, output = score(*flags)
+  assert output == ['next_token(num=20): recomputed: helper.py changed']
   assert second != first
   write('m.py', MODEL.replace('(tokens)\n', '(tokens) * 0\n', 2))
-  third, said = score(*flags)
-  assert said == ['next_token(num=20): recomputed: m.py changed']
+  third, output = score(*flags)
+  assert output == ['next_token(num=20): recomputed: m.py changed']
   assert third == first
   assert score(*flags)[1] == ['next_token(num=20): cached']
 
@@ -110,8 +110,8 @@ def test_a_declared_file_is_part_of_the_model(score):
   first, _ = score(*flags)
   assert score(*flags)[1] == ['next_token(num=20): cached']
   np.save('w.npy', np.log([0.001, 0.9, 0.001, 0.001]))
-  second, said = score(*flags)
-  assert said == ['next_token(num=20): recomputed: w.npy changed']
+  second, output = score(*flags)
+  assert output == ['next_token(num=20): recomputed: w.npy changed']
   assert second != first
 
 
@@ -128,11 +128,11 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
     "print('called', file=open('calls', 'a'))\n" + MODEL,
   )
   binaries('score', METRIC, '--out=out', *user())
-  said = capsys.readouterr().out
+  output = capsys.readouterr().out
   assert calls.exists()
-  assert said.count('does not say what files it reads') == 1
-  assert "files=('weights.pt',)" in said
-  assert 'kept' not in said
+  assert output.count('does not say what files it reads') == 1
+  assert "files=('weights.pt',)" in output
+  assert 'kept' not in output
   assert pathlib.Path('out/rows.csv').stat().st_mtime_ns != before
   # Verbal what it reads, it is the same model, and no other run.
   assert score(*user(files=()))[0] == first
@@ -184,17 +184,17 @@ def test_edited_plug_ins_of_a_user_are_measured_anew(score):
   flags = '--world=my_world.py:World()', '--model=oracle()'
   own = '--metric=my_metric.py:Mine()'
   asked = 'next_token(num=20)'
-  first, said = score(*flags, own)
-  assert said == []
+  first, output = score(*flags, own)
+  assert output == []
   write('stones.py', PLUG_INS['stones.py'].replace('[-1, 1]', '[-1, 2]'))
   sys.modules.pop('stones')
-  _, said = score(*flags)
-  assert said == [f'{asked}: recomputed: stones.py changed']
-  _, said = score(*flags, own)
-  assert said == [f'{asked}: cached']
+  _, output = score(*flags)
+  assert output == [f'{asked}: recomputed: stones.py changed']
+  _, output = score(*flags, own)
+  assert output == [f'{asked}: cached']
   write('my_metric.py', PLUG_INS['my_metric.py'].replace('0.25', '0.75'))
-  second, said = score(*flags, own)
-  assert said == [f'{asked}: cached']
+  second, output = score(*flags, own)
+  assert output == [f'{asked}: cached']
   assert (first['share'], second['share']) == (0.375, 0.625)
 
 
@@ -223,8 +223,8 @@ def test_an_edited_map_is_measured_anew(score):
   first, _ = score(*flags)
   assert score(*flags)[1] == ['next_token(num=20): cached']
   grid({0: 100.0, 2: 100.0})
-  second, said = score(*flags)
-  assert said == ['next_token(num=20): recomputed: e.csv changed']
+  second, output = score(*flags)
+  assert output == ['next_token(num=20): recomputed: e.csv changed']
   assert second != first
   assert score(*flags, out='fresh') == (second, [])
 
@@ -240,8 +240,8 @@ def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
     arrays = dict(kept)
   arrays['counts'] = arrays['counts'][::-1].copy()
   np.savez(path, **arrays)
-  second, said = score(world)
-  assert said == ['next_token(num=20): recomputed: checkpoint changed']
+  second, output = score(world)
+  assert output == ['next_token(num=20): recomputed: checkpoint changed']
   assert score(world) == (second, ['next_token(num=20): cached'])
   assert second != first
 

@@ -6,7 +6,11 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tests import copies
+
+pytestmark = pytest.mark.process
 
 ASKED = ('compression(trials=3, samples=2)', 'next_token(num=4)')
 
@@ -24,10 +28,10 @@ def score(copy: pathlib.Path) -> tuple[list[str], dict, str]:
     env={**os.environ, 'PYTHONPATH': str(copy)},
   )
   assert done.returncode == 0, done.stderr[-2000:]
-  said = [s for s in done.stdout.splitlines() if s.startswith(ASKED)]
+  output = [s for s in done.stdout.splitlines() if s.startswith(ASKED)]
   entries = json.loads((copy / 'out/scores.json').read_text())
-  found = {(e['spec'], e['quantity']): (e['low'], e['high']) for e in entries}
-  return said, found, (copy / 'out/rows.csv').read_text()
+  result = {(e['spec'], e['quantity']): (e['low'], e['high']) for e in entries}
+  return output, result, (copy / 'out/rows.csv').read_text()
 
 
 def edit(path: pathlib.Path, old: str = '', new: str = '# Edited.\n') -> None:
@@ -39,23 +43,23 @@ def edit(path: pathlib.Path, old: str = '', new: str = '# Edited.\n') -> None:
 def test_edits_reach_what_they_can_change(tmp_path):
   copy = copies.make(tmp_path / 'copy', 'wm', 'launch')
   metrics, engine = copy / 'wm' / 'metrics', copy / 'wm' / 'evaluation'
-  said, first, rows = score(copy)
-  assert said == []
+  output, first, rows = score(copy)
+  assert output == []
 
-  edit(engine / 'exhaustive.py')  # Of compression, not of next_token.
+  edit(engine / 'prefix_pairs.py')  # Of compression, not of next_token.
   edit(metrics / 'capability.py')  # Another plug-in.
   edit(copy / 'launch' / 'common.py')
-  said, again, same_rows = score(copy)
-  assert said == [
-    f'{ASKED[0]}: recomputed: wm/evaluation/exhaustive.py changed',
+  output, again, same_rows = score(copy)
+  assert output == [
+    f'{ASKED[0]}: recomputed: wm/evaluation/prefix_pairs.py changed',
     f'{ASKED[1]}: cached',
   ]
   assert (again, same_rows) == (first, rows)
 
   edit(engine / 'statistics.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
   edit(metrics / 'next_token.py')
-  said, third, same_rows = score(copy)
-  assert said == [
+  output, third, same_rows = score(copy)
+  assert output == [
     f'{ASKED[0]}: cached, summaries recomputed: '
     'wm/evaluation/statistics.py changed',
     f'{ASKED[1]}: recomputed: wm/metrics/next_token.py changed',

@@ -33,6 +33,7 @@ def run(root, *flags: str) -> tuple[int, str, str]:
   return process.returncode, out, err
 
 
+@pytest.mark.process
 def test_help_loads_no_package(root):
   code, out, err = run(root, '--help')
   assert code == 0, err
@@ -40,6 +41,7 @@ def test_help_loads_no_package(root):
   assert '--steps' not in out
 
 
+@pytest.mark.process
 def test_help_into_a_closed_pipe_is_no_error(root):
   process = start(root, '--help')
   process.stdout.close()
@@ -56,7 +58,6 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
     '--metric=distinction(trials=12, samples=4)',
     '--metric=probe',
     '--accept=top_p(0.99)',
-    '--loop=device',
     '--seed=5',
     '--name=truth',
     f'--out={tmp_path}',
@@ -138,6 +139,7 @@ def test_another_runs_folder_is_refused(root, tmp_path):
   assert 'holds another score run: its seed is 0, not 1' in err
 
 
+@pytest.mark.process
 def test_killed_and_started_again_goes_on(root, tmp_path):
   slow = "--metric=compression(trials=20000, accept='top_k(2)')"
   flags = (CITY, '--model=oracle', QUICK, f'--out={tmp_path}')

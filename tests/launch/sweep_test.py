@@ -94,8 +94,8 @@ def test_two_stages_of_counted_models(root, out):
   assert done.returncode == 1
   assert done.stderr.endswith(f'1 of 3 runs failed; {out}/sweep.md says why\n')
   assert len(done.stderr.splitlines()) == 1
-  one, two, failed = table(out)
-  assert one['best_loss'] > two['best_loss'] > 0
+  item, two, failed = table(out)
+  assert item['best_loss'] > two['best_loss'] > 0
   assert failed['status'] == 'failed'
   assert 'nothing to train' in failed['error']
   assert len(done.stdout.splitlines()) == 4
@@ -114,6 +114,7 @@ def test_two_stages_of_counted_models(root, out):
   assert row['best_loss'] == two['best_loss']
 
 
+@pytest.mark.process
 def test_a_sweep_whose_runs_all_fail_has_failed(root, out, tmp_path):
   flags = [WORLD, '--grid=seed=0|1', '--model=uniform()', '--jobs=2']
   flags += [f'--data={out / "data"}', '--metric=next_token(num=5)']
@@ -138,23 +139,24 @@ def test_seeds_are_scored_in_another_world_and_reported_together(
   assert done.stdout.count(': scored') == 2
   assert 'results of 2 runs' in done.stdout
   places = sorted((tmp_path / 'runs').iterdir())
-  found = [entry for place in places for entry in entries(place)]
-  assert {entry['model'] for entry in found} == {'one'}
+  results = [entry for place in places for entry in entries(place)]
+  assert {entry['model'] for entry in results} == {'one'}
   world = "maps(rows=3, columns=3, traversal='shortest')"
-  assert {entry['world'] for entry in found} == {world}
-  assert {entry['seed'] for entry in found} == {0}
+  assert {entry['world'] for entry in results} == {world}
+  assert {entry['seed'] for entry in results} == {0}
   assert [entries(p)[0]['training_seed'] for p in places] == [0, 1]
-  assert len({entry['recipe'] for entry in found}) == 1
-  assert len({entry['training'] for entry in found}) == 2
+  assert len({entry['recipe'] for entry in results}) == 1
+  assert len({entry['training'] for entry in results}) == 2
   assert (tmp_path / 'report' / 'report.html').exists()
   # Again: nothing is scored twice; another metric is added.
-  times = [(p / 'scores.json').stat().st_mtime_ns for p in places]
+  parts = [path for p in places for path in (p / 'scores').iterdir()]
+  times = [path.stat().st_mtime_ns for path in parts]
   done = call(root, 'sweep.py', *flags)
   assert done.returncode == 0, done.stderr
   assert ': scored' not in done.stdout
-  assert times == [(p / 'scores.json').stat().st_mtime_ns for p in places]
+  assert times == [path.stat().st_mtime_ns for path in parts]
   path = places[0] / 'train.json'  # As if it were trained again.
-  path.write_text(path.read_text() + '\n')
+  path.write_text(path.read_text().replace('{', '{"again": 1,', 1))
   done = call(root, 'sweep.py', *flags)
   assert done.stdout.count(': scored') == 1
   bad = call(root, 'sweep.py', *flags, '--metric=exactnes()')
@@ -188,9 +190,9 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
   assert 'at step' in failed['error']
   # An unbroken run by hand.
   alone = tmp_path / 'alone'
-  given = ['--model=transformer(layers=1, width=8)', '--lr=1e-2', *BRIEF]
-  given += [WORLD, f'--data={out / "data"}', f'--out={alone}']
-  assert call(root, 'train.py', *given).returncode == 0
+  inputs = ['--model=transformer(layers=1, width=8)', '--lr=1e-2', *BRIEF]
+  inputs += [WORLD, f'--data={out / "data"}', f'--out={alone}']
+  assert call(root, 'train.py', *inputs).returncode == 0
   rows = [
     run_log.read(folder / 'metrics.jsonl')
     for folder in (alone, tmp_path / 'runs' / 'one,lr=1e-2')

@@ -44,6 +44,7 @@ def run(tmp_path_factory) -> wm.Run:
   return wm.train(WORLD, GRAMS, out)
 
 
+@pytest.mark.process
 def test_importing_wm_imports_nothing_else(root):
   code = 'import sys, wm; print([n for n in sys.modules if n[:3] == "wm."])'
   done = subprocess.run(
@@ -68,12 +69,12 @@ def test_importing_wm_imports_nothing_else(root):
     (
       wm.study,
       Scoring,
-      {'world', 'loop', 'checkpoint', 'max_calls', 'model', 'name', 'shards'},
+      {'world', 'checkpoint', 'max_calls', 'model', 'name', 'shards'},
     ),
     (
       wm.load_predictor,
       Scoring,
-      {'metrics', 'world', 'accept', 'loop', 'metric_overrides', 'max_calls'},
+      {'metrics', 'world', 'accept', 'metric_overrides', 'max_calls'},
     ),
   ],
 )
@@ -90,22 +91,22 @@ def test_a_call_takes_the_options_that_flags_are_made_of(call, options, differ):
 
 
 def test_no_result_depends_on_the_calls():
-  found = provenance.Reader().of(registry.make('world', 'lattice()')).inputs
-  assert 'wm/__init__.py' in found
-  assert not [name for name in found if name.startswith('wm/library')]
-  assert not [name for name in found if name.startswith('wm/studies')]
+  results = provenance.Reader().of(registry.make('world', 'lattice()')).inputs
+  assert 'wm/__init__.py' in results
+  assert not [name for name in results if name.startswith('wm/library')]
+  assert not [name for name in results if name.startswith('wm/studies')]
 
 
 def test_type_checkers_are_told_of_every_name(root):
   tree = ast.parse((root / 'wm' / '__init__.pyi').read_text())
-  told = {
+  lines = {
     alias.name: node.module
     for node in tree.body
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
   }
-  assert sorted(told) == wm.__all__
-  for name, module in told.items():
+  assert sorted(lines) == wm.__all__
+  for name, module in lines.items():
     thing = inspect.unwrap(getattr(wm, name))  # Its arguments are checked.
     assert thing is inspect.unwrap(getattr(sys.modules[module], name))
 
@@ -116,11 +117,11 @@ def test_every_call_is_typed_and_says_what_it_takes(name):
   assert len(inspect.getdoc(call)) > 30
   if not inspect.isfunction(call):
     return
-  signature, said = inspect.signature(call), inspect.getdoc(call)
+  signature, output = inspect.signature(call), inspect.getdoc(call)
   assert signature.return_annotation is not signature.empty
   for one in signature.parameters.values():
     assert one.annotation is not one.empty, one
-    assert one.name in said, f'wm.{name} does not say what {one.name} is'
+    assert one.name in output, f'wm.{name} does not say what {one.name} is'
 
 
 def test_a_name_that_is_not_there():
@@ -130,14 +131,14 @@ def test_a_name_that_is_not_there():
 
 def test_options_know_their_limits_and_say_what_they_are():
   assert 'steps: int, default 1000. Training steps.' in wm.Training.__doc__
-  for given, message in (
+  for inputs, message in (
     ({'steps': 0}, 'steps=0: expected at least 1'),
     ({'floor': 2.0}, 'floor=2.0: expected at least 0, at most 1'),
     ({'lr': float('nan')}, 'lr=nan: expected a finite number'),
     ({'batching': 'any'}, "batching='any'; available: buckets, random"),
   ):
     with pytest.raises(core.InputError, match=message):
-      wm.Training(**given)
+      wm.Training(**inputs)
 
 
 def test_a_run_is_scored_in_its_own_folder(run):
@@ -160,15 +161,14 @@ def test_a_run_is_scored_in_its_own_folder(run):
 
 
 def test_fields_are_for_all_metrics_that_have_them(run):
-  fields = "prefix_filter='model', pairs=2, sampler='published(0.01)'"
-  next_token, one = calls.metrics_of(METRICS, overrides=fields, loop='host')
+  fields = "prefix_filter='model', attempts=2, sampler='published(0.01)'"
+  next_token, item = calls.metrics_of(METRICS, overrides=fields)
   assert next_token == wm.make('metric', METRICS[0])
-  assert one == wm.make('metric', METRICS[1].replace(')', f', {fields})'))
-  assert one.loop == 'host'
+  assert item == wm.make('metric', METRICS[1].replace(')', f', {fields})'))
   for fields, message in (
-    ('pears=2', 'no metric here has a field pears; available: .*pairs'),
+    ('pears=2', 'no metric here has a field pears; available: .*attempts'),
     ('2', 'no metric here has a field 2'),
-    ('pairs=', 'bad spec'),
+    ('attempts=', 'bad spec'),
     ("prefix_filter='all'", 'available: none, model'),
   ):
     with pytest.raises(core.InputError, match=message):
@@ -243,21 +243,22 @@ def test_a_study_of_two_rows(tmp_path):
 
 def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
   wm.study([f'kept: {run.folder}'], WORLD, 'next_token(num=20)', tmp_path)
-  found = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
+  result = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
   (own,) = wm.score(run.folder, 'next_token(num=20)', out=tmp_path / 'own')[:1]
-  assert (found[0]['value'], found[0]['step']) == (own['value'], own['step'])
+  assert (result[0]['value'], result[0]['step']) == (own['value'], own['step'])
   assert not (tmp_path / 'kept' / 'train.json').exists()
-  for row, said in (
+  for row, output in (
     (f'kept: {run.folder} on {WORLD}', 'is a folder; expected a model'),
     ('kept: runs/none', 'there is no run in runs/none; train it first'),
   ):
-    with pytest.raises(core.InputError, match=said):
+    with pytest.raises(core.InputError, match=output):
       wm.study([row], WORLD, METRICS, tmp_path / 'none')
   with pytest.raises(core.InputError, match='is a folder; expected a model'):
     wm.miniature([f'kept: {run.folder}'], WORLD, METRICS, tmp_path)
   assert not (tmp_path / 'none').exists()
 
 
+@pytest.mark.process
 def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
   row, lines = f'grams: {GRAMS} on {WORLD}', []
   common = {
@@ -266,40 +267,41 @@ def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
     'baselines': False,
     'log': lines.append,
   }
-  found = []
+  result = []
   for jobs in (1, 2):
     out = tmp_path / str(jobs)
     wm.study([row], WORLD, 'next_token(num=20)', out, jobs=jobs, **common)
     scores = json.loads((out / 'grams' / 'scores.json').read_text())
-    found.append([entry['value'] for entry in scores])
-    assert (out / 'grams' / 'row.log').exists() == (jobs > 1)
-  assert found[0] == found[1]
+    result.append([entry['value'] for entry in scores])
+    assert (out / 'grams' / 'run.log').exists() == (jobs > 1)
+  assert result[0] == result[1]
   assert f'[1/1] {tmp_path}/2/grams' in lines
 
 
+@pytest.mark.process
 def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
   grid = {'model': {'two': GRAMS}}
-  given = {'world': WORLD, 'data': run.folder / 'data'}
+  inputs = {'world': WORLD, 'data': run.folder / 'data'}
   assert not list(tmp_path.iterdir())
   best = wm.sweep(
-    grid, tmp_path, given, jobs=2, scoring=wm.Scoring('next_token(num=10)')
+    grid, tmp_path, inputs, jobs=2, scoring=wm.Scoring('next_token(num=10)')
   )
-  assert [one.run.name for one in best] == ['two']
+  assert [item.run.name for item in best] == ['two']
   assert best[0].loss == run.summary['best_loss_moves']
   assert (tmp_path / 'report' / 'report.html').is_file()
   with pytest.raises(
     core.InputError, match="no setting of a run is called 'widht'"
   ):
-    wm.sweep({'widht': [1]}, tmp_path / 'other', given)
+    wm.sweep({'widht': [1]}, tmp_path / 'other', inputs)
 
 
 def test_boundaries_and_counts():
   assert wm.boundary('lattice(size=3)', '1', '0', 2).sizes[0][0] == 1
   assert [*wm.count('lattice(size=3)', None, 2)] == [2, 5]
   world = tiny.World()
-  found = wm.boundary(world, '0', '3', 1)
-  assert found.suffixes() == ['y']
-  assert found.sizes == [(1, 1, 1)]
+  result = wm.boundary(world, '0', '3', 1)
+  assert result.suffixes() == ['y']
+  assert result.sizes == [(1, 1, 1)]
 
 
 def test_games_are_ingested(tmp_path):
@@ -325,6 +327,7 @@ def test_maps_are_reconstructed_from_a_run(run, tmp_path):
 mean_mlp.install()
 
 
+@pytest.mark.process
 def test_a_report_loads_neither_models_nor_training():
   lines = (
     'import sys, wm',

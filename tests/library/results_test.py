@@ -1,5 +1,6 @@
 """Rows, comparisons and lists of runs as data frames."""
 
+import dataclasses
 import fcntl
 import json
 import socket
@@ -12,6 +13,7 @@ import pytest
 import wm
 from tests.launch import binaries
 from wm import core
+from wm.evaluation import results
 from wm.library import report
 from wm.runtime import files
 
@@ -67,13 +69,13 @@ def test_keys_depend_on_prefixes_that_a_model_chose(tmp_path):
   noisy = "noisy_oracle(wrong=0.2, illegal=0.1, by='prefix')"
   for name, model in {'oracle': 'oracle()', 'noisy': noisy}.items():
     wm.score(model, metric, WORLD, out=tmp_path / name)
-  one, two = (
+  item, two = (
     wm.rows(tmp_path / name).query('quantity == "precision"')
     for name in ('oracle', 'noisy')
   )
-  same = (one.prefix == two.prefix) & (one.other_prefix == two.other_prefix)
+  same = (item.prefix == two.prefix) & (item.other_prefix == two.other_prefix)
   assert 0 < same.sum() < len(same), 'the case has both'
-  np.testing.assert_array_equal(one.trial_key == two.trial_key, same)
+  np.testing.assert_array_equal(item.trial_key == two.trial_key, same)
 
 
 def test_report_rows_have_their_run_and_parquet_is_the_same(scored, tmp_path):
@@ -193,6 +195,7 @@ def test_runs_of_a_folder(scored, tmp_path):
     wm.runs(scored / 'noisy' / 'scores')
 
 
+@pytest.mark.process
 def test_runs_say_what_they_are_doing(tmp_path):
   folder = tmp_path / 'run'
 
@@ -246,3 +249,35 @@ def test_a_run_is_its_folder(scored):
   assert len(wm.rows(run)) == len(wm.rows(scored / 'oracle'))
   both = wm.rows([run, scored / 'noisy'])
   assert both.run.nunique() == 2
+
+
+def test_a_run_that_stopped_is_partial_until_it_has_ended(tmp_path):
+  world = 'lattice(size=2, length=6)'
+  wm.sample(world, tmp_path, wm.Sampling(num=40, num_heldout=10))
+  options = wm.Training(steps=4, batch=8, eval_every=2, save_every=2)
+  model = 'transformer(layers=1, width=8, heads=1)'
+  wm.train(world, model, tmp_path, options)
+  summary = (tmp_path / 'train.json').read_bytes()
+  (tmp_path / 'train.json').unlink()
+  messages = tmp_path / 'train.run.json'
+  whole = messages.read_text()
+  messages.write_text(whole.replace('"steps": 4', '"steps": 400'))
+  (entry, *_) = wm.score(tmp_path, METRICS[0], out=tmp_path / 'a')
+  assert entry['status'] == 'partial'
+  assert entry['cautions'] == ['is still in training, at step 4 of 400']
+  # The same checkpoint, once the run has ended: nothing is measured again.
+  messages.write_text(whole)
+  out = tmp_path / 'b'
+  (tmp_path / 'train.json').write_bytes(summary)
+  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out)
+  assert (entry['status'], entry['cautions']) == ('finished', [])
+  path = next((out / 'scores').glob('*.json'))
+  held = results.read(path)
+  extra = {**held.about['extra'], 'status': 'partial', 'cautions': ['old']}
+  results.write(
+    path, dataclasses.replace(held, about={**held.about, 'extra': extra})
+  )
+  lines = []
+  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out, log=lines.append)
+  assert (entry['status'], entry['cautions']) == ('finished', [])
+  assert any(line.endswith(': cached') for line in lines)

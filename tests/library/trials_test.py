@@ -31,8 +31,8 @@ def answered(asked: pd.DataFrame, model: str, world) -> pd.DataFrame:
   """Keys, and what a model says of their prefixes, one by one."""
   reader = wm.load_predictor(model, world).predictor
   rows = [np.array([prefix], np.int32) for prefix in asked.prefix_tokens]
-  said = [reader.log_probs(row, np.array([row.shape[1]])) for row in rows]
-  answers = [log_probs[0, -1].tolist() for log_probs in said]
+  output = [reader.log_probs(row, np.array([row.shape[1]])) for row in rows]
+  answers = [log_probs[0, -1].tolist() for log_probs in output]
   return pd.DataFrame({'key': asked.key, 'answer': answers})
 
 
@@ -127,18 +127,18 @@ def test_files_of_every_kind(suffix, form, world, tmp_path):
   }[suffix](asked_file)
   assert read.key.tolist() == asked.key.tolist()
   if form == 'answers':
-    said = read.assign(answer=read.truth)
+    output = read.assign(answer=read.truth)
   else:
-    said = answered(asked, 'oracle()', world)
+    output = answered(asked, 'oracle()', world)
   if suffix == '.csv':
-    as_text = said.answer.map(lambda x: x if isinstance(x, str) else str(x))
+    as_text = output.answer.map(lambda x: x if isinstance(x, str) else str(x))
     text = as_text.str.replace('-inf', '-Infinity').str.replace("'", '"')
-    said.assign(answer=text).to_csv(file, index=False)
+    output.assign(answer=text).to_csv(file, index=False)
   elif suffix == '.jsonl':
-    lines = said[['key', 'answer']].to_dict('records')
+    lines = output[['key', 'answer']].to_dict('records')
     file.write_text(''.join(json.dumps(line) + '\n' for line in lines))
   else:
-    said.to_parquet(file)
+    output.to_parquet(file)
   judge = f'--judge={file}', f'--out={tmp_path / "out"}', '--name=mine'
   code, out, err = binaries.run('score', *flags, *judge)
   assert code == 0, err

@@ -14,6 +14,7 @@ from tests.models.adversaries import (
   value,
 )
 from wm.core import registry
+from wm.core.measure import headline_quantities
 from wm.models import adversary
 
 each = pytest.mark.parametrize(('name', 'kind'), PAIRS)
@@ -57,15 +58,14 @@ HEADLINES = (
   f'next_token(num={NUM})',
   f'acceptance(num={NUM})',
   f'traversal(num={NUM})',
-  f"traversal(num={NUM}, decoding='sampled')",
   f'compression({TRIALS})',
   f'distinction({TRIALS})',
 )
 # A quantity that shows the fault of each kind, on the map.
 REVEALED = {
   'leaky': (HEADLINES[0], 'valid_mass'),
-  'peaked': (HEADLINES[5], 'recall'),
-  'deterministic': (HEADLINES[5], 'recall'),
+  'peaked': (HEADLINES[4], 'recall'),
+  'deterministic': (HEADLINES[4], 'recall'),
   'permuted': (HEADLINES[2], 'valid'),
   'memoriser': (HEADLINES[0], 'validity'),
   'forgets': (HEADLINES[0], 'validity'),
@@ -77,7 +77,7 @@ def headlines(name: str, kind: str) -> dict[tuple[str, str], float | None]:
   return {
     (spec, quantity): value(name, kind, spec, quantity)
     for spec in HEADLINES
-    for quantity in registry.make('metric', spec).headline
+    for quantity in headline_quantities(registry.make('metric', spec))
   }
 
 
@@ -112,9 +112,9 @@ def test_the_curve_shows_that_a_sure_model_has_the_map(name):
   for column in ('epsilon', 'k', 'p'):
     for kind in ('peaked', 'deterministic'):
       assert value(name, kind, spec, f'precision_by_{column}') == 1
-  # At k=1 the planner is the oracle, row by row.
+  # At k=1 the planner takes one token, the oracle all that are as likely.
   oracle, planner = (
     run(name, kind, spec)['exact_by_k'] for kind in ('oracle', 'deterministic')
   )
   first = oracle.columns['k'] == 1
-  np.testing.assert_array_equal(planner.value[first], oracle.value[first])
+  assert (planner.value[first] <= oracle.value[first]).all()

@@ -25,10 +25,10 @@ def test_who_is_right_and_who_guesses():
     np.testing.assert_allclose(asked(model).value, 1 / 3)
   noisy = asked('solver(errors=0.1)', num=600)
   # Right: 1 of 3 answers wrong with 1/10 each; one wrong yes halves it.
-  wanted = 0.9 * (0.81 + 0.18 / 2 + 0.01 / 3)
+  expected = 0.9 * (0.81 + 0.18 / 2 + 0.01 / 3)
   assert noisy.measured.mean() == pytest.approx(1 - 0.1 * 0.81, abs=0.04)
   assert noisy.value[noisy.measured].sum() / 600 == pytest.approx(
-    wanted, abs=0.05
+    expected, abs=0.05
   )
 
 
@@ -46,26 +46,26 @@ def test_by_hand():
       out[..., -1] = 0  # No choice: does not count.
       return out
 
-  found = capability.Metric(num=200)(Stubborn(), WORLD, 1)[0]
-  answers = found.columns['answer']
-  np.testing.assert_array_equal(found.value == 1, np.isin(answers, names))
-  assert 0 < found.value.mean() < 1
+  result = capability.Metric(num=200)(Stubborn(), WORLD, 1)[0]
+  answers = result.columns['answer']
+  np.testing.assert_array_equal(result.value == 1, np.isin(answers, names))
+  assert 0 < result.value.mean() < 1
 
 
 def test_questions_are_the_worlds_and_rows_say_them():
-  found = asked('oracle()')
+  result = asked('oracle()')
   for prefix, state, answer in zip(
-    *(found.columns[name] for name in ('prefix', 'state', 'answer')),
+    *(result.columns[name] for name in ('prefix', 'state', 'answer')),
     strict=True,
   ):
     reached = WORLD.parse(','.join(prefix.split()))
     assert WORLD.format(reached[0]) == state
     after = WORLD.advance(reached, np.array([WORLD.vocab.index(answer)]))
     np.testing.assert_array_equal(after, reached)
-  assert (found.group[:, None] == found.group).any(1).all()
-  some = asked('oracle()', num=7)
+  assert (result.group[:, None] == result.group).any(1).all()
+  sample = asked('oracle()', num=7)
   np.testing.assert_array_equal(
-    some.columns['prefix'], found.columns['prefix'][:7]
+    sample.columns['prefix'], result.columns['prefix'][:7]
   )
 
 
@@ -81,9 +81,9 @@ def test_what_is_not_answered_is_no_mistake():
 
 def test_a_network_can_be_asked():
   model = 'rnn(layers=1, width=8)'
-  found = asked(model, registry.make('world', 'seating()'), num=12)
-  assert set(found.value[found.measured]) <= {0.0, 1.0}
-  assert set(found.reason) <= {'', 'too_long'}
+  result = asked(model, registry.make('world', 'seating()'), num=12)
+  assert set(result.value[result.measured]) <= {0.0, 1.0}
+  assert set(result.reason) <= {'', 'too_long'}
 
 
 def test_worlds_without_questions_say_so():
@@ -99,28 +99,3 @@ def test_chunks_do_not_matter(monkeypatch):
   whole = asked('solver(errors=0.2)')
   monkeypatch.setattr(core.predictor.chunks, '__defaults__', (1,))
   table.same((whole,), (asked('solver(errors=0.2)'),))
-
-
-def test_sampled_answers_are_any_token():
-  """The probability of the answer among all tokens, not among the choices."""
-  share = "adversary(kind='leaky', share=0.25)"
-  greedy, sampled = (
-    [
-      capability.Metric(num=90, decoding=decoding)(
-        registry.make('model', model).predictor(WORLD, 0), WORLD, 2
-      )[0]
-      for model in ('oracle', 'uniform', share)
-    ]
-    for decoding in ('greedy', 'sampled')
-  )
-  assert (greedy[2].value == 1).all()
-  legal = 1 / sampled[0].value
-  np.testing.assert_allclose(legal, legal.round(), atol=1e-5)
-  assert legal.min() >= 2  # An answer, and what else may be said.
-  uniform = 1 / (len(WORLD.vocab) - 1)
-  np.testing.assert_allclose(sampled[1].value, uniform, rtol=1e-5)
-  np.testing.assert_allclose(
-    sampled[2].value, 0.75 * sampled[0].value, rtol=1e-5
-  )
-  with pytest.raises(core.InputError, match='decoding'):
-    capability.Metric(decoding='beam')

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from tests import tiny
@@ -12,7 +11,7 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import context, prefix_pairs, statistics
+from wm.evaluation import context, engine, prefix_pairs, statistics
 from wm.metrics import compression
 from wm.models.serving import oracles
 
@@ -47,26 +46,23 @@ def test_published_defaults():
 
 
 @pytest.mark.parametrize('accept', ['epsilon(0.01)', 'epsilon(0.3)'])
-@pytest.mark.parametrize('exact', [False, True])
-def test_oracle_is_perfect(accept, exact):
-  found = _score(
+def test_oracle_is_perfect(accept):
+  result = _score(
     ORACLE,
     accept=accept,
-    exact=exact,
-    k=4 * exact,
     graded=True,
     directions='both',
   )
   for quantity in ('precision', 'precision_definition', 'accepted_share'):
-    assert _value(found[quantity]) == 1
-  assert set(found['first_violation'].reason) == {'no_violation'}
+    assert _value(result[quantity]) == 1
+  assert set(result['first_violation'].reason) == {'no_violation'}
 
 
 def test_oracle_below_its_threshold_is_vacuous_in_part():
   # Two legal tokens have about one half each: node 1 alone goes on.
-  found = _score(ORACLE, accept='epsilon(0.6)')['precision']
-  vacuous = found.reason == 'vacuous'
-  at = found.columns['state']
+  result = _score(ORACLE, accept='epsilon(0.6)')['precision']
+  vacuous = result.reason == 'vacuous'
+  at = result.columns['state']
   np.testing.assert_array_equal(vacuous, at != '1')
 
 
@@ -82,11 +78,11 @@ def test_uniform_accepts_everything_or_nothing():
 
 
 def test_published_sampler_scores_a_vacuous_model_zero():
-  found = _score(
+  result = _score(
     UNIFORM, accept='epsilon(0.5)', sampler='published(0.01)', graded=True
   )
-  assert _value(found['precision_published']) == 0
-  assert statistics.summarize(found['precision'])['n'] == 0
+  assert _value(result['precision_published']) == 0
+  assert statistics.summarize(result['precision'])['n'] == 0
 
 
 def _wide(pairs):
@@ -94,13 +90,12 @@ def _wide(pairs):
   return np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
 
 
-@pytest.mark.parametrize('fields', [{}, {'exact': True, 'k': 3}])
-def test_hand_made_model(fields):
+def test_hand_made_model():
   wide = _wide(_pairs())
-  found = _score(hand.Ruled(hand.split), **fields)['precision']
-  room = found.reason == ''
+  result = _score(hand.Ruled(hand.split))['precision']
+  room = result.reason == ''
   expected = ~(wide[:, 0] & ~wide[:, 1])
-  np.testing.assert_array_equal(found.value[room], expected[room])
+  np.testing.assert_array_equal(result.value[room], expected[room])
   assert 0 < expected.mean() < 1
   assert room.mean() > 0.9
 
@@ -109,20 +104,14 @@ def test_graded_hand_made_model_by_formula():
   # At each of k tokens a sample from a wide prefix leaves x with 1/2.
   wide = _wide(_pairs())
   split = wide[:, 0] & ~wide[:, 1]
-  found = _score(hand.Ruled(hand.split), exact=True, k=3, graded=True)
   room = 12 - _pairs().lengths.max(1) >= 3
-  share = found['accepted_share'].value
-  np.testing.assert_allclose(share[split & room], 1 / 8)
-  np.testing.assert_allclose(share[~split], 1)
-  # The boundary is y, xy, xxy: refused at tokens 1, 2 and 3.
-  first = found['first_violation']
-  np.testing.assert_allclose(first.value[split & room], 2)
   sampled = _score(
     hand.Ruled(hand.split), k=3, graded=True, samples=1500, trials=20
   )
   share = sampled['accepted_share'].value
   np.testing.assert_allclose(share[split[:20] & room[:20]], 1 / 8, atol=0.05)
-  # By probability they are 4 : 2 : 1.
+  np.testing.assert_allclose(share[~split[:20]], 1)
+  # The boundary is y, xy, xxy: by probability they are 4 : 2 : 1.
   first = sampled['first_violation'].value
   np.testing.assert_allclose(
     first[split[:20] & room[:20]], (4 + 4 + 3) / 7, atol=0.1
@@ -130,16 +119,16 @@ def test_graded_hand_made_model_by_formula():
 
 
 def test_directions_both_checks_the_other_way_round():
-  one = _score(NOISY)['precision']
+  item = _score(NOISY)['precision']
   both = _score(NOISY, directions='both')['precision']
-  np.testing.assert_array_equal(both.value[:60], one.value)
+  np.testing.assert_array_equal(both.value[:60], item.value)
   np.testing.assert_array_equal(both.group[:60], both.group[60:])
   np.testing.assert_array_equal(both.columns['direction'], [0] * 60 + [1] * 60)
   wide = _wide(_pairs())
-  found = _score(hand.Ruled(hand.split), directions='both')['precision']
-  measured = found.reason[60:] == ''
+  result = _score(hand.Ruled(hand.split), directions='both')['precision']
+  measured = result.reason[60:] == ''
   expected = ~(wide[:, 1] & ~wide[:, 0])
-  np.testing.assert_array_equal(found.value[60:][measured], expected[measured])
+  np.testing.assert_array_equal(result.value[60:][measured], expected[measured])
 
 
 def test_more_samples_never_raise_the_score():
@@ -152,16 +141,9 @@ def test_more_samples_never_raise_the_score():
 
 
 def test_sampling_bounds_the_exact_score_from_above():
-  exact = _score(NOISY, exact=True, k=3)['precision']
-  sampled = _score(NOISY, k=3, samples=200)['precision']
-  measured = exact.measured & sampled.measured
-  assert (exact.value <= sampled.value)[measured].all()
-  assert (exact.value == sampled.value)[measured].mean() > 0.8
-
-
-def test_exact_equals_brute_force():
-  found = _score(NOISY, exact=True, k=3, trials=12, accept='epsilon(0.05)')
-  pairs = _pairs(num=12)
+  fields = {'k': 3, 'samples': 200, 'accept': 'epsilon(0.05)'}
+  result = _score(NOISY, trials=12, **fields)
+  pairs, equal = _pairs(num=12), []
   for t in range(12):
     first, second = (
       hand.language(
@@ -172,10 +154,13 @@ def test_exact_equals_brute_force():
       )
       for side in range(2)
     )
-    reason = found['precision'].reason[t]
+    reason = result['precision'].reason[t]
     assert (reason == 'vacuous') == (not first)
     if first:
-      assert found['precision'].value[t] == (not first - second)
+      exact, sampled = not first - second, result['precision'].value[t]
+      assert exact <= sampled
+      equal.append(exact == sampled)
+  assert np.mean(equal) > 0.8
 
 
 def test_shorter_continuations_never_lower_the_score():
@@ -190,48 +175,18 @@ def test_shorter_continuations_never_lower_the_score():
   [
     {'graded': True},
     {'directions': 'both', 'accept': 'top_k(2)'},
-    {'exact': True, 'k': 3, 'graded': True},
     {'prefix_filter': 'model', 'accept': 'top_p(0.9)'},
   ],
 )
-def test_batch_does_not_matter(fields):
-  one = _score(NOISY, trials=30, batch=1, **fields)
-  for batch in (4, 64):
-    other = _score(NOISY, trials=30, batch=batch, **fields)
-    for name, scores in one.items():
+def test_batch_does_not_matter(fields, monkeypatch):
+  first = _score(NOISY, trials=30, **fields)
+  for batch in (1, 64):
+    monkeypatch.setattr(engine, 'BATCH', batch)
+    other = _score(NOISY, trials=30, **fields)
+    for name, scores in first.items():
       np.testing.assert_array_equal(scores.value, other[name].value)
       np.testing.assert_array_equal(scores.reason, other[name].reason)
       assert scores.counts == other[name].counts
-
-
-def test_capped_is_a_reason():
-  found = _score(UNIFORM, exact=True, k=3, cap=5)['precision']
-  assert set(found.reason) == {'capped'}
-  # A decided trial needs no more: the cap comes too late to matter.
-  found = _score(hand.Ruled(hand.split), exact=True, k=3, cap=1)['precision']
-  wide = _wide(_pairs())
-  assert (found.reason[wide.all(1)] == 'capped').any()
-  assert (found.reason[wide[:, 0] & ~wide[:, 1]] != 'capped').all()
-
-
-@pytest.mark.parametrize('directions', ['first', 'both'])
-def test_a_state_counts_once_however_many_pairs_it_has(directions):
-  """The mean over states of the means over their measured pairs."""
-  fields = {'pairs': 4, 'attempts': 1, 'directions': directions}
-  scores = _score(hand.Ruled(hand.split), seed=1, **fields)['precision']
-  state = np.tile(np.arange(60) // 4, 1 + (directions == 'both'))
-  state = np.stack([state, scores.columns['direction']], 1)
-  np.testing.assert_array_equal(
-    scores.columns['state'][:60:4].repeat(4), scores.columns['state'][:60]
-  )
-  frame = pd.DataFrame({'value': scores.value, 'state': [*map(tuple, state)]})
-  means = frame.dropna().groupby('state').value.mean()
-  counts = frame.dropna().groupby('state').size()
-  assert counts.nunique() > 1, 'no pair was dropped'
-  assert _value(scores) == pytest.approx(means.mean())
-  assert abs(means.mean() - frame.value.mean()) > 1e-3
-  prefixes = {*scores.columns['prefix'][:60]}
-  assert len(prefixes) > 15, 'pairs of a state differ'
 
 
 def test_another_world_may_draw_the_states():
@@ -239,13 +194,13 @@ def test_another_world_may_draw_the_states():
   usual = 'othello(size=4)'
   recurring = "othello(size=4, states='recurring', pool=100)"
   worlds = [registry.make('world', spec) for spec in (usual, recurring)]
-  found = [
+  results = [
     compression.Metric(trials=20, samples=2, world=spec)(
       oracles.Oracle(worlds[0]), worlds[number], 0
     )
     for number, spec in ((0, ''), (1, ''), (0, recurring))
   ]
-  states = [one[0].columns['state'].tolist() for one in found]
+  states = [item[0].columns['state'].tolist() for item in results]
   assert states[2] == states[1] != states[0]
   for spec in ('othello()', 'lattice()'):
     metric = compression.Metric(trials=20, world=spec)
@@ -258,13 +213,6 @@ def test_another_world_may_draw_the_states():
   )
   with pytest.raises(core.InputError, match='other tokens or rules'):
     metric(oracles.Oracle(city), city, 0)
-
-
-def test_states_of_several_pairs_are_the_first_of_one_each():
-  one = _score(ORACLE, trials=20)['precision'].columns['state']
-  three = _score(ORACLE, trials=60, pairs=3)['precision'].columns['state']
-  np.testing.assert_array_equal(three, one.repeat(3))
-  assert (_score(NOISY)['precision'].weight == 1).all()
 
 
 def test_prefixes_are_different_equally_long_and_reach_the_state():
@@ -282,9 +230,9 @@ def test_prefixes_are_different_equally_long_and_reach_the_state():
 
 
 def test_attempts_one_drops_as_published():
-  found = _score(ORACLE, attempts=1)['precision']
-  dropped = found.reason == 'no_two_prefixes_equal'
-  assert 0 < dropped.sum() == found.counts['equal_prefixes']
+  result = _score(ORACLE, attempts=1)['precision']
+  dropped = result.reason == 'no_two_prefixes_equal'
+  assert 0 < dropped.sum() == result.counts['equal_prefixes']
   assert not (_score(ORACLE)['precision'].reason != '').any()
 
 
@@ -298,32 +246,32 @@ class _OnePrefix(tiny.World):
     return spans
 
   def sample_prefixes(self, states, moves, seeds):
-    found = super().sample_prefixes(states, moves, seeds * np.uint64(0))
-    return found._replace(ok=states[:, 0] != 1)
+    result = super().sample_prefixes(states, moves, seeds * np.uint64(0))
+    return result._replace(ok=states[:, 0] != 1)
 
 
 def test_states_without_two_prefixes_are_rows_with_a_reason():
-  found = _score(ORACLE, _OnePrefix())['precision']
-  at = found.columns['state']
-  assert set(found.reason[at == '0']) == {'no_prefix'}
-  assert set(found.reason[at == '1']) == {'no_two_prefixes_missing'}
-  assert set(found.reason[at > '1']) == {'no_two_prefixes_equal'}
-  assert found.counts['no_prefix'] == 32 * (at == '1').sum()
-  assert found.counts['equal_prefixes'] == 32 * np.isin(at, ('2', '3')).sum()
+  result = _score(ORACLE, _OnePrefix())['precision']
+  at = result.columns['state']
+  assert set(result.reason[at == '0']) == {'no_prefix'}
+  assert set(result.reason[at == '1']) == {'no_two_prefixes_missing'}
+  assert set(result.reason[at > '1']) == {'no_two_prefixes_equal'}
+  assert result.counts['no_prefix'] == 32 * (at == '1').sum()
+  assert result.counts['equal_prefixes'] == 32 * np.isin(at, ('2', '3')).sum()
 
 
 def test_model_filter_keeps_accepted_prefixes():
   model, accept = hand.Ruled(hand.split), rules.epsilon(0.3)
   pairs = _pairs()
-  kept = prefix_pairs.model_filter(model, WORLD, accept, 8)(
+  kept = prefix_pairs.model_filter(model, WORLD, accept)(
     pairs.tokens, pairs.lengths
   )
   # After narrow origins only x is accepted.
   other = (pairs.tokens == tiny.Y).any(2) | (pairs.tokens == tiny.END).any(2)
   np.testing.assert_array_equal(kept, ~(other & ~_wide(pairs)).any(1))
   assert 0 < kept.sum() < 60
-  found = _score(model, prefix_filter='model')['precision']
-  assert found.counts['refused_prefix'] >= (~kept).sum()
+  result = _score(model, prefix_filter='model')['precision']
+  assert result.counts['refused_prefix'] >= (~kept).sum()
   assert 'refused_prefix' not in _score(model)['precision'].counts
 
 
@@ -331,8 +279,8 @@ def test_columns():
   scores = _score(ORACLE)
   plain = ['trial', 'state', 'moves', 'direction', 'even']
   assert list(scores['precision_definition'].columns) == plain
-  found = scores['precision']
-  assert list(found.columns) == [
+  result = scores['precision']
+  assert list(result.columns) == [
     *plain,
     'prefix',
     'other_prefix',
@@ -340,36 +288,32 @@ def test_columns():
     'suffix',
     'wrong_at',
   ]
-  assert not found.columns['suffix'].any()
-  assert not found.columns['wrong_at'].any()
-  even = found.columns['even']
+  assert not result.columns['suffix'].any()
+  assert not result.columns['wrong_at'].any()
+  even = result.columns['even']
   np.testing.assert_array_equal(
-    even, found.columns['state'].astype(int) % 2 == 0
+    even, result.columns['state'].astype(int) % 2 == 0
   )
 
 
 def test_no_room_to_sample_is_a_reason():
   short = hand.Ruled(hand.split, max_len=4)
-  for fields in ({}, {'exact': True, 'k': 2}):
-    found = _score(short, **fields)['precision']
-    full = found.columns['moves'] >= 3
-    assert (found.reason[full] == 'no_room').all()
-    assert (found.reason[~full] == '').all()
+  result = _score(short)['precision']
+  full = result.columns['moves'] >= 3
+  assert (result.reason[full] == 'no_room').all()
+  assert (result.reason[~full] == '').all()
 
 
 def test_a_sampler_that_accepts_nothing_is_a_reason():
-  found = _score(hand.Ruled(hand.split), sampler='epsilon(0.999)')['precision']
-  assert 'nothing_sampled' in {*found.reason} <= {'', 'nothing_sampled'}
+  result = _score(hand.Ruled(hand.split), sampler='epsilon(0.999)')['precision']
+  assert 'nothing_sampled' in {*result.reason} <= {'', 'nothing_sampled'}
 
 
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'trials': 0}, 'trials=0'),
-    ({'pairs': 0}, 'pairs=0'),
-    ({'trials': 10, 'pairs': 3}, 'trials=10, pairs=3; expected a multiple'),
     ({'k': -1}, 'k=-1'),
-    ({'exact': True}, 'k >= 1'),
     ({'directions': 'back'}, 'available: first, both'),
     ({'prefix_filter': 'all'}, 'available: none, model'),
     ({'accept': 'epsilom(0.1)'}, "did you mean 'epsilon'"),

@@ -28,14 +28,14 @@ def _noisy(world, by='prefix'):
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 @pytest.mark.parametrize('kind', KINDS)
 def test_oracle_always_completes(world, kind):
-  found = _run(
+  result = _run(
     oracles.Oracle(world), world, kind=kind, probabilities=(0.0, 0.3, 1.0)
   )
   for name in ('0', '0.3', '1'):
-    assert table.mean(found[f'valid_{name}']) == 1
-    assert len(found[f'valid_{name}'].value) == 100
-  assert table.mean(found['detours_0']) == 0
-  assert table.mean(found['detours_1']) > table.mean(found['detours_0.3']) > 0
+    assert table.mean(result[f'valid_{name}']) == 1
+    assert len(result[f'valid_{name}'].value) == 100
+  assert table.mean(result['detours_0']) == 0
+  assert table.mean(result['detours_1']) > table.mean(result['detours_0.3']) > 0
 
 
 def test_without_detours_it_is_traversal():
@@ -43,9 +43,9 @@ def test_without_detours_it_is_traversal():
   predictor = _noisy(world)
   metric = registry.make('metric', 'traversal(num=60)')
   plain = table.by_name(metric(predictor, world, 5))
-  found = _run(predictor, world, seed=5, num=60, probabilities=(0.0,))
-  np.testing.assert_array_equal(found['valid_0'].value, plain['valid'].value)
-  assert 0 < table.mean(found['valid_0']) < 1
+  result = _run(predictor, world, seed=5, num=60, probabilities=(0.0,))
+  np.testing.assert_array_equal(result['valid_0'].value, plain['valid'].value)
+  assert 0 < table.mean(result['valid_0']) < 1
 
 
 def test_always_forced_by_hand():
@@ -54,43 +54,45 @@ def test_always_forced_by_hand():
   probs = {0: {X: 0.9, Y: 0.1}, 1: {X: 1}, 2: {X: 0.9, Y: 0.1}, 3: {END: 1}}
   predictor = table.Table(world, probs)
   # Least likely: 0 -y-> 2 -y-> 3, where it is left to end.
-  found = _run(predictor, world, kind='adversarial', **ALWAYS)
-  assert found['valid_1'].value.tolist() == [1]
-  assert found['detours_1'].value.tolist() == [2]
-  assert found['valid_1'].columns['tokens'].tolist() == [4]
+  result = _run(predictor, world, kind='adversarial', **ALWAYS)
+  assert result['valid_1'].value.tolist() == [1]
+  assert result['detours_1'].value.tolist() == [2]
+  assert result['valid_1'].columns['tokens'].tolist() == [4]
   # The other than the model's own is y as well.
-  found = _run(predictor, world, kind='second', **ALWAYS)
-  assert found['valid_1'].columns['tokens'].tolist() == [4]
+  result = _run(predictor, world, kind='second', **ALWAYS)
+  assert result['valid_1'].columns['tokens'].tolist() == [4]
   # Alone, the model goes by x x.
-  found = _run(predictor, world, probabilities=(0.0,))
-  assert found['detours_0'].value.tolist() == [0]
+  result = _run(predictor, world, probabilities=(0.0,))
+  assert result['detours_0'].value.tolist() == [0]
 
 
 def test_second_choice_counts_options_of_probability_zero():
   """At node 0 the model knows only x; the second choice is y all the same."""
   world = table.Given(rows=((4, X, X, END),))
   probs = {0: {X: 1}, 1: {X: 1}, 2: {Y: 1}, 3: {END: 1}}
-  found = _run(table.Table(world, probs), world, kind='second', **ALWAYS)
+  result = _run(table.Table(world, probs), world, kind='second', **ALWAYS)
   # 0 -y-> 2 -x-> 0 -y-> 2 ... until only y can still complete.
-  assert found['valid_1'].value.tolist() == [1]
-  assert found['valid_1'].columns['tokens'].tolist() == [world.max_len]
+  assert result['valid_1'].value.tolist() == [1]
+  assert result['valid_1'].columns['tokens'].tolist() == [world.max_len]
 
 
 def test_an_illegal_choice_of_the_model_ends_the_trial():
   world = table.Given(rows=((5, X, END),) * 3)
   predictor = table.Table(world, {1: {Y: 1}, 3: {END: 1}})
-  found = _run(predictor, world, probabilities=(0.0, 1.0))
-  assert table.mean(found['valid_0']) == 0
-  assert set(found['valid_0'].columns['outcome']) == {'path_fail'}
-  assert table.mean(found['valid_1']) == 1  # The forced move is the right one.
+  result = _run(predictor, world, probabilities=(0.0, 1.0))
+  assert table.mean(result['valid_0']) == 0
+  assert set(result['valid_0'].columns['outcome']) == {'path_fail'}
+  assert table.mean(result['valid_1']) == 1  # The forced move is the right one.
 
 
 def test_options_keep_the_goal_within_reach():
   """With four tokens in all, only the ways straight to node 3 are options."""
   world = table.Given(rows=((4, X, X, END), (6, Y, END)) * 20)
-  found = _run(oracles.Oracle(world), world, max_len=4, num=40, **ALWAYS)
-  assert table.mean(found['valid_1']) == 1
-  lengths = found['valid_1'].columns['tokens']
+  model = oracles.Oracle(world)
+  model.max_len = 4
+  result = _run(model, world, num=40, **ALWAYS)
+  assert table.mean(result['valid_1']) == 1
+  lengths = result['valid_1'].columns['tokens']
   assert lengths[::2].tolist() == [4] * 20
   # From node 2 by x and back would be 2 0 1 3: too long.
   assert lengths[1::2].tolist() == [3] * 20
@@ -150,12 +152,11 @@ def test_published_detours_end_at_100_tokens():
   predictor = oracles.Oracle(maps.World(rows=3, columns=3))
   assert predictor.max_len > 100
 
-  def limits(model, variant='published', max_len=0):
-    metric = detour.Metric(variant=variant, max_len=max_len)
+  def limits(model, variant='published'):
+    metric = detour.Metric(variant=variant)
     return metric.limits(model, model.world)
 
   assert limits(predictor) == (100, 97)
-  assert limits(predictor, max_len=90) == (90, 87)
   assert limits(predictor, 'paper') == (102, 102)
   short = oracles.Oracle(tiny.World())
   assert limits(short) == (short.max_len,) * 2
@@ -175,8 +176,8 @@ def test_probabilities_are_coupled(kind):
 def test_detours_at_a_smaller_probability_are_a_subset():
   """Without an end token the oracle's trials all make the same steps."""
   world = tiny.World(ending=False)
-  found = _run(oracles.Oracle(world), world, probabilities=(0.2, 0.5, 0.9))
-  made = [found[f'detours_{p}'].value for p in (0.2, 0.5, 0.9)]
+  result = _run(oracles.Oracle(world), world, probabilities=(0.2, 0.5, 0.9))
+  made = [result[f'detours_{p}'].value for p in (0.2, 0.5, 0.9)]
   assert (made[0] <= made[1]).all()
   assert (made[1] <= made[2]).all()
   np.testing.assert_allclose(
@@ -195,12 +196,12 @@ def test_rows_in_flight_do_not_matter(monkeypatch, rows):
 
 def test_seeds_differ_and_repeat():
   world = tiny.World()
-  one, again, other = (
+  first, again, other = (
     detour.Metric(num=80)(_noisy(world), world, seed) for seed in (1, 1, 2)
   )
-  table.same(one, again)
+  table.same(first, again)
   assert any(
-    (a.value != b.value).any() for a, b in zip(one, other, strict=True)
+    (a.value != b.value).any() for a, b in zip(first, other, strict=True)
   )
 
 

@@ -10,7 +10,7 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import boundaries, prefix_pairs, statistics
+from wm.evaluation import boundaries, engine, prefix_pairs, statistics
 from wm.metrics import distinction
 from wm.models.serving import oracles
 
@@ -56,19 +56,18 @@ def test_published_defaults():
   assert metric.accept == 'epsilon(0.01)'
 
 
-@pytest.mark.parametrize('fields', [{}, {'exact': True, 'sample_k': 4}])
-def test_oracle_is_perfect(fields):
-  for scores in _score(ORACLE, directions='both', **fields).values():
-    found = _summary(scores)
-    assert (found['value'], found['n']) == (1, 80), scores.quantity
+def test_oracle_is_perfect():
+  for scores in _score(ORACLE, directions='both').values():
+    result = _summary(scores)
+    assert (result['value'], result['n']) == (1, 80), scores.quantity
 
 
 def test_uniform_has_no_boundary():
-  found = _score(UNIFORM)
-  assert _summary(found['precision'])['unmeasured'] == {'empty': 40}
-  assert _summary(found['precision_definition'])['value'] == 1
-  assert _summary(found['precision_published'])['value'] == 1
-  assert _summary(found['recall'])['value'] == 0
+  result = _score(UNIFORM)
+  assert _summary(result['precision'])['unmeasured'] == {'empty': 40}
+  assert _summary(result['precision_definition'])['value'] == 1
+  assert _summary(result['precision_published'])['value'] == 1
+  assert _summary(result['recall'])['value'] == 0
   vacuous = _score(UNIFORM, accept='epsilon(0.5)')
   assert _summary(vacuous['precision'])['unmeasured'] == {'vacuous': 40}
   assert _summary(vacuous['recall'])['value'] == 0
@@ -98,34 +97,31 @@ def test_moves_are_in_both_ranges():
       return np.stack([low, low + 1], 1).astype(np.int32)
 
   world = Ranged()
-  found = _score(ORACLE, world)['recall']
-  assert (found.reason == '').all()
-  first = found.columns['state'].astype(int)
-  moves = found.columns['moves']
+  result = _score(ORACLE, world)['recall']
+  assert (result.reason == '').all()
+  first = result.columns['state'].astype(int)
+  moves = result.columns['moves']
   assert ((moves >= first + 1) & (moves <= first + 2)).all()
   # States two apart share no number of moves and are drawn again.
-  assert found.counts['no_common_moves'] > 0
+  assert result.counts['no_common_moves'] > 0
 
 
-@pytest.mark.parametrize('fields', [{}, {'exact': True, 'sample_k': 3}])
-def test_precision_of_a_hand_made_model(fields):
+def test_precision_of_a_hand_made_model():
   # The model's boundary is y, xy, xxy, ... from a wide to a narrow prefix.
   pairs = _pairs()
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
-  found = _score(
-    hand.Ruled(hand.split), samples=400, **{'sample_k': 3, **fields}
-  )['precision']
+  result = _score(hand.Ruled(hand.split), samples=400, sample_k=3)['precision']
   split = wide[:, 0] & ~wide[:, 1]
   room = 12 - pairs.lengths.max(1) >= 3
-  assert (found.reason[~split] == 'empty').all()
+  assert (result.reason[~split] == 'empty').all()
   for t in np.flatnonzero(split & room):
     true = [
       _legal(pairs.first[t], (tiny.X,) * n + (tiny.Y,))
       and not _legal(pairs.second[t], (tiny.X,) * n + (tiny.Y,))
       for n in range(3)
     ]
-    assert found.value[t] == pytest.approx(np.mean(true))
-    assert found.columns['elements'][t] == 3
+    assert result.value[t] == pytest.approx(np.mean(true))
+    assert result.columns['elements'][t] == 3
   assert (split & room).sum() > 3
 
 
@@ -139,33 +135,26 @@ def _legal(state, suffix):
 def test_sampled_precision_weighs_by_probability():
   pairs = _pairs()
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
-  fields = {'sample_k': 3}
-  exact = _score(hand.Ruled(hand.split), exact=True, **fields)
-  sampled = _score(hand.Ruled(hand.split), samples=1500, **fields)
-  name = 'precision_sampled'
-  rows = exact[name].measured & sampled[name].measured
-  assert rows.sum() > 3
-  np.testing.assert_allclose(
-    exact[name].value[rows], sampled[name].value[rows], atol=0.08
-  )
+  result = _score(hand.Ruled(hand.split), samples=1500, sample_k=3)
+  sampled = result['precision_sampled']
   room = 12 - pairs.lengths.max(1) >= 3
-  for t in np.flatnonzero(wide[:, 0] & ~wide[:, 1] & room):
+  rows = np.flatnonzero(wide[:, 0] & ~wide[:, 1] & room)
+  assert len(rows) > 3
+  for t in rows:
     true = [
       _legal(pairs.first[t], (tiny.X,) * n + (tiny.Y,))
       and not _legal(pairs.second[t], (tiny.X,) * n + (tiny.Y,))
       for n in range(3)
     ]
     expected = np.dot(true, [4, 2, 1]) / 7
-    assert exact[name].value[t] == pytest.approx(expected)
+    assert sampled.value[t] == pytest.approx(expected, abs=0.08)
 
 
-def test_exact_precision_and_recall_equal_brute_force():
+def test_recall_equals_brute_force():
   num = 10
-  found = _score(
+  result = _score(
     NOISY,
     trials=num,
-    exact=True,
-    sample_k=3,
     k=3,
     accept='epsilon(0.05)',
   )
@@ -173,23 +162,16 @@ def test_exact_precision_and_recall_equal_brute_force():
   truth = WORLD.boundary(pairs.first, pairs.second, 3).listed()
   for t in range(num):
     first, second = _languages(NOISY, pairs, t, 3)
-    model = hand.boundary(first, second)
-    if model:
-      true = [
-        _legal(pairs.first[t], s) and not _legal(pairs.second[t], s)
-        for s in model
-      ]
-      assert found['precision'].value[t] == pytest.approx(np.mean(true))
     apart = [s in first and s not in second for s in truth[t]]
-    assert found['recall'].value[t] == pytest.approx(np.mean(apart))
-  assert 0 < _summary(found['recall'])['value'] < 1
+    assert result['recall'].value[t] == pytest.approx(np.mean(apart))
+  assert 0 < _summary(result['recall'])['value'] < 1
 
 
 def test_recall_by_length_by_hand():
   num = 15
   pairs = _pairs(num)
   truth = WORLD.boundary(pairs.first, pairs.second, 6).listed()
-  found = _score(NOISY, trials=num, k=6, accept='epsilon(0.05)')
+  result = _score(NOISY, trials=num, k=6, accept='epsilon(0.05)')
   for t in range(num):
     steps = [
       plain.accepted_steps(
@@ -205,9 +187,9 @@ def test_recall_by_length_by_hand():
     length = np.array([len(s) for s in truth[t]])
     apart = (steps[0] == length) & (steps[1] < length)
     shares = [apart[length == n].mean() for n in np.unique(length)]
-    assert found['recall'].value[t] == pytest.approx(apart.mean())
+    assert result['recall'].value[t] == pytest.approx(apart.mean())
     expected = pytest.approx(np.mean(shares))
-    assert found['recall_by_length'].value[t] == expected
+    assert result['recall_by_length'].value[t] == expected
 
 
 def test_boundaries_wider_than_one_block():
@@ -228,9 +210,9 @@ def test_empty_boundary_is_unmeasured_or_one():
     def boundary(self, first, second, depth):
       return core.boundary.stacked([[] for _ in first])
 
-  found = _score(ORACLE, Alike())
-  assert _summary(found['recall'])['unmeasured'] == {'empty': 40}
-  assert _summary(found['recall_definition'])['value'] == 1
+  result = _score(ORACLE, Alike())
+  assert _summary(result['recall'])['unmeasured'] == {'empty': 40}
+  assert _summary(result['recall_definition'])['value'] == 1
   short = _score(ORACLE, k=1)['recall']
   shown = WORLD.boundary(_pairs().first, _pairs().second, 1).sizes > 0
   np.testing.assert_array_equal(short.measured, shown)
@@ -243,26 +225,26 @@ def test_published_boundary_lacks_end_and_dead_ends():
   exact = world.boundary(first, second, 4).listed()
   listed = world.boundary(first, second, 4, published=True).listed()
   missing = 0
-  for whole, some in zip(exact, listed, strict=True):
-    assert set(some) <= set(whole)
-    assert all(world.end not in suffix for suffix in some)
-    missing += len(whole) - len(some)
+  for whole, sample in zip(exact, listed, strict=True):
+    assert set(sample) <= set(whole)
+    assert all(world.end not in suffix for suffix in sample)
+    missing += len(whole) - len(sample)
   assert missing > 0
   oracle = oracles.Oracle(world)
-  found = _score(oracle, world, boundary='published')
-  assert _summary(found['recall'])['value'] == 1
+  result = _score(oracle, world, boundary='published')
+  assert _summary(result['recall'])['value'] == 1
   with pytest.raises(core.InputError, match='no finite table'):
     _score(ORACLE, boundary='published')
 
 
 def test_max_elements_is_a_uniform_choice():
   whole = _score(NOISY, k=7)['recall']
-  some = _score(NOISY, k=7, max_elements=2, trials=40)['recall']
+  sample = _score(NOISY, k=7, max_elements=2, trials=40)['recall']
   np.testing.assert_array_equal(
-    some.columns['elements'], whole.columns['elements']
+    sample.columns['elements'], whole.columns['elements']
   )
-  assert np.isin(some.value, (0, 0.5, 1)).all()
-  assert abs(some.value.mean() - whole.value.mean()) < 0.15
+  assert np.isin(sample.value, (0, 0.5, 1)).all()
+  assert abs(sample.value.mean() - whole.value.mean()) < 0.15
 
 
 def test_parts_can_be_left_out():
@@ -275,24 +257,11 @@ def test_parts_can_be_left_out():
 
 
 def test_directions_share_a_group():
-  found = _score(NOISY, directions='both')['recall']
-  np.testing.assert_array_equal(found.group[:40], found.group[40:])
-  one = _score(NOISY)['recall']
-  np.testing.assert_array_equal(found.value[:40], one.value)
-  assert (found.columns['state'][:40] != found.columns['state'][40:]).all()
-
-
-def test_two_states_count_once_however_many_pairs_they_have():
-  found = _score(hand.Ruled(hand.split), pairs=4, trials=40)
-  scores, weights = found['precision'], found['precision'].weight
-  states = [scores.columns[name] for name in ('state', 'other_state')]
-  for both in states:
-    np.testing.assert_array_equal(both, both[::4].repeat(4))
-  assert {*scores.reason} == {'', 'empty'}
-  each = np.where(scores.measured, weights, 0).reshape(-1, 4).sum(1)
-  np.testing.assert_allclose(each[each > 0], 1)
-  assert len({*weights}) > 1
-  assert (found['recall_definition'].weight == 0.25).all()
+  result = _score(NOISY, directions='both')['recall']
+  np.testing.assert_array_equal(result.group[:40], result.group[40:])
+  item = _score(NOISY)['recall']
+  np.testing.assert_array_equal(result.value[:40], item.value)
+  assert (result.columns['state'][:40] != result.columns['state'][40:]).all()
 
 
 @pytest.mark.parametrize(
@@ -300,15 +269,15 @@ def test_two_states_count_once_however_many_pairs_they_have():
   [
     {},
     {'directions': 'both', 'accept': 'top_p(0.9)'},
-    {'exact': True, 'sample_k': 3},
     {'prefix_filter': 'model'},
   ],
 )
-def test_batch_does_not_matter(fields):
-  one = _score(NOISY, batch=1, trials=20, **fields)
-  for batch in (3, 64):
-    other = _score(NOISY, batch=batch, trials=20, **fields)
-    for name, scores in one.items():
+def test_batch_does_not_matter(fields, monkeypatch):
+  first = _score(NOISY, trials=20, **fields)
+  for batch in (1, 64):
+    monkeypatch.setattr(engine, 'BATCH', batch)
+    other = _score(NOISY, trials=20, **fields)
+    for name, scores in first.items():
       np.testing.assert_array_equal(scores.value, other[name].value)
       np.testing.assert_array_equal(scores.reason, other[name].reason)
 
@@ -318,9 +287,9 @@ def test_one_state_cannot_be_told_from_itself():
     def sample_states(self, num, seed):
       return np.ones((num, 1), np.int32)
 
-  found = _score(ORACLE, Single())['recall']
-  assert set(found.reason) == {'no_two_states'}
-  assert found.counts['same_state'] == 40 * prefix_pairs.STATE_ATTEMPTS
+  result = _score(ORACLE, Single())['recall']
+  assert set(result.reason) == {'no_two_states'}
+  assert result.counts['same_state'] == 40 * prefix_pairs.STATE_ATTEMPTS
 
 
 @settings(max_examples=12, deadline=None)
@@ -365,16 +334,16 @@ def _state(history):
 
 def _legal_prefixes(longest):
   """Legal prefixes up to a length that do not end, shortest first."""
-  found, layer = [], [(tiny.AT + n,) for n in range(4)]
+  result, layer = [], [(tiny.AT + n,) for n in range(4)]
   while layer and len(layer[0]) <= longest:
-    found += layer
+    result += layer
     layer = [
       (*prefix, int(token))
       for prefix in layer
       for token in np.flatnonzero(WORLD.legal(_state(prefix))[0])
       if token != tiny.END
     ]
-  return found
+  return result
 
 
 @pytest.mark.parametrize(
@@ -384,7 +353,6 @@ def _legal_prefixes(longest):
     ({'k': -2}, 'k=-2'),
     ({'boundary': 'all'}, 'available: exact, published, sampled'),
     ({'boundary': 'reference'}, 'available: exact, published, sampled'),
-    ({'exact': True}, 'sample_k >= 1'),
     ({'attempts': 0}, 'attempts=0'),
     ({'accept': 'top_k(0)'}, 'k=0; expected at least 1'),
   ],

@@ -17,8 +17,8 @@ WORLD = tiny.World()
 
 
 def scores(predictor, world=WORLD, /, **fields) -> dict[str, core.Scores]:
-  found = exactness.Metric(**{'num': 40, **fields})(predictor, world, 1)
-  return {s.quantity: s for s in found}
+  outcomes = exactness.Metric(**{'num': 40, **fields})(predictor, world, 1)
+  return {s.quantity: s for s in outcomes}
 
 
 def value(rows: core.Scores) -> float:
@@ -34,26 +34,26 @@ def sequences(world=WORLD, num=40):
 
 
 def truth(world=WORLD, num=40):
-  found = sequences(world, num)
-  labels = world.sequence_labels(found.tokens, found.lengths)
-  used = np.arange(labels.shape[1]) < found.lengths[:, None]
+  result = sequences(world, num)
+  labels = world.sequence_labels(result.tokens, result.lengths)
+  used = np.arange(labels.shape[1]) < result.lengths[:, None]
   return labels, used
 
 
 @pytest.mark.parametrize('spec', ['chess(length=30)', 'maps()', 'othello()'])
 def test_the_world_is_exact_everywhere(spec):
   world = registry.make('world', spec)
-  found = scores(make('oracle', world), world, num=30)
-  wanted = {'exact', 'labelwise', 'trajectory', 'changed', 'loss'}
-  wanted |= {f'exact_{name}' for name in world.heads.groups}
-  assert wanted <= set(found)
-  assert list(found)[:3] == ['exact', 'labelwise', 'trajectory']
-  for name, rows in found.items():
+  outcomes = scores(make('oracle', world), world, num=30)
+  expected = {'exact', 'labelwise', 'trajectory', 'changed', 'loss'}
+  expected |= {f'exact_{name}' for name in world.heads.groups}
+  assert expected <= set(outcomes)
+  assert list(outcomes)[:3] == ['exact', 'labelwise', 'trajectory']
+  for name, rows in outcomes.items():
     if not rows.measured.any():  # No such move in these games.
       assert set(rows.reason) == {'no_such_token'}
       continue
     assert (rows.value[rows.measured] == (name != 'loss')).all(), name
-  assert value(found['loss']) == 0
+  assert value(outcomes['loss']) == 0
 
 
 @pytest.mark.parametrize(
@@ -66,41 +66,41 @@ def test_copying_the_start_scores_what_a_formula_says(spec):
   start = labels[:, head - 1] if head else np.zeros_like(labels[:, 0])
   right = labels == start[:, None]
   right[:, :head] = True
-  found = scores(make('copy_start()', world), world)
+  result = scores(make('copy_start()', world), world)
   exact = right.all(-1)
-  assert value(found['exact']) == pytest.approx(exact[used].mean())
-  assert value(found['labelwise']) == pytest.approx(right[used].mean())
+  assert value(result['exact']) == pytest.approx(exact[used].mean())
+  assert value(result['labelwise']) == pytest.approx(right[used].mean())
   whole = (exact | ~used).all(-1)
-  assert value(found['trajectory']) == pytest.approx(whole.mean())
+  assert value(result['trajectory']) == pytest.approx(whole.mean())
   for name, part in world.heads.groups.items():
     mean = right[..., part].all(-1)[used].mean()
-    assert value(found[f'exact_{name}']) == pytest.approx(mean)
+    assert value(result[f'exact_{name}']) == pytest.approx(mean)
   first = world.labels(world.init(len(labels)))[:, None]
   before = np.concatenate([first, labels[:, :-1]], axis=1)
   edits = (labels != before) & used[..., None]
-  assert value(found['changed']) == pytest.approx(right[edits].mean())
-  assert set(found['loss'].reason) == {'no_probabilities'}
+  assert value(result['changed']) == pytest.approx(right[edits].mean())
+  assert set(result['loss'].reason) == {'no_probabilities'}
 
 
 def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   world = registry.make('world', 'chess(length=45)')
-  found = scores(make('copy_start', world), world, bins=20)['exact']
+  result = scores(make('copy_start', world), world, bins=20)['exact']
   games = sequences(world)
-  steps = found.columns['step']
+  steps = result.columns['step']
   assert set(steps) == {0, 20, 40}
   first = steps == 0
   # One state in the first twenty is the start, later none.
-  np.testing.assert_allclose(found.value[first], 1 / found.weight[first])
-  assert not found.value[~first].any()
-  assert found.weight.sum() == games.lengths.sum()
-  assert (found.weight[first] == np.minimum(games.lengths, 20)).all()
-  assert len(np.unique(found.group)) == len(games)
-  summary = statistics.summarize(found)
+  np.testing.assert_allclose(result.value[first], 1 / result.weight[first])
+  assert not result.value[~first].any()
+  assert result.weight.sum() == games.lengths.sum()
+  assert (result.weight[first] == np.minimum(games.lengths, 20)).all()
+  assert len(np.unique(result.group)) == len(games)
+  summary = statistics.summarize(result)
   assert summary['value'] == pytest.approx(40 / games.lengths.sum())
-  assert summary['n'] == len(found.value)
+  assert summary['n'] == len(result.value)
   entries = list(
     results.breakdown(
-      exactness.Metric(), found, world, seed=0, model_name='copy', extra={}
+      exactness.Metric(), result, world, seed=0, model_name='copy', extra={}
     )
   )
   assert [e['where'] for e in entries] == [
@@ -128,36 +128,19 @@ def test_one_wrong_label_is_found_where_it_is():
   used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
   third = np.arange(games.tokens.shape[1]) % 3 == 2
   model = Broken(world, 65, lambda tokens: third[: tokens.shape[1]])
-  found = scores(model, world)
+  result = scores(model, world)
   wrong = (used & third).sum() / used.sum()
-  assert value(found['exact']) == pytest.approx(1 - wrong)
-  assert value(found['labelwise']) == pytest.approx(1 - wrong / 75)
-  assert value(found['exact_board']) == 1
-  assert value(found['exact_counters']) == 1
-  assert value(found['exact_rules']) == pytest.approx(1 - wrong)
-  assert value(found['trajectory']) == 0
-  rows = found['trajectory']
+  assert value(result['exact']) == pytest.approx(1 - wrong)
+  assert value(result['labelwise']) == pytest.approx(1 - wrong / 75)
+  assert value(result['exact_board']) == 1
+  assert value(result['exact_counters']) == 1
+  assert value(result['exact_rules']) == pytest.approx(1 - wrong)
+  assert value(result['trajectory']) == 0
+  rows = result['trajectory']
   prefix = rows.columns['prefix']
   assert all(len(text.split()) == 3 for text in prefix)
   state = world.parse(' '.join(prefix[0].split()[1:]))
   assert world.format(state[0]) == rows.columns['state'][0]
-
-
-def test_heads_are_told_apart_where_asked_for():
-  world = registry.make('world', 'chess(length=30)')
-  odd = np.arange(31) % 2 == 1
-  model = Broken(world, 66, lambda tokens: odd[: tokens.shape[1]])
-  assert 'by_head' not in scores(model, world)
-  rows = scores(model, world, heads=True)['by_head']
-  lengths = sequences(world).lengths
-  assert len(rows.value) == 40 * 75
-  other = rows.columns['head'] != 66
-  assert (rows.value[other] == 1).all()
-  np.testing.assert_allclose(rows.value[~other], 1 - lengths // 2 / lengths)
-  np.testing.assert_array_equal(rows.weight[~other], lengths)
-  model.max_len = 3
-  rows = scores(model, world, heads=True)['by_head']
-  assert set(rows.reason) == {'longer_than_model'}
 
 
 def test_kinds_of_move_are_scored_apart():
@@ -167,20 +150,20 @@ def test_kinds_of_move_are_scored_apart():
   assert tags.any()
 
   def wrong(tokens):
-    some = core.Sequences(tokens, (tokens > 0).sum(-1))
-    return world.move_tags(some)['promotion']
+    sample = core.Sequences(tokens, (tokens > 0).sum(-1))
+    return world.move_tags(sample)['promotion']
 
-  found = scores(Broken(world, 64, wrong), world)
-  rows = found['exact_promotion']
+  result = scores(Broken(world, 64, wrong), world)
+  rows = result['exact_promotion']
   assert not rows.value[rows.measured].any()
   assert rows.weight.sum() == tags.sum()
   assert len(rows.value) == tags.any(-1).sum()
-  assert value(found['exact']) == pytest.approx(
+  assert value(result['exact']) == pytest.approx(
     1 - tags.sum() / games.lengths.sum()
   )
   # The side to move is one of some labels that a move changes.
-  assert 0.5 < value(found['changed_promotion']) < 1
-  other = found['exact_castling']
+  assert 0.5 < value(result['changed_promotion']) < 1
+  other = result['exact_castling']
   assert (other.value[other.measured] == 1).all() or not other.measured.any()
 
 
@@ -201,17 +184,15 @@ def test_chunks_make_no_difference(monkeypatch):
 def test_sequences_longer_than_the_model_are_said_to_be():
   model = make('oracle', WORLD)
   model.max_len = 6
-  found = scores(model, heads=True)
-  lengths, labels = sequences().lengths, len(WORLD.heads.sizes)
+  result, lengths = scores(model), sequences().lengths
   assert 0 < (lengths > 6).sum() < 40
-  names = dict.fromkeys(('exact', 'labelwise', 'trajectory', 'changed'), 1)
-  for name, rows_of_each in {**names, 'by_head': labels}.items():
-    missing = found[name].reason == 'longer_than_model'
-    assert missing.sum() == rows_of_each * (lengths > 6).sum()
-    assert (found[name].value[~missing] == 1).all()
+  for name in ('exact', 'labelwise', 'trajectory', 'changed'):
+    missing = result[name].reason == 'longer_than_model'
+    assert missing.sum() == (lengths > 6).sum()
+    assert (result[name].value[~missing] == 1).all()
   model.max_len = 0
-  found = scores(model)
-  assert set(found['trajectory'].reason) == {'longer_than_model'}
+  result = scores(model)
+  assert set(result['trajectory'].reason) == {'longer_than_model'}
 
 
 def test_stored_sequences_are_asked_about_instead(tmp_path):
@@ -219,8 +200,8 @@ def test_stored_sequences_are_asked_about_instead(tmp_path):
     WORLD, tmp_path, Sampling(num=30, num_heldout=9, seed=0)
   )
   folder = str(tmp_path / 'data' / 'train')
-  found = scores(make('oracle', WORLD), data=folder, num=20)
-  assert len(found['trajectory'].value) == 20
+  result = scores(make('oracle', WORLD), data=folder, num=20)
+  assert len(result['trajectory'].value) == 20
   again = scores(make('oracle', WORLD), data=folder, num=100)
   assert len(again['trajectory'].value) == 30
   with pytest.raises(core.InputError, match='vocabulary'):
@@ -247,20 +228,20 @@ def test_sequences_of_another_world_are_asked_about_instead():
         rows.columns[column], asked[name].columns[column]
       )
   # A model of the scored world takes what is short enough for it.
-  found = scores(make('oracle', world), world, world=spec)
+  result = scores(make('oracle', world), world, world=spec)
   short = other.sample(40, 1, split='heldout').lengths <= 31
-  rows = found['trajectory']
+  rows = result['trajectory']
   np.testing.assert_array_equal(rows.reason == '', short)
   assert (rows.value[short] == 1).all()
 
 
 def test_the_truth_is_the_other_worlds():
   world = registry.make('world', 'chess(length=60)')
-  found = scores(
+  result = scores(
     make('oracle', world), world, world="chess(ep='legal', length=60)"
   )
-  assert value(found['exact_board']) == 1
-  assert value(found['exact_rules']) < 1
+  assert value(result['exact_board']) == 1
+  assert value(result['exact_rules']) < 1
 
 
 @pytest.mark.parametrize(
@@ -303,8 +284,8 @@ class Diverging(Broken, core.StatePredictor):
 
 def test_a_loss_that_is_not_finite_is_counted():
   model = Diverging(WORLD, 0, lambda tokens: tokens < 0)
-  found = scores(model, bins=4)
-  rows = found['loss']
+  result = scores(model, bins=4)
+  rows = result['loss']
   lost = rows.reason == 'not_finite'
   assert lost.sum() == 2
   assert (rows.value[~lost] == 0.5).all()
@@ -315,8 +296,8 @@ def test_a_loss_that_is_not_finite_is_counted():
   )
   assert summary['unmeasured'] == {'not_finite': 2}
   for name in ('exact', 'labelwise', 'trajectory', 'changed'):
-    assert value(found[name]) == 1
-    assert found[name].measured.all()
+    assert value(result[name]) == 1
+    assert result[name].measured.all()
 
 
 def test_models_that_name_no_states_lack_something():
@@ -330,19 +311,19 @@ def test_the_naive_reader_needs_a_naive_world():
   with pytest.raises(core.InputError, match='copy_start'):
     make('naive', registry.make('world', 'lattice()'))
   world = registry.make('world', 'chess(length=60)')
-  found = scores(make('naive', world), world)
+  result = scores(make('naive', world), world)
   games = sequences(world)
   labels = world.surface_labels(games.tokens, games.lengths)
   real = world.sequence_labels(games.tokens, games.lengths)
   used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
   right = (labels == real)[used]
-  assert value(found['labelwise']) == pytest.approx(right.mean())
-  assert value(found['exact_board']) == pytest.approx(
+  assert value(result['labelwise']) == pytest.approx(right.mean())
+  assert value(result['exact_board']) == pytest.approx(
     right[:, :64].all(-1).mean()
   )
   copied = scores(make('copy_start', world), world)
   for name in ('exact', 'labelwise', 'exact_board', 'changed'):
-    assert value(found[name]) > value(copied[name]), name
+    assert value(result[name]) > value(copied[name]), name
 
 
 @pytest.mark.parametrize('field', ['num', 'bins'])

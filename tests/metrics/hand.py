@@ -51,13 +51,13 @@ def language(
     return set()
   row, size = np.array([prefix], np.int32), np.array([len(prefix)])
   last = np.asarray(predictor.log_probs(row, size))[0, -1]
-  found = set()
+  result = set()
   for token in np.flatnonzero(accept.mask(last)).tolist():
-    found.add((token,))
+    result.add((token,))
     if token != predictor.end:
       rest = language(predictor, (*prefix, token), depth - 1, accept)
-      found |= {(token, *suffix) for suffix in rest}
-  return found
+      result |= {(token, *suffix) for suffix in rest}
+  return result
 
 
 def boundary(

@@ -27,23 +27,25 @@ def run(world=LATTICE, by='state', learned=True, seed=1, **fields):
 @pytest.mark.parametrize('variant', ['paper', 'published'])
 def test_a_learner_of_states_is_perfect(variant):
   """100 labels show all of five states; half of all coins part two of them."""
-  found = run(variant=variant)
+  result = run(variant=variant)
   for name in ('r_ib', 'd_ib_normalised', 'accuracy'):
-    assert table.mean(found[name]) == 1
-  np.testing.assert_array_equal(found['d_ib'].value, found['d_ib_oracle'].value)
+    assert table.mean(result[name]) == 1
+  np.testing.assert_array_equal(
+    result['d_ib'].value, result['d_ib_oracle'].value
+  )
   if variant == 'paper':  # All 32 assignments: no chance is left but points'.
     for name in ('d_ib', 'd_ib_q_unequal', 'd_ib_q_equal'):
-      assert table.mean(found[name]) == pytest.approx(1, abs=0.06), name
-    assert statistics.summarize(found['d_ib'])['clusters'] == 16
+      assert table.mean(result[name]) == pytest.approx(1, abs=0.06), name
+    assert statistics.summarize(result['d_ib'])['clusters'] == 16
 
 
 def test_published_points_hold_what_black_may_do_whoever_is_to_move():
   world = registry.make('world', 'othello(size=6)')
-  found = coin_tasks.visited(world, 20, 100, 0, 1)
+  result = coin_tasks.visited(world, 20, 100, 0, 1)
   turns, white = set(), 0
-  for row, places in enumerate(found.places[0]):
+  for row, places in enumerate(result.places[0]):
     states = world.init(1)
-    for t, token in enumerate(found.tokens[0, row]):
+    for t, token in enumerate(result.tokens[0, row]):
       states = world.advance(states, np.array([token], np.int32))
       if t not in places:
         continue
@@ -52,20 +54,20 @@ def test_published_points_hold_what_black_may_do_whoever_is_to_move():
       turns.add(turn := int(labels[0, world.heads.turn]))
       labels[:, world.heads.turn] = 0
       black = world.legal(world.from_labels(labels))
-      assert found.legal[0, row, at] == basics.hash64(*np.packbits(black[0]))
+      assert result.legal[0, row, at] == basics.hash64(*np.packbits(black[0]))
       mover = basics.hash64(*np.packbits(world.legal(states)[0]))
-      white += turn == 1 and mover != found.legal[0, row, at]
+      white += turn == 1 and mover != result.legal[0, row, at]
   assert turns == {0, 1}
   assert white > 20
 
 
 def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
   for learned in (True, False):
-    found = run(by='legal', learned=learned)
-    assert table.mean(found['r_ib']) == 1
-    assert table.mean(found['d_ib_q_equal']) == 0
-    assert table.mean(found['d_ib_q_unequal']) > 0.7
-    assert table.mean(found['q_difference']) < -0.7
+    result = run(by='legal', learned=learned)
+    assert table.mean(result['r_ib']) == 1
+    assert table.mean(result['d_ib_q_equal']) == 0
+    assert table.mean(result['d_ib_q_unequal']) > 0.7
+    assert table.mean(result['q_difference']) < -0.7
 
 
 def test_what_cannot_be_adapted_is_a_row_with_the_reason(tmp_path):
@@ -79,23 +81,25 @@ def test_what_cannot_be_adapted_is_a_row_with_the_reason(tmp_path):
 
 
 def test_constants_and_coins_have_their_values():
-  found = run(by='nothing', learned=False)
-  assert table.mean(found['r_ib']) == 1
+  result = run(by='nothing', learned=False)
+  assert table.mean(result['r_ib']) == 1
   for name in ('d_ib', 'd_ib_q_equal', 'd_ib_q_unequal', 'd_ib_normalised'):
-    assert table.mean(found[name]) == 0
-  found = run(by='prefix', learned=False)
+    assert table.mean(result[name]) == 0
+  result = run(by='prefix', learned=False)
   for name, value in (('r_ib', 0), ('d_ib', 1), ('accuracy', 0.5)):
-    low, high = (statistics.summarize(found[name])[x] for x in ('low', 'high'))
+    low, high = (statistics.summarize(result[name])[x] for x in ('low', 'high'))
     assert low - 0.05 < value < high + 0.05, name
 
 
 def test_a_coin_is_normalised_to_one():
   """Also where true labels of all states are the same, a coin tells apart."""
-  found = run(by='prefix', learned=False, num=64)
-  ratio = table.mean(found['d_ib']) / table.mean(found['d_ib_oracle'])
-  assert table.mean(found['d_ib_normalised']) == pytest.approx(ratio)
-  assert found['d_ib_normalised'].measured.sum() == found['d_ib'].measured.sum()
-  summary = statistics.summarize(found['d_ib_normalised'])
+  result = run(by='prefix', learned=False, num=64)
+  ratio = table.mean(result['d_ib']) / table.mean(result['d_ib_oracle'])
+  assert table.mean(result['d_ib_normalised']) == pytest.approx(ratio)
+  assert (
+    result['d_ib_normalised'].measured.sum() == result['d_ib'].measured.sum()
+  )
+  summary = statistics.summarize(result['d_ib_normalised'])
   assert summary['low'] < 1 < summary['high']
   assert summary['high'] - summary['low'] < 0.5
 
@@ -114,40 +118,40 @@ def test_parts_of_a_ratio_have_its_error():
 
 
 def test_the_majority_answers_all_points_alike():
-  found = run(by='nothing', learned=True)
-  assert table.mean(found['r_ib']) == 1
-  assert table.mean(found['d_ib']) == 0
-  assert 0.55 < table.mean(found['accuracy']) < 0.9
+  result = run(by='nothing', learned=True)
+  assert table.mean(result['r_ib']) == 1
+  assert table.mean(result['d_ib']) == 0
+  assert 0.55 < table.mean(result['accuracy']) < 0.9
 
 
 def test_points_meet_in_states_of_a_large_world():
   """No two of some random places of these games would be of one state."""
   world = registry.make('world', 'connect4()')
-  found = run(world, num=4, states=8, pool=8, examples=10)
-  assert table.mean(found['r_ib']) == 1
-  assert found['r_ib'].measured.all()
-  assert 0.5 < table.mean(found['d_ib']) < 1.5
-  assert {*found['d_ib_q_equal'].reason} <= {'', 'no_pair_q_equal'}
+  result = run(world, num=4, states=8, pool=8, examples=10)
+  assert table.mean(result['r_ib']) == 1
+  assert result['r_ib'].measured.all()
+  assert 0.5 < table.mean(result['d_ib']) < 1.5
+  assert {*result['d_ib_q_equal'].reason} <= {'', 'no_pair_q_equal'}
 
 
 def test_a_kind_of_pair_that_a_world_lacks_is_a_reason():
   world = registry.make('world', 'lattice(size=3, length=12, clipped=True)')
-  found = run(world, num=8, states=6, pool=6)
+  result = run(world, num=8, states=6, pool=6)
   for name in ('d_ib_q_unequal', 'q_difference', 'd_ib_q_unequal_normalised'):
-    assert {*found[name].reason} == {'no_pair_q_unequal'}
-  some = found['d_ib_q_equal'].measured & found['d_ib'].measured
-  assert some.any()
+    assert {*result[name].reason} == {'no_pair_q_unequal'}
+  several = result['d_ib_q_equal'].measured & result['d_ib'].measured
+  assert several.any()
   world = registry.make('world', 'lattice(size=2, length=12)')
-  found = run(world, num=4, states=6, pool=6)
+  result = run(world, num=4, states=6, pool=6)
   for name in ('d_ib_q_equal', 'q_difference', 'd_ib_q_equal_normalised'):
-    assert {*found[name].reason} == {'no_pair_q_equal'}
+    assert {*result[name].reason} == {'no_pair_q_equal'}
 
 
 def test_steps_are_a_series_and_without_random_weights_a_reason():
-  found = run(steps=(10, 100), untrained=True)
-  assert table.mean(found['r_ib_10']) == 1
-  assert found['r_ib_10'].value.shape == found['r_ib'].value.shape
-  assert {*found['d_ib_untrained'].reason} == {'no_untrained_model'}
+  result = run(steps=(10, 100), untrained=True)
+  assert table.mean(result['r_ib_10']) == 1
+  assert result['r_ib_10'].value.shape == result['r_ib'].value.shape
+  assert {*result['d_ib_untrained'].reason} == {'no_untrained_model'}
 
 
 def test_a_network_is_adapted_and_its_random_twin():
@@ -159,16 +163,13 @@ def test_a_network_is_adapted_and_its_random_twin():
     states=4,
     pool=4,
     steps=(1, 40),
-    rates=(1e-5, 0.05),
-    held=4,
-    keep='best',
     untrained=True,
   )
-  found = table.by_name(metric(model.predictor(world, 0), world, 0))
-  assert found['r_ib'].measured.all()
-  assert {'r_ib_1', 'r_ib_untrained', 'd_ib_untrained'} <= {*found}
+  result = table.by_name(metric(model.predictor(world, 0), world, 0))
+  assert result['r_ib'].measured.all()
+  assert {'r_ib_1', 'r_ib_untrained', 'd_ib_untrained'} <= {*result}
   again = table.by_name(metric(model.predictor(world, 0), world, 0))
-  np.testing.assert_array_equal(found['d_ib'].value, again['d_ib'].value)
+  np.testing.assert_array_equal(result['d_ib'].value, again['d_ib'].value)
 
 
 def occupancy(size):
@@ -237,10 +238,10 @@ def test_assignments_that_come_more_often_weigh_less():
 
 def test_pairs_with_the_same_next_tokens_are_drawn_from_the_pool():
   pool = LATTICE.sample_states(60, 5).reshape(2, 30, 1)
-  found = coin_tasks.alike(LATTICE, pool, 9, 1)
-  assert found.shape == (2, 9, 2)
+  result = coin_tasks.alike(LATTICE, pool, 9, 1)
+  assert result.shape == (2, 9, 2)
   for g in range(2):
-    first, second = pool[g, found[g].T, 0]
+    first, second = pool[g, result[g].T, 0]
     assert (first != second).all()
     assert {*first, *second} <= {1, 2, 3}
   none = coin_tasks.alike(LATTICE, pool[:, :1], 9, 1)
@@ -249,23 +250,23 @@ def test_pairs_with_the_same_next_tokens_are_drawn_from_the_pool():
 
 def test_prefixes_of_a_state_differ():
   states = LATTICE.sample_states(20, 5).reshape(2, 10, 1)
-  found = coin_tasks.reached(LATTICE, states, 3, 7)
-  wanted = np.repeat(states[..., 0], 3, axis=1)
-  there = found.states[..., 0] != core.DEAD
+  result = coin_tasks.reached(LATTICE, states, 3, 7)
+  expected = np.repeat(states[..., 0], 3, axis=1)
+  there = result.states[..., 0] != core.DEAD
   assert there.mean() > 0.9
-  np.testing.assert_array_equal(found.states[..., 0][there], wanted[there])
+  np.testing.assert_array_equal(result.states[..., 0][there], expected[there])
   rows = [
     (
-      int(wanted[g, m]),
+      int(expected[g, m]),
       m // 3,
-      *found.tokens[g, m, : found.places[g, m, 0] + 1],
+      *result.tokens[g, m, : result.places[g, m, 0] + 1],
     )
     for g, m in np.argwhere(there)
   ]
   assert len(rows) == there.sum()
   for g in range(2):
     mine = [
-      (m // 3, *found.tokens[g, m, : found.places[g, m, 0] + 1])
+      (m // 3, *result.tokens[g, m, : result.places[g, m, 0] + 1])
       for m in np.flatnonzero(there[g])
     ]
     assert len(set(mine)) == len(mine)
@@ -283,10 +284,9 @@ def test_real_labels_are_averaged_by_key():
   tokens = np.array([[[stay, right], [right, right], [stay, stay]]], np.int32)
   asked = adapting.QueryPoints(tokens, np.ones((1, 3, 1), int))
   learner = lookup.LookUp(LATTICE, 'state', True, 0)
-  found = learner.adapt(sets, asked, adapting.Real(), (1, 9), 0)
-  for outputs in found.outputs:
+  results = learner.adapt(sets, asked, adapting.Real(), (1, 9), 0)
+  for outputs in results:
     np.testing.assert_allclose(outputs.reshape(-1), [4.5, 3, 4])
-  assert np.isnan(found.rates).all()
 
 
 @pytest.mark.parametrize('kind', [adapting.Classes(3, 2), adapting.Real(2)])
@@ -304,17 +304,15 @@ def test_of_a_stream_all_sequences_so_far_are_looked_up(kind):
   asked = sets(99, 30)
   asked = adapting.QueryPoints(asked.tokens, np.maximum(asked.places, 0))
   learner = lookup.LookUp(LATTICE, 'prefix', True, 0)
-  found = learner.adapt(
-    adapting.TaskStream(sets), asked, kind, steps, 0
-  ).outputs
-  for step, outputs in zip(steps, found, strict=True):
+  results = learner.adapt(adapting.TaskStream(sets), asked, kind, steps, 0)
+  for step, outputs in zip(steps, results, strict=True):
     parts = zip(*map(sets, range(step)), strict=True)
     whole = adapting.FewShotTasks(
       *(np.concatenate(part, axis=1) for part in parts)
     )
-    wanted = learner.adapt(whole, asked, kind, (1,), 0).outputs[0]
-    np.testing.assert_allclose(outputs, wanted, rtol=1e-6)
-  assert not np.array_equal(*found)
+    expected = learner.adapt(whole, asked, kind, (1,), 0)[0]
+    np.testing.assert_allclose(outputs, expected, rtol=1e-6)
+  assert not np.array_equal(*results)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -332,8 +330,6 @@ class Few(type(LATTICE)):
     ({'examples': 0}, 'examples=0'),
     ({'variant': 'mine'}, 'available: paper, published'),
     ({'steps': (0,)}, 'ascending values, each at least 1'),
-    ({'rates': (1.0, 2.0)}, 'expected validation labels to choose by'),
-    ({'rates': ()}, 'values, each more than 0'),
     ({'pool': 3}, 'pool=3; expected at least states=12'),
   ],
 )

@@ -46,10 +46,7 @@ class Smoother(oracles.Uniform, core.Adaptable):
     fields = draws @ self._root.T
     score = fields[np.arange(num)[:, None, None], states][..., None]
     outputs = np.stack([score, -score], -1).astype(np.float32)
-    return adapting.Adapted(
-      np.broadcast_to(outputs, (len(steps), *outputs.shape)),
-      np.full(len(steps), np.nan),
-    )
+    return np.broadcast_to(outputs, (len(steps), *outputs.shape))
 
 
 def run(learner, world=LATTICE, num=200, seed=1, **fields):
@@ -64,29 +61,31 @@ def interval(scores):
 
 
 def test_near_from_far_alone_is_no_contrast_at_equal_distances():
-  found = run(Smoother(LATTICE))
+  result = run(Smoother(LATTICE))
   pairs = [*itertools.combinations(range(5), 2)]
-  apart = [2 * np.arccos(correlation(two - one)) / np.pi for one, two in pairs]
+  apart = [
+    2 * np.arccos(correlation(two - item)) / np.pi for item, two in pairs
+  ]
   alike = [{*pair} <= {1, 2, 3} for pair in pairs]
   exact = np.mean(np.array(apart)[alike]) - np.mean(
     np.array(apart)[np.logical_not(alike)]
   )
   assert exact == pytest.approx(-0.21, abs=0.01)
-  low, high = interval(found['q_difference'])
+  low, high = interval(result['q_difference'])
   assert low < exact < high < -0.1
-  low, high = interval(found['q_difference_matched'])
+  low, high = interval(result['q_difference_matched'])
   assert low < 0 < high
   assert high - low < 0.3
 
 
 def test_a_learner_of_states_has_no_contrast_and_one_of_tokens_has_all():
-  found = run(lookup.LookUp(LATTICE, 'state', True, 0))
+  result = run(lookup.LookUp(LATTICE, 'state', True, 0))
   for name in CONTRASTS:
-    low, high = interval(found[name])
+    low, high = interval(result[name])
     assert low < 0 < high, name
-  found = run(lookup.LookUp(LATTICE, 'legal', True, 0))
+  result = run(lookup.LookUp(LATTICE, 'legal', True, 0))
   for name in CONTRASTS:
-    assert interval(found[name])[1] < -0.7, name
+    assert interval(result[name])[1] < -0.7, name
 
 
 @pytest.mark.parametrize('examples', [1, 4, 30])
@@ -95,11 +94,11 @@ def test_a_learner_of_states_is_as_consistent_from_any_number_of_labels(
 ):
   """Unseen states get coins: labels are wrong then, R and D are as ever."""
   learner = lookup.LookUp(LATTICE, 'state', True, 0)
-  found = run(learner, examples=examples)
-  assert table.mean(found['r_ib']) == 1
-  low, high = interval(found['d_ib'])
+  result = run(learner, examples=examples)
+  assert table.mean(result['r_ib']) == 1
+  low, high = interval(result['d_ib'])
   assert low < 1 < high
-  assert (table.mean(found['accuracy']) < 0.95) == (examples < 30)
+  assert (table.mean(result['accuracy']) < 0.95) == (examples < 30)
 
 
 def brute(compared, answers, between):
@@ -117,21 +116,24 @@ def brute(compared, answers, between):
     if compared.close.shape[1]:
       listed = [p for p in listed if legal[p[0]] != legal[p[1]]]
       listed += compared.close[g].tolist()
-    for one, two in listed:
-      points = {states[one], states[two]}
-      if one == core.DEAD or core.DEAD in points or len(points) == 1:
+    for first, two in listed:
+      points = {states[first], states[two]}
+      if first == core.DEAD or core.DEAD in points or len(points) == 1:
         continue
-      other, far = int(legal[one] != legal[two]), between(*states[[one, two]])
+      other, far = (
+        int(legal[first] != legal[two]),
+        between(*states[[first, two]]),
+      )
       if far != coin_tasks.APART:
-        differ = row.flat[one] != row.flat[two]
+        differ = row.flat[first] != row.flat[two]
         kinds[other].setdefault(far, []).append(differ)
     both = [
       (
-        min(len(some), len(kinds[1][far])),
-        np.mean(some),
+        min(len(sample), len(kinds[1][far])),
+        np.mean(sample),
         np.mean(kinds[1][far]),
       )
-      for far, some in kinds[0].items()
+      for far, sample in kinds[0].items()
       if far in kinds[1]
     ]
     weight, alike, unlike = np.array(both or [(np.nan,) * 3]).T
@@ -202,8 +204,8 @@ def test_moves_are_the_lesser_of_both_directions(spec):
   points = visited(world)
   there = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
   first, second = (there[side] for side in np.triu_indices(len(there), 1))
-  found = coin_tasks.of_points(world, points)(0, first, second)
-  np.testing.assert_array_equal(found, shortest(world, points)[first, second])
+  result = coin_tasks.of_points(world, points)(0, first, second)
+  np.testing.assert_array_equal(result, shortest(world, points)[first, second])
 
 
 def test_a_state_that_leads_only_back_is_as_far_as_the_way_there():
@@ -212,15 +214,15 @@ def test_a_state_that_leads_only_back_is_as_far_as_the_way_there():
   points = visited(world)
   there = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
   pairs = np.meshgrid(there, there)
-  found = coin_tasks.of_points(world, points)(0, *map(np.ravel, pairs))
-  assert {*found} == {0, 1}
+  result = coin_tasks.of_points(world, points)(0, *map(np.ravel, pairs))
+  assert {*result} == {0, 1}
 
 
 @pytest.mark.parametrize('spec', ['othello(size=4)', 'connect4(rows=3)'])
 def test_boards_are_as_far_apart_as_their_labels_differ(spec):
   world = registry.make('world', spec)
   points = visited(world, 6)
-  found = coin_tasks.of_points(world, points)
+  result = coin_tasks.of_points(world, points)
   boards = {}
   for tokens, places in zip(points.tokens[0], points.places[0], strict=True):
     states = world.init(1)
@@ -231,10 +233,10 @@ def test_boards_are_as_far_apart_as_their_labels_differ(spec):
   there = np.flatnonzero(flat != core.DEAD)
   first, second = there[:-1], there[1:]
   expected = [
-    (boards[flat[one]] != boards[flat[two]]).sum()
-    for one, two in zip(first, second, strict=True)
+    (boards[flat[item]] != boards[flat[two]]).sum()
+    for item, two in zip(first, second, strict=True)
   ]
-  np.testing.assert_array_equal(found(0, first, second), expected)
+  np.testing.assert_array_equal(result(0, first, second), expected)
   assert max(expected) > 2
 
 
@@ -243,9 +245,9 @@ def test_where_states_are_too_many_and_have_one_label_it_is_a_reason(
 ):
   monkeypatch.setattr(coin_tasks, 'MOST_STATES', 4)
   assert coin_tasks.of_points(LATTICE, visited(LATTICE)) is None
-  found = run(lookup.LookUp(LATTICE, 'state', True, 0), num=4)
-  assert {*found['q_difference_matched'].reason} == {'no_distance_of_states'}
-  assert found['q_difference'].measured.all()
+  result = run(lookup.LookUp(LATTICE, 'state', True, 0), num=4)
+  assert {*result['q_difference_matched'].reason} == {'no_distance_of_states'}
+  assert result['q_difference'].measured.all()
 
 
 def test_two_states_of_a_map_with_two_destinations_have_no_distance():
@@ -295,10 +297,10 @@ def test_random_weights_have_the_values_of_their_own_run():
   model = registry.make('model', 'rnn(layers=1, width=8)')
   sizes = {'num': 4, 'examples': 8, 'states': 8, 'pool': 30, 'steps': (5,)}
   reader = model.predictor(world, 0)
-  found = run(reader, world, untrained=True, **sizes)
+  result = run(reader, world, untrained=True, **sizes)
   own = run(fewshot.twin(reader, 1), world, **sizes)
   for name in inductive_bias.UNTRAINED:
-    twin = found[f'{name}_untrained']
+    twin = result[f'{name}_untrained']
     np.testing.assert_array_equal(twin.value, own[name].value)
     assert twin.measured.any(), name
 
@@ -320,10 +322,10 @@ def test_squares_differ_as_they_are_and_as_the_mover_sees_them():
     mine = np.where(squares > 0, 1 + (squares - 1 + turn) % 2, 0)
     boards.append((squares, mine))
   first, second = np.triu_indices(len(at), 1)
-  for found, side in ((plain, 0), (mover, 1)):
+  for result, side in ((plain, 0), (mover, 1)):
     read = np.array([board[side] for board in boards])
     far = (read[first] != read[second]).sum(1)
-    got = found(0, at[first], at[second])
+    got = result(0, at[first], at[second])
     np.testing.assert_array_equal(got, far)
   # And answers are correlated with these distances.
   compared = coin_tasks.Compared(
@@ -336,17 +338,17 @@ def test_squares_differ_as_they_are_and_as_the_mover_sees_them():
   ids = points.states.reshape(-1)[at]
   two = ids[first] != ids[second]
   flat = answers[0].reshape(-1)[at]
-  told = (flat[first] != flat[second])[two]
-  expected = np.corrcoef(plain(0, at[first], at[second])[two], told)
+  lines = (flat[first] != flat[second])[two]
+  expected = np.corrcoef(plain(0, at[first], at[second])[two], lines)
   value, still = compared.correlated(answers, plain)
   assert value == pytest.approx(expected[0, 1])
   assert np.isnan(still)
 
 
 def test_near_from_far_is_a_correlation_and_states_are_none():
-  found = run(Smoother(LATTICE))
-  assert interval(found['distance_correlation'])[0] > 0.1
-  assert {*found['distance_correlation_mover'].reason} == {
+  result = run(Smoother(LATTICE))
+  assert interval(result['distance_correlation'])[0] > 0.1
+  assert {*result['distance_correlation_mover'].reason} == {
     'no_distance_of_states'
   }
   low, high = interval(

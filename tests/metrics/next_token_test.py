@@ -32,7 +32,7 @@ def test_by_hand():
       tiny.OVER: {X: 1.0},  # Never looked at.
     },
   )
-  found = _run(predictor, world, accept='epsilon(0.25)')
+  results = _run(predictor, world, accept='epsilon(0.25)')
   expected = {
     'validity': (2, 3),
     'valid_mass': (0.7 + 0.4 + 1.0, 3),
@@ -40,12 +40,12 @@ def test_by_hand():
     'set_recall': (1 / 2 + 1 + 1 / 2, 3),
     'exact_set': (0, 3),
   }
-  assert set(found) == set(expected)
+  assert set(results) == set(expected)
   for name, (total, weight) in expected.items():
-    assert found[name].value[0] == pytest.approx(total / weight, rel=1e-6)
-    assert found[name].weight.tolist() == [weight]
+    assert results[name].value[0] == pytest.approx(total / weight, rel=1e-6)
+    assert results[name].weight.tolist() == [weight]
   # The first mistake: after at0 x, whose likeliest next token is y.
-  side = found['validity'].columns
+  side = results['validity'].columns
   assert side['prefix'].tolist() == ['at0 x']
   assert side['suffix'].tolist() == ['y']
   assert side['wrong_at'].tolist() == [1]
@@ -57,11 +57,11 @@ def test_means_weight_positions_not_sequences():
   predictor = table.Table(
     world, {0: {END: 1}, 1: {X: 1}, 3: {Y: 0.4, END: 0.6}}
   )
-  found = _run(predictor, world)['validity']
+  result = _run(predictor, world)['validity']
   # Nodes 0 1 3 0 1 3: wrong right right, twice.
-  np.testing.assert_allclose(found.value, [1, 4 / 6])
-  assert found.weight.tolist() == [1, 6]
-  assert table.mean(found) == pytest.approx(5 / 7)
+  np.testing.assert_allclose(result.value, [1, 4 / 6])
+  assert result.weight.tolist() == [1, 6]
+  assert table.mean(result) == pytest.approx(5 / 7)
 
 
 def test_nothing_accepted_is_no_precision():
@@ -69,51 +69,51 @@ def test_nothing_accepted_is_no_precision():
   predictor = table.Table(
     world, {0: {X: 0.2}, 1: {X: 0.2}, 3: {X: 0.2, END: 0.2}}
   )
-  found = _run(predictor, world, accept='epsilon(0.3)')
-  precision = found['set_precision']
+  result = _run(predictor, world, accept='epsilon(0.3)')
+  precision = result['set_precision']
   assert precision.reason.tolist() == ['nothing_accepted'] * 2
   assert precision.counts == {'positions_nothing_accepted': 4}
-  assert table.mean(found['set_recall']) == 0
-  assert table.mean(found['validity']) == 1
+  assert table.mean(result['set_recall']) == 0
+  assert table.mean(result['validity']) == 1
 
 
 def test_no_possible_token_is_wrong():
   world = table.Given(rows=((7, END),))
-  found = _run(table.Table(world, {}), world)
-  assert table.mean(found['validity']) == 0
-  assert table.mean(found['valid_mass']) == 0
+  result = _run(table.Table(world, {}), world)
+  assert table.mean(result['validity']) == 0
+  assert table.mean(result['valid_mass']) == 0
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 @pytest.mark.parametrize('rule', ['epsilon(0.01)', 'top_k(8)', 'top_p(1.0)'])
 def test_oracle_is_perfect(world, rule):
-  found = _run(oracles.Oracle(world), world, accept=rule)
-  for scores in found.values():
+  result = _run(oracles.Oracle(world), world, accept=rule)
+  for scores in result.values():
     assert scores.measured.all()
     np.testing.assert_allclose(scores.value, 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 def test_uniform_by_formula(world):
-  """Its first token is 1; each legal token has 1/7; it accepts all seven."""
+  """Its seven tokens are as likely: each has 1/7, and all are accepted."""
   sequences = world.sample(200, 0, split='heldout')
-  first, share, positions = 0, 0.0, 0
+  share, positions = 0.0, 0
   for row, length in zip(sequences.tokens, sequences.lengths, strict=True):
     state = world.init(1)
-    for token in row[:length]:
+    for place, token in enumerate(row[:length], 1):
       state = world.advance(state, np.array([token]))
       legal = world.legal(state)[0]
-      if legal.any():
-        first += legal[1]
+      # Behind the longest sequences nothing is judged.
+      if legal.any() and place < world.max_len:
         share += legal.sum() / 7
         positions += 1
   model = registry.make('model', 'uniform')
-  found = _run(model.predictor(world, 0), world)
-  assert found['validity'].weight.sum() == positions
-  assert table.mean(found['validity']) == pytest.approx(first / positions)
-  assert table.mean(found['valid_mass']) == pytest.approx(share / positions)
-  assert table.mean(found['set_precision']) == pytest.approx(share / positions)
-  assert table.mean(found['set_recall']) == 1
+  result = _run(model.predictor(world, 0), world)
+  assert result['validity'].weight.sum() == positions
+  assert table.mean(result['validity']) == pytest.approx(share / positions)
+  assert table.mean(result['valid_mass']) == pytest.approx(share / positions)
+  assert table.mean(result['set_precision']) == pytest.approx(share / positions)
+  assert table.mean(result['set_recall']) == 1
 
 
 def test_illegal_mass_is_measured():
@@ -121,9 +121,9 @@ def test_illegal_mass_is_measured():
   predictor = oracles.NoisyOracle(
     world, illegal=0.3, wrong=0, by='state', seed=0
   )
-  found = _run(predictor, world)
-  assert table.mean(found['valid_mass']) == pytest.approx(0.7, rel=1e-5)
-  assert table.mean(found['exact_set']) == 0
+  result = _run(predictor, world)
+  assert table.mean(result['valid_mass']) == pytest.approx(0.7, rel=1e-5)
+  assert table.mean(result['exact_set']) == 0
   tight = _run(predictor, world, accept='epsilon(0.31)')
   assert table.mean(tight['exact_set']) == pytest.approx(1)
 
@@ -154,18 +154,18 @@ def test_bad_rule():
 def test_drawn_states_are_judged_after_one_prefix_each():
   world = connect4.World(rows=50, columns=3)
   uniform = oracles.Uniform(len(world.vocab), world.end, world.max_len)
-  found = _run(uniform, world, num=4000, states='drawn')
-  assert found['exact_set'].weight.tolist() == [1] * 4000
+  result = _run(uniform, world, num=4000, states='drawn')
+  assert result['exact_set'].weight.tolist() == [1] * 4000
   # Right on a state without a full column; 1 of 3 columns is full elsewhere.
   free = (50 / 51) ** 3
-  assert table.mean(found['exact_set']) == pytest.approx(free, abs=0.015)
-  assert set(found['exact_set'].value) == {0, 1}
-  assert table.mean(found['valid_mass']) == pytest.approx(50 / 51, abs=0.006)
-  assert table.mean(found['set_recall']) == 1
-  wrong = found['validity'].value == 0
-  states = found['validity'].columns['state'][wrong]
+  assert table.mean(result['exact_set']) == pytest.approx(free, abs=0.015)
+  assert set(result['exact_set'].value) == {0, 1}
+  assert table.mean(result['valid_mass']) == pytest.approx(50 / 51, abs=0.006)
+  assert table.mean(result['set_recall']) == 1
+  wrong = result['validity'].value < 1
+  states = result['validity'].columns['state'][wrong]
   assert wrong.any()
-  assert all(state.startswith('50,') for state in states)  # Column 1 is full.
+  assert all('50' in state for state in states)  # A column is full.
 
 
 def test_a_world_that_draws_no_states():
@@ -186,12 +186,12 @@ def test_sequences_that_are_longer_than_the_model_takes_are_not_asked():
 
   spec = 'connect4(rows=3, columns=3)'
   model = wm.wrap(logits, spec, max_len=6).predictor
-  for found in (
+  for result in (
     _run(model, world, 40),
     _run(model, world, 40, states='drawn'),
     table.by_name(acceptance.Metric(num=40)(model, world, 0)),
   ):
-    reasons = {*next(iter(found.values())).reason}
+    reasons = {*next(iter(result.values())).reason}
     assert 'longer_than_model' in reasons <= {'', 'longer_than_model'}
   assert max(asked) <= 6
   with pytest.raises(core.InputError, match='7 tokens'):

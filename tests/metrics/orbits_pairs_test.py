@@ -35,8 +35,8 @@ class StateOracle(oracles.WorldPredictor):
       self.state |= dict(zip(rows, states, strict=True))
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    found = core.predictor.histories(prefixes, lengths)
-    return np.array([self.state[row] for row in found])
+    results = core.predictor.histories(prefixes, lengths)
+    return np.array([self.state[row] for row in results])
 
   def support(
     self, states: np.ndarray, history: np.ndarray
@@ -50,21 +50,21 @@ def world() -> core.Latent:
 
 
 def summed(metric: core.Metric, model: core.Predictor, world: core.World):
-  found = metric(model, world, SEED)
-  return {s.quantity: s for s in found}, {
-    s.quantity: statistics.summarize(s) for s in found
+  results = metric(model, world, SEED)
+  return {s.quantity: s for s in results}, {
+    s.quantity: statistics.summarize(s) for s in results
   }
 
 
 def test_who_knows_the_state_is_perfect(world):
   metric = registry.make('metric', COMPRESSION)
-  _, found = summed(metric, StateOracle(world, metric, False), world)
-  assert found['precision']['value'] == 1
-  assert found['precision']['n'] > 0.9 * TRIALS
+  _, result = summed(metric, StateOracle(world, metric, False), world)
+  assert result['precision']['value'] == 1
+  assert result['precision']['n'] > 0.9 * TRIALS
   metric = registry.make('metric', DISTINCTION)
-  scores, found = summed(metric, StateOracle(world, metric, True), world)
-  assert found['precision']['value'] == 1
-  assert found['recall']['value'] == 1
+  scores, result = summed(metric, StateOracle(world, metric, True), world)
+  assert result['precision']['value'] == 1
+  assert result['recall']['value'] == 1
   # The world has one element where two states part before a sequence ends.
   recall = scores['recall']
   bands = recall.columns['parts_after']
@@ -76,9 +76,9 @@ def test_who_knows_the_state_is_perfect(world):
 def test_who_knows_the_format_only_tells_nothing_apart(world):
   metric = registry.make('metric', DISTINCTION)
   metric = dataclasses.replace(metric, accept='epsilon(0.001)')
-  _, found = summed(metric, oracles.Oracle(world), world)
-  assert found['recall']['value'] == 0
-  assert set(found['precision']['unmeasured']) == {'empty'}
+  _, result = summed(metric, oracles.Oracle(world), world)
+  assert result['recall']['value'] == 0
+  assert set(result['precision']['unmeasured']) == {'empty'}
 
 
 def test_states_that_tokens_do_not_fix_are_no_task_of_coins(world):
@@ -97,18 +97,18 @@ def test_a_prefix_is_the_system_before_the_state(world):
   assert (bounds[:, 0] <= bounds[:, 1]).all()
   assert (bounds[:, 1] <= (world.rows - 1) // 4).all()
   most, seeds = bounds[:, 1], np.arange(40)
-  found = world.sample_prefixes(states, most, seeds)
-  assert found.ok.all()
-  frames = (found.lengths - 2) // 4
+  result = world.sample_prefixes(states, most, seeds)
+  assert result.ok.all()
+  frames = (result.lengths - 2) // 4
   assert (frames >= bounds[:, 0]).all()
   assert len(np.unique(frames - bounds[:, 0])) > 3
   end = 2 + 2 * states[0, 1]  # Half of the rows are seen.
-  for t, size in enumerate(found.lengths - 2):
+  for t, size in enumerate(result.lengths - 2):
     np.testing.assert_array_equal(
-      found.tokens[t, 2 : 2 + size], sequences.tokens[t, end - size : end]
+      result.tokens[t, 2 : 2 + size], sequences.tokens[t, end - size : end]
     )
-  told = world.forecast(states, world.max_len - end)
-  np.testing.assert_array_equal(told.tokens, sequences.tokens[:, end:])
+  lines = world.forecast(states, world.max_len - end)
+  np.testing.assert_array_equal(lines.tokens, sequences.tokens[:, end:])
   assert not world.sample_prefixes(states, most * 0, seeds).ok.any()
 
 
@@ -118,11 +118,11 @@ def test_other_states_have_the_bodies_where_they_are(world):
   others = world.sample_others(states, 9)
   pushed = (states != others).any(1)
   assert pushed.mean() > 0.8
-  systems = [world.chosen(some[pushed]) for some in (states, others)]
+  systems = [world.chosen(sample[pushed]) for sample in (states, others)]
   seen = []
-  for found in systems:
-    last = found.row // found.bodies - 1
-    sequence = world._in_bins(found.at(last), np.arange(len(last)))
+  for result in systems:
+    last = result.row // result.bodies - 1
+    sequence = world._in_bins(result.at(last), np.arange(len(last)))
     seen.append(sequence.tokens)
   np.testing.assert_array_equal(seen[0][:, :6], seen[1][:, :6])
   assert (seen[0] != seen[1]).any(1).all()
@@ -146,9 +146,9 @@ def test_suffixes_of_the_world_are_what_follows(world):
     "compression(trials=12, samples=4, k=6, suffixes='world', "
     "accept='epsilon(0.1)', graded=True)",
   )
-  _, found = summed(metric, StateOracle(world, metric, False), world)
-  assert found['precision']['value'] == 1
-  assert found['accepted_share']['value'] == 1
+  _, result = summed(metric, StateOracle(world, metric, False), world)
+  assert result['precision']['value'] == 1
+  assert result['accepted_share']['value'] == 1
 
 
 def test_where_no_prefix_is_long_enough_that_is_told():

@@ -58,5 +58,5 @@ def test_pairs_by_the_right_side_and_by_black(squares, wanted):
     pairs.count(answers, ids, legal).pairs
     for legal in (right, as_black.astype(np.int64))
   )
-  found = num, len({*last}), len({*ids}), same, alike + unlike, alike, by_black
-  assert found == wanted
+  result = num, len({*last}), len({*ids}), same, alike + unlike, alike, by_black
+  assert result == wanted

@@ -32,25 +32,25 @@ class Program:
     """Its list, which breaks off where a turn leads to no entry."""
     if not size:
       return [()]
-    found = []
+    result = []
     for turn in self.turns[node]:
       head = self.head[node, turn]
       if head not in self.turns:
         break
-      found += [(turn, *rest) for rest in self.continuations(head, size - 1)]
-    return found
+      result += [(turn, *rest) for rest in self.continuations(head, size - 1)]
+    return result
 
   def boundary(self, first, second):
     """Each listed continuation to where the second state refuses it."""
-    found = set()
+    result = set()
     for turns in self.continuations(first, DEPTH):
       node = second
       for place, turn in enumerate(turns):
         if turn not in self.turns.get(node, ()):
-          found.add(turns[: place + 1])
+          result.add(turns[: place + 1])
           break
         node = self.head[node, turn]
-    return found
+    return result
 
 
 def _differing(world, program, seed):
@@ -76,9 +76,9 @@ def test_published_boundaries_are_the_program_s_in_its_own_order(
 ):
   nodes, edges = manhattan / 'nodes.csv', manhattan / kind / 'edges.csv'
   turns = manhattan / kind / 'valid_turns.csv'
-  given = maps.World(nodes=str(nodes), edges=str(edges), turns=str(turns))
+  inputs = maps.World(nodes=str(nodes), edges=str(edges), turns=str(turns))
   program = Program(manhattan / kind)
-  assert _differing(given, program, seed=1) == 0
+  assert _differing(inputs, program, seed=1) == 0
   if kind == 'random':
     ascending = maps.World(nodes=str(nodes), edges=str(edges))
     assert 5 < _differing(ascending, program, seed=1) < 40
@@ -154,6 +154,6 @@ def test_without_a_list_turns_are_taken_clockwise_from_north():
   assert 'clockwise' in doc
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
-  for found in world.boundary(first, second, 3, published=True).listed():
-    assert found == sorted(found, key=lambda s: (len(s), s))
+  for results in world.boundary(first, second, 3, published=True).listed():
+    assert results == sorted(results, key=lambda s: (len(s), s))
   assert np.array_equal(maps.streets.DIRECTIONS[:2], ('N', 'NE'))

@@ -11,6 +11,11 @@ from wm.models import lookup
 LINE = registry.make('world', 'lattice(size=5, length=20)')
 
 
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+  monkeypatch.setattr(relearn, 'HELDOUT', 40)
+
+
 class Renamed(lookup.LookUp):
   """A learner of states that knows which tokens are exchanged."""
 
@@ -26,7 +31,7 @@ class Renamed(lookup.LookUp):
 
 
 def run(learner, world=LINE, seed=1, **fields):
-  settings = {'sizes': (4, 64), 'tested': 40, **fields}
+  settings = {'sizes': (4, 64), **fields}
   return table.by_name(relearn.Metric(**settings)(learner, world, seed))
 
 
@@ -41,17 +46,17 @@ def test_a_learner_of_states_relearns_what_did_not_change():
 
 
 def test_token_frequencies_are_what_reads_no_context():
-  scores = run(by('nothing'), sizes=(64,), batch=0)
+  scores = run(by('nothing'), sizes=(64,))
   for name in ('illegal', 'illegal_frequencies'):
     assert table.mean(scores[name]) == pytest.approx(2 / 15, abs=0.04)
   assert table.mean(scores['illegal']) == pytest.approx(
-    table.mean(scores['illegal_frequencies']), abs=1e-4
+    table.mean(scores['illegal_frequencies']), abs=2e-3
   )
   assert set(scores['sequences'].reason) == {'not_in_these'}
 
 
 def test_a_learner_that_knows_the_exchange_has_nothing_to_relearn():
-  metric = relearn.Metric(sizes=(4, 64), tested=40)
+  metric = relearn.Metric(sizes=(4, 64))
   swaps = metric._task(LINE, 1).swaps
   knows = run(Renamed(LINE, swaps))
   before = run(by('state'), swap=False)
@@ -70,15 +75,17 @@ def test_exchanges_that_change_nothing_are_no_changes():
     assert set(scores['illegal'].reason) == {'no_rule_changes'}
 
 
-def test_the_commonest_tokens_are_exchanged():
-  metric = relearn.Metric(sizes=(64,), changes=1)
+def test_the_commonest_tokens_are_exchanged(monkeypatch):
+  monkeypatch.setattr(relearn, 'CHANGES', 1)
+  metric = relearn.Metric(sizes=(64,))
   task = metric._task(LINE, 1)
   counts = np.bincount(task.trained.tokens[:, 1:].ravel())[1:]
   rarest = counts.argmin() + 1
   (swap,) = task.swaps
   assert swap[rarest] == rarest
   assert sorted(swap[1:]) == [1, 2, 3]
-  every = run(by('state'), changes=5)['illegal'].columns['change']
+  monkeypatch.setattr(relearn, 'CHANGES', 5)
+  every = run(by('state'))['illegal'].columns['change']
   assert len(set(every)) == 3
 
 

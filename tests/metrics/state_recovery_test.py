@@ -15,34 +15,34 @@ LATTICE = registry.make('world', 'lattice(size=5, length=20)')
 
 def run(world=LATTICE, by='state', learned=True, **fields):
   learner = lookup.LookUp(world, by, learned, 0)
-  given = {'num': 24, 'tested': 60, **fields}
-  return table.by_name(state_recovery.Metric(**given)(learner, world, 1))
+  inputs = {'num': 24, 'tested': 60, **fields}
+  return table.by_name(state_recovery.Metric(**inputs)(learner, world, 1))
 
 
 def test_a_learner_of_states_names_them_and_what_is_legal():
-  found = run()
+  result = run()
   for name in ('accuracy', 'exact', 'legal_equal', 'legal_contained'):
-    assert table.mean(found[name]) == 1, name
-  assert table.mean(found['legal_beyond']) == 0
-  assert 0.1 < table.mean(found['majority']) < 0.5
+    assert table.mean(result[name]) == 1, name
+  assert table.mean(result['legal_beyond']) == 0
+  assert 0.1 < table.mean(result['majority']) < 0.5
 
 
 def test_a_learner_of_next_tokens_has_all_legal_sets_and_few_states():
-  found = run(by='legal')
-  assert table.mean(found['legal_equal']) == 1
-  exact = table.mean(found['exact'])
+  result = run(by='legal')
+  assert table.mean(result['legal_equal']) == 1
+  exact = table.mean(result['exact'])
   assert 0.3 < exact < 0.8
-  assert table.mean(found['legal_beyond']) == pytest.approx(1 - exact)
+  assert table.mean(result['legal_beyond']) == pytest.approx(1 - exact)
 
 
 def test_a_constant_overlaps_everywhere_and_is_contained_in_the_middle():
   """Its state is the commonest: one of three moves, in which all are legal."""
-  found = run(by='nothing', num=200)
-  assert table.mean(found['legal_overlaps']) == 1
-  assert table.mean(found['legal_contained']) == table.mean(
-    found['legal_equal']
+  result = run(by='nothing', num=200)
+  assert table.mean(result['legal_overlaps']) == 1
+  assert table.mean(result['legal_contained']) == table.mean(
+    result['legal_equal']
   )
-  assert table.mean(found['exact']) == table.mean(found['majority'])
+  assert table.mean(result['exact']) == table.mean(result['majority'])
 
 
 def test_legal_moves_of_wrong_boards_are_compared_by_the_rules():
@@ -60,45 +60,45 @@ def test_legal_moves_of_wrong_boards_are_compared_by_the_rules():
     tokens, place[:, None], labels[:, None], np.arange(40)
   )
   wrong = np.roll(labels, 1, axis=0)[:, None]
-  found = table.by_name(tuple(state_recovery._scores(world, asked, wrong, '')))
+  result = table.by_name(tuple(state_recovery._scores(world, asked, wrong, '')))
   legal = world.legal(states)
   other = np.roll(legal, 1, axis=0)
-  some = legal.any(-1)
+  sample = legal.any(-1)
   for name, value in (
     ('legal_equal', (legal == other).all(-1)),
     ('legal_overlaps', (legal & other).any(-1)),
     ('legal_contained', ~(other & ~legal).any(-1)),
   ):
-    np.testing.assert_array_equal(found[name].measured, some)
-    np.testing.assert_array_equal(found[name].value[some], value[some])
+    np.testing.assert_array_equal(result[name].measured, sample)
+    np.testing.assert_array_equal(result[name].value[sample], value[sample])
   share = (wrong == labels[:, None]).mean(-1)[:, 0]
-  np.testing.assert_allclose(found['accuracy'].value, share)
-  assert {'accuracy_board', 'accuracy_side'} <= {*found}
+  np.testing.assert_allclose(result['accuracy'].value, share)
+  assert {'accuracy_board', 'accuracy_side'} <= {*result}
 
 
 def test_places_are_random_and_of_what_a_model_reads():
   world = registry.make('world', 'maps()')
-  found = world.sample(30, 0)
-  every = fewshot.places(world, found, 0, 1)
-  for row, length in zip(every, found.lengths, strict=True):
+  result = world.sample(30, 0)
+  every = fewshot.places(world, result, 0, 1)
+  for row, length in zip(every, result.lengths, strict=True):
     # The end token is no place; a route of the longest length has none.
     np.testing.assert_array_equal(
       row[row != core.DEAD], np.arange(world.prompt_len, length - 1)
     )
-  some = fewshot.places(world, found, 3, 1)
-  assert some.shape == (30, 3)
-  for row, all_ in zip(some, every, strict=True):
+  sample = fewshot.places(world, result, 3, 1)
+  assert sample.shape == (30, 3)
+  for row, all_ in zip(sample, every, strict=True):
     kept = row[row != core.DEAD]
     assert len({*kept}) == len(kept) == min(3, (all_ != core.DEAD).sum())
     assert {*kept} <= {*all_}
-  other = fewshot.places(world, found, 3, 2)
-  assert (other != some).any()
+  other = fewshot.places(world, result, 3, 2)
+  assert (other != sample).any()
 
 
 def test_a_network_is_tuned_and_its_random_twin():
-  found = table.tuned(state_recovery.Metric, places=0)
-  assert {'exact_1', 'legal_beyond_1', 'legal_equal_untrained'} <= {*found}
-  assert table.mean(found['exact']) > 0.9
+  result = table.tuned(state_recovery.Metric)
+  assert {'exact_1', 'legal_beyond_1', 'legal_equal_untrained'} <= {*result}
+  assert table.mean(result['exact']) > 0.9
 
 
 def test_a_world_that_makes_no_states_of_labels_is_a_reason():
@@ -107,18 +107,16 @@ def test_a_world_that_makes_no_states_of_labels_is_a_reason():
     world, core.Labelled
   ):
     world = registry.make('world', 'chess(length=12)')
-  found = run(world, num=2, tested=2, places=2)
-  assert {*found['legal_equal'].reason} == {'labels_make_no_state'}
-  assert found['exact'].measured.all()
+  result = run(world, num=2, tested=2)
+  assert {*result['legal_equal'].reason} == {'labels_make_no_state'}
+  assert result['exact'].measured.all()
 
 
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'num': 0}, 'num=0; expected'),
-    ({'places': -1}, 'places=-1; expected'),
     ({'steps': ()}, 'state_recovery: steps=.*, each at least 1'),
-    ({'keep': 'best'}, 'expected validation labels to choose by'),
   ],
 )
 def test_bad_fields_are_one_line(fields, message):

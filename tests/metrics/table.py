@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from unittest import mock
 
 import numpy as np
 
@@ -64,21 +65,20 @@ def tuned(metric: type[core.Metric], **fields) -> dict[str, core.Scores]:
   """
   world = registry.make('world', 'lattice(size=2, length=8)')
   model = registry.make('model', 'rnn(layers=1, width=8)')
-  made = metric(
-    num=16, tested=8, steps=(1, 40), rates=(0.05,), untrained=True, **fields
-  )
-  return by_name(made(model.predictor(world, 0), world, 0))
+  made = metric(num=16, tested=8, steps=(1, 40), untrained=True, **fields)
+  with mock.patch.object(metric, 'rate', 0.05):
+    return by_name(made(model.predictor(world, 0), world, 0))
 
 
 def same(first: tuple[core.Scores, ...], second: tuple[core.Scores, ...]):
   """Asserts that two results are equal, bit for bit."""
   assert len(first) == len(second)
-  for one, other in zip(first, second, strict=True):
-    assert one.quantity == other.quantity
-    np.testing.assert_array_equal(one.value, other.value)
-    np.testing.assert_array_equal(one.reason, other.reason)
-    np.testing.assert_array_equal(one.weight, other.weight)
-    np.testing.assert_array_equal(one.group, other.group)
+  for item, other in zip(first, second, strict=True):
+    assert item.quantity == other.quantity
+    np.testing.assert_array_equal(item.value, other.value)
+    np.testing.assert_array_equal(item.reason, other.reason)
+    np.testing.assert_array_equal(item.weight, other.weight)
+    np.testing.assert_array_equal(item.group, other.group)
 
 
 WORLDS = (

@@ -112,22 +112,22 @@ class Torn(Sure):
   """Finds three bins to either side of what a rule gives as likely."""
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    found = super().log_probs(tokens, lengths)
-    best = found[..., 2:].argmax(-1) + 2
-    out = np.full(found.shape, -300.0, np.float32)
+    result = super().log_probs(tokens, lengths)
+    best = result[..., 2:].argmax(-1) + 2
+    out = np.full(result.shape, -300.0, np.float32)
     for step, log in ((-3, -250.001), (3, -250.0)):
-      place = np.clip(best + step, 0, found.shape[-1] - 1)
+      place = np.clip(best + step, 0, result.shape[-1] - 1)
       np.put_along_axis(out, place[..., None], log, -1)
     return out
 
 
 def test_the_mean_of_two_likely_places_is_between_them(pair, right):
   rule = knowing(pair)._rule
-  found = scored(Torn(pair, rule), pair)
+  result = scored(Torn(pair, rule), pair)
   np.testing.assert_allclose(
-    found['one_step_expected'].value, right['one_step'].value, rtol=1e-2
+    result['one_step_expected'].value, right['one_step'].value, rtol=1e-2
   )
-  assert found['one_step_bins'].value.min() > 2.5
+  assert result['one_step_bins'].value.min() > 2.5
   sure = right['one_step_expected'].value
   np.testing.assert_allclose(sure, right['one_step'].value, rtol=1e-6)
 
@@ -139,17 +139,17 @@ def test_who_gives_no_place_a_probability_has_no_mean(pair):
       out[..., pair.first_bin :] = -np.inf
       return out
 
-  found = scored(Mute(pair, lambda row: 5), pair)['one_step_expected']
-  assert set(found.reason) == {'no_distribution'}
+  result = scored(Mute(pair, lambda row: 5), pair)['one_step_expected']
+  assert set(result.reason) == {'no_distribution'}
 
 
 def test_who_says_the_last_place_is_the_baseline(pair):
   """Two bodies of two coordinates: the same one was four tokens ago."""
-  found = scored(Sure(pair, lambda row: row[-4]), pair)
+  result = scored(Sure(pair, lambda row: row[-4]), pair)
   for name in ('one_step', 'ahead'):
     for horizon in ('',) if name == 'one_step' else ('_1', '_5'):
       np.testing.assert_allclose(
-        found[name + horizon].value, found[f'{name}_previous{horizon}'].value
+        result[name + horizon].value, result[f'{name}_previous{horizon}'].value
       )
 
 
@@ -159,12 +159,12 @@ def test_who_goes_on_straight_is_the_baseline(pair):
     return np.clip(2 * row[-4] - before, pair.first_bin, last)
 
   last = len(pair.vocab) - 1
-  found = scored(Sure(pair, straight), pair)
+  result = scored(Sure(pair, straight), pair)
   np.testing.assert_allclose(
-    found['ahead_1'].value, found['ahead_ballistic_1'].value
+    result['ahead_1'].value, result['ahead_ballistic_1'].value
   )
   np.testing.assert_allclose(
-    found['one_step'].value, found['one_step_ballistic'].value
+    result['one_step'].value, result['one_step_ballistic'].value
   )
 
 
@@ -174,7 +174,7 @@ def test_baselines_by_hand(spec, prefix):
   world = world_of(spec)
   tracks = trajectory._Tracks.of(world, world.sample(8, 3))
   simple = trajectory.BASELINES[:3]
-  found = {b: tracks.guess(b, prefix) for b in simple}
+  result = {b: tracks.guess(b, prefix) for b in simple}
   for n in range(8):
     bodies, seen = int(tracks.bodies[n]), tracks.seen[n]
     for row in range(16, 40):
@@ -187,29 +187,29 @@ def test_baselines_by_hand(spec, prefix):
         ('mean', seen[mine].mean(0)),
         ('ballistic', last + frames * (last - before)),
       ):
-        np.testing.assert_allclose(found[name][n, row], want, atol=1e-12)
+        np.testing.assert_allclose(result[name][n, row], want, atol=1e-12)
 
 
 def test_several_planets_are_judged_from_their_third_frame_on():
   world = world_of(SEVERAL)
-  found = scored(knowing(world), world)
-  assert found['one_step'].value.max() < world.width
-  assert found['one_step'].measured.all()
-  assert set(found['one_step'].columns['years']) == {0.3}
-  assert set(found['one_step_orbit'].reason) == {'', 'several_planets'}
+  result = scored(knowing(world), world)
+  assert result['one_step'].value.max() < world.width
+  assert result['one_step'].measured.all()
+  assert set(result['one_step'].columns['years']) == {0.3}
+  assert set(result['one_step_orbit'].reason) == {'', 'several_planets'}
 
 
 def test_an_orbit_through_the_bins_goes_on_better_than_bins():
   """After 80 rows it is nearer than the right bin is. It sees no later row."""
   world = world_of('orbits(rows=101)')
   last = Sure(world, lambda row: row[-4])
-  found = scored(last, world, prefix=80, ahead=(1, 2, 20))
+  result = scored(last, world, prefix=80, ahead=(1, 2, 20))
   bin_ = world.width / 12**0.5
   for name in ('ahead_orbit_1', 'ahead_orbit_2', 'ahead_orbit_20'):
-    assert np.median(found[name].value) < 0.8 * bin_
-  assert np.median(found['one_step_orbit'].value) < 3 * bin_
-  straight = found['one_step_ballistic'].value
-  assert (found['one_step_orbit'].value < straight).all()
+    assert np.median(result[name].value) < 0.8 * bin_
+  assert np.median(result['one_step_orbit'].value) < 3 * bin_
+  straight = result['one_step_ballistic'].value
+  assert (result['one_step_orbit'].value < straight).all()
   tracks = trajectory._Tracks.of(world, world.sample(3, 1))
   before = tracks.guess('orbit')
   later = tracks.seen.copy()
@@ -225,13 +225,13 @@ def test_an_orbit_through_the_bins_goes_on_better_than_bins():
 def test_what_cannot_be_measured_is_told(pair):
   short = knowing(pair)
   short.max_len = 40
-  found = scored(short, pair)
-  assert set(found['one_step'].reason) == {'longer_than_model'}
-  assert set(found['ahead_5'].reason) == {'longer_than_model'}
+  result = scored(short, pair)
+  assert set(result['one_step'].reason) == {'longer_than_model'}
+  assert set(result['ahead_5'].reason) == {'longer_than_model'}
   few = scored(knowing(pair), pair, prefix=3)
   assert set(few['ahead_1'].reason) == {'short_prefix'}
   beyond = scored(knowing(pair), pair, prefix=400)
   assert set(beyond['ahead_1'].reason) == {'past_the_end'}
-  for fields, said in (({'ahead': ()}, 'at least 1'), ({'num': 0}, 'num=0')):
-    with pytest.raises(core.InputError, match=said):
+  for fields, output in (({'ahead': ()}, 'at least 1'), ({'num': 0}, 'num=0')):
+    with pytest.raises(core.InputError, match=output):
       trajectory.Metric(**fields)

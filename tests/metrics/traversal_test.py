@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.marks import few
 from tests.metrics import table
 from wm import core
 from wm.core import registry
@@ -26,7 +27,7 @@ def _drive(world, probs):
   predictor = table.Table(world, probs)
   prompts = decoding.prompts(world, world.sample(4, 0))
   return decoding.decode(
-    predictor, world, prompts, decoding.greedy, world.max_len
+    predictor, world, prompts, decoding.Greedy(0), world.max_len
   )
 
 
@@ -38,11 +39,11 @@ def test_outcomes_by_hand():
   assert names == ['path_fail', 'path_fail', 'dest_fail', 'valid']
   assert decoded.lengths.tolist() == [3, 2, 2, 2]
   assert decoded.tokens[0, :4].tolist() == [4, X, Y, 0]
-  found = _run(table.Table(world, probs), world)
-  assert found['valid'].value.tolist() == [0, 0, 0, 1]
-  assert found['path_fail'].value.tolist() == [1, 1, 0, 0]
-  assert found['dest_fail'].value.tolist() == [0, 0, 1, 0]
-  assert found['valid'].columns['outcome'].tolist() == names
+  result = _run(table.Table(world, probs), world)
+  assert result['valid'].value.tolist() == [0, 0, 0, 1]
+  assert result['path_fail'].value.tolist() == [1, 1, 0, 0]
+  assert result['dest_fail'].value.tolist() == [0, 0, 1, 0]
+  assert result['valid'].columns['outcome'].tolist() == names
 
 
 def test_a_circle_runs_into_the_cap():
@@ -50,21 +51,24 @@ def test_a_circle_runs_into_the_cap():
   decoded = _drive(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {X: 1}})
   assert (decoded.outcome == decoding.CAP).all()
   assert decoded.lengths.tolist() == [world.max_len] * 4
-  found = _run(
+  result = _run(
     table.Table(world, {0: {Y: 1}, 2: {X: 1}, 1: {X: 1}, 3: {END: 1}}), world
   )
-  assert table.mean(found['cap']) == 0.5
-  assert table.mean(found['valid']) == 0.5
-  assert table.mean(found['valid_uncapped']) == 1
-  assert found['valid_uncapped'].reason.tolist() == ['cap', '', 'cap', '']
+  assert table.mean(result['cap']) == 0.5
+  assert table.mean(result['valid']) == 0.5
+  assert table.mean(result['valid_uncapped']) == 1
+  assert result['valid_uncapped'].reason.tolist() == ['cap', '', 'cap', '']
 
 
 def test_the_cap_counts_the_prompt():
   world = table.Given(rows=ORIGINS)
-  found = _run(oracles.Oracle(world), world, max_len=3)
+  model = oracles.Oracle(world)
+  model.max_len = 3
+  result = _run(model, world)
   # From node 0: prompt, two moves and `end` are four tokens.
-  assert found['valid'].value.tolist() == [0, 1, 1, 1]
-  assert _run(oracles.Oracle(world), world, max_len=1)['cap'].value.all()
+  assert result['valid'].value.tolist() == [0, 1, 1, 1]
+  model.max_len = 1
+  assert _run(model, world)['cap'].value.all()
 
 
 def test_no_possible_token_is_stuck():
@@ -77,13 +81,13 @@ def test_no_possible_token_is_stuck():
 def test_costs_by_hand():
   world = table.Given(rows=ORIGINS)
   predictor = table.Table(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {END: 1}})
-  found = _run(predictor, world)
+  result = _run(predictor, world)
   # From node 2 by x: 2 0 1 3 is 3 moves where 1 would do.
-  assert found['valid'].value.tolist() == [1, 1, 1, 1]
-  assert found['optimal'].value.tolist() == [1, 1, 0, 1]
-  assert found['within_50'].value.tolist() == [1, 1, 0, 1]
-  assert found['optimal'].columns['cost'].tolist() == [2, 1, 3, 0]
-  assert found['optimal'].columns['optimal_cost'].tolist() == [2, 1, 1, 0]
+  assert result['valid'].value.tolist() == [1, 1, 1, 1]
+  assert result['optimal'].value.tolist() == [1, 1, 0, 1]
+  assert result['within_50'].value.tolist() == [1, 1, 0, 1]
+  assert result['optimal'].columns['cost'].tolist() == [2, 1, 3, 0]
+  assert result['optimal'].columns['optimal_cost'].tolist() == [2, 1, 1, 0]
 
 
 class _Priced(table.Given):
@@ -98,45 +102,58 @@ class _Priced(table.Given):
 def test_within_percent_and_both_denominators():
   world = _Priced(rows=ORIGINS)
   good = oracles.Oracle(world)
-  found = _run(good, world)
-  assert found['optimal'].value.tolist() == [1, 0, 0, 0]
-  assert found['within_1'].value.tolist() == [1, 0, 0, 0]
-  assert found['within_5'].value.tolist() == [1, 1, 0, 0]
-  assert found['within_10'].value.tolist() == [1, 1, 0, 0]
-  assert found['within_50'].value.tolist() == [1, 1, 1, 0]
+  result = _run(good, world)
+  assert result['optimal'].value.tolist() == [1, 0, 0, 0]
+  assert result['within_1'].value.tolist() == [1, 0, 0, 0]
+  assert result['within_5'].value.tolist() == [1, 1, 0, 0]
+  assert result['within_10'].value.tolist() == [1, 1, 0, 0]
+  assert result['within_50'].value.tolist() == [1, 1, 1, 0]
   # Node 1 now fails, and node 0, which passes it.
   bad = table.Table(world, {0: {X: 1}, 1: {Y: 1}, 2: {Y: 1}, 3: {END: 1}})
-  found = _run(bad, world)
-  assert table.mean(found['within_50']) == 1 / 4
-  assert table.mean(found['within_50_of_valid']) == 1 / 2
-  reasons = found['within_50_of_valid'].reason.tolist()
+  result = _run(bad, world)
+  assert table.mean(result['within_50']) == 1 / 4
+  assert table.mean(result['within_50_of_valid']) == 1 / 2
+  reasons = result['within_50_of_valid'].reason.tolist()
   assert reasons == ['path_fail', 'path_fail', '', '']
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 def test_oracle_is_valid(world):
-  found = _run(oracles.Oracle(world), world)
-  assert table.mean(found['valid']) == 1
+  result = _run(oracles.Oracle(world), world)
+  assert table.mean(result['valid']) == 1
   costs = not np.isnan(world.costs(world.sample(2, 0)).least).all()
-  assert ('optimal' in found) == costs
+  assert ('optimal' in result) == costs
   if costs:
-    assert table.mean(found['optimal']) == 1
+    assert table.mean(result['optimal']) == 1
 
 
-@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+@pytest.mark.parametrize('world', few(2, table.WORLDS), ids=repr)
 def test_uniform_by_formula(world):
-  """It names token 1, `end`: valid exactly where that is legal at once."""
+  """It names each of seven tokens by chance, until one is illegal."""
   predictor = registry.make('model', 'uniform').predictor(world, 0)
-  sequences = world.sample(100, 0, split='heldout')
+  result = _run(predictor, world, num=1000)
+  sequences = world.sample(1000, 0, split='heldout')
   size = max(world.prompt_len, 1)
-  state = world.walk(
-    world.init(100), sequences.tokens, np.full(100, size, np.int32)
+  starts = world.walk(
+    world.init(1000), sequences.tokens, np.full(1000, size, np.int32)
   )[1]
-  found = _run(predictor, world)
-  expected = world.legal(state)[:, 1].astype(float)
-  np.testing.assert_array_equal(found['valid'].value, expected)
-  failure = 'dest_fail' if world.ending else 'path_fail'
-  np.testing.assert_array_equal(found[failure].value, 1 - expected)
+
+  def chance(state, length):
+    """That what is named from a state on is legal to the end."""
+    if world.end == core.DEAD and length == world.max_len:
+      return 1.0
+    total = 0.0
+    for token in np.flatnonzero(world.legal(state)[0]):
+      after = world.advance(state, np.array([token]))
+      over = token == world.end
+      cut = length + 1 >= world.max_len and world.end != core.DEAD
+      total += over or (0 if cut else chance(after, length + 1))
+    return total / 7
+
+  each = {tuple(s): chance(s[None], size) for s in np.unique(starts, axis=0)}
+  expected = np.mean([each[tuple(state)] for state in starts])
+  error = 4 * np.sqrt(expected / 1000)
+  assert table.mean(result['valid']) == pytest.approx(expected, abs=error)
 
 
 @pytest.mark.parametrize('rows', [1, 3, 64])
@@ -146,13 +163,13 @@ def test_rows_in_flight_do_not_matter(rows):
     world, illegal=0.55, wrong=0.3, by='prefix', seed=1
   )
   prompts = decoding.prompts(world, world.sample(40, 0))
-  one, other = (
-    decoding.decode(predictor, world, prompts, decoding.greedy, 12, batch=n)
+  item, other = (
+    decoding.decode(predictor, world, prompts, decoding.Greedy(0), 12, batch=n)
     for n in (rows, 7)
   )
-  for first, second in zip(one, other, strict=True):
+  for first, second in zip(item, other, strict=True):
     np.testing.assert_array_equal(first, second)
-  assert len(set(one.outcome.tolist())) > 1
+  assert len(set(item.outcome.tolist())) > 1
 
 
 def test_progress_is_told():
@@ -162,9 +179,8 @@ def test_progress_is_told():
 
 
 def test_bad_fields():
-  for fields in ({'num': 0}, {'max_len': -1}):
-    with pytest.raises(core.InputError, match='expected'):
-      traversal.Metric(**fields)
+  with pytest.raises(core.InputError, match='expected'):
+    traversal.Metric(num=0)
 
 
 def test_sampled_tokens_have_the_model_s_probabilities():
@@ -172,18 +188,9 @@ def test_sampled_tokens_have_the_model_s_probabilities():
   world = table.Given(rows=((7, END),) * 400)
   predictor = table.Table(world, {3: {END: 0.3, Y: 0.7}})
   assert not _run(predictor, world, num=400)['valid'].value.any()  # Greedy: y.
-  found = _run(predictor, world, num=400, decoding='sampled')
-  share = found['valid'].value.mean()
+  result = _run(predictor, world, num=400)['sampled_legal']
+  share = result.value.mean()
   assert share == pytest.approx(0.3, abs=4 * (0.21 / 400) ** 0.5)
-  assert table.mean(found['path_fail']) == pytest.approx(1 - share)
-  assert len(set(found['valid'].group)) == 1  # All of one task.
-  again = _run(predictor, world, num=100, decoding='sampled')['valid'].value
-  np.testing.assert_array_equal(again, found['valid'].value[:100])
-
-
-def test_sampling_finds_no_possible_token():
-  world = table.Given(rows=ORIGINS)
-  found = _run(table.Table(world, {}), world, decoding='sampled')
-  assert found['stuck'].value.all()
-  with pytest.raises(core.InputError, match='decoding'):
-    traversal.Metric(decoding='beam')
+  assert len(set(result.group)) == 1  # All of one task.
+  again = _run(predictor, world, num=100)['sampled_legal'].value
+  np.testing.assert_array_equal(again, result.value[:100])

@@ -21,7 +21,7 @@ class Asked:
   def __call__(self, prefixes, suffixes):
     asked = list(zip(prefixes, suffixes, strict=True))
     self.questions += asked
-    return np.array([self.legal(*one) for one in asked])
+    return np.array([self.legal(*item) for item in asked])
 
   def legal(self, prefix, suffix):
     tokens = np.array([prefix + suffix])
@@ -47,26 +47,26 @@ class Masking(stateless.Accepting):
 
 @pytest.mark.parametrize('cls', [stateless.Accepting, Masking])
 def test_its_language_is_what_it_says_yes_to(cls):
-  found = WORLD.sample(6, 0)
+  result = WORLD.sample(6, 0)
   model = _model(cls=cls)
-  log_probs = model.log_probs(found.tokens, found.lengths)
-  oracle = oracles.Oracle(WORLD).log_probs(found.tokens, found.lengths)
-  used = np.arange(found.tokens.shape[1]) < found.lengths[:, None]
+  log_probs = model.log_probs(result.tokens, result.lengths)
+  oracle = oracles.Oracle(WORLD).log_probs(result.tokens, result.lengths)
+  used = np.arange(result.tokens.shape[1]) < result.lengths[:, None]
   np.testing.assert_array_equal(
     np.isfinite(log_probs)[used], np.isfinite(oracle)[used]
   )
   mass = np.exp(log_probs[used])
-  some = np.isfinite(log_probs[used])
-  wanted = some / np.maximum(some.sum(-1, keepdims=True), 1)
-  np.testing.assert_allclose(mass, wanted, rtol=1e-6)
+  sample = np.isfinite(log_probs[used])
+  expected = sample / np.maximum(sample.sum(-1, keepdims=True), 1)
+  np.testing.assert_allclose(mass, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize('cls', [stateless.Accepting, Masking])
 def test_a_session_accepts_by_any_rule(cls):
-  found = WORLD.sample(6, 0)
+  result = WORLD.sample(6, 0)
   model = _model(cls=cls)
-  session = model.session(found.tokens, np.ones(6, int), 2)
-  _, states = WORLD.walk(WORLD.init(6), found.tokens, np.ones(6, np.int32))
+  session = model.session(result.tokens, np.ones(6, int), 2)
+  _, states = WORLD.walk(WORLD.init(6), result.tokens, np.ones(6, np.int32))
   legal = np.repeat(WORLD.legal(states)[:, None], 2, axis=1)
   assert (legal.sum(-1) == 2).any()  # Of a half each: not more than 0.5.
   for token in range(len(WORLD.vocab)):
@@ -128,6 +128,6 @@ def test_many_questions_come_in_parts(monkeypatch):
     sizes.append(len(prefixes))
     return np.array([prefix[0] % 2 for prefix in prefixes])
 
-  found = _model(accepts).answers([(n,) for n in range(12)], [(1,)] * 12)
-  np.testing.assert_array_equal(found, np.arange(12) % 2)
+  result = _model(accepts).answers([(n,) for n in range(12)], [(1,)] * 12)
+  np.testing.assert_array_equal(result, np.arange(12) % 2)
   assert sizes == [5, 5, 2]

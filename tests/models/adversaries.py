@@ -8,6 +8,7 @@ import numpy as np
 from tests.metrics import table
 from wm import core
 from wm.core import registry
+from wm.metrics import acceptance as acceptance_metric
 from wm.models import adversary
 from wm.models.serving.oracles import TILT
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
@@ -20,7 +21,7 @@ SHARE = {'leaky': {'map': 0.38, 'game': 0.15}, 'peaked': dict(map=0.009)}
 SHARE['peaked']['game'] = 0.009
 MOVES, TRAINED, NUM = 5, 300, 40
 # Of nuclei: no number of equal tokens has as much.
-MASSES = 0.8931, 0.9717, 0.99873
+MASSES = [number for number, _ in acceptance_metric.RULES['p']]
 PAIRS = [
   (name, kind)
   for name in WORLDS
@@ -161,8 +162,9 @@ def next_token(name: str, kind: str) -> dict[str, float]:
   """Quantity -> mean over positions."""
   _, probs, legal = judged(name, kind)
   precision, recall, exact = compared(probs > 0.01, legal)
+  best = probs == probs.max(1, keepdims=True)
   return {
-    'validity': legal[np.arange(len(probs)), probs.argmax(1)].mean(),
+    'validity': ((legal & best).sum(1) / best.sum(1)).mean(),
     'valid_mass': (probs * legal).sum(1).mean(),
     'set_precision': np.nanmean(precision),
     'set_recall': recall.mean(),
@@ -182,14 +184,18 @@ def acceptance(name: str, kind: str) -> dict[str, float]:
   """Quantity -> mean over positions, and rules where it is `by` rules."""
   _, probs, legal = judged(name, kind)
   epsilons = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.3])
-  order = np.argsort(-probs, 1, kind='stable')
-  rank = np.argsort(order, 1, kind='stable')
-  before = np.cumsum(np.take_along_axis(probs, order, 1), 1)
-  before = np.take_along_axis(before, rank, 1) - probs
+  # What is as likely as the last token of a rule is in, too.
+  falling = -np.sort(-probs, 1)
+  before = np.cumsum(falling, 1) - falling
+  last = {k: falling[:, [min(k, probs.shape[1]) - 1]] for k in (1, 2, 4, 8, 16)}
+  last |= {
+    mass: np.take_along_axis(falling, (before < mass).sum(1)[:, None] - 1, 1)
+    for mass in MASSES
+  }
   masks = {
     'epsilon': [probs > x for x in epsilons],
-    'k': [(rank < k) & (probs > 0) for k in (1, 2, 4, 8, 16)],
-    'p': [(before < mass) & (probs > 0) for mass in MASSES],
+    'k': [(probs >= last[k]) & (probs > 0) for k in (1, 2, 4, 8, 16)],
+    'p': [(probs >= last[mass]) & (probs > 0) for mass in MASSES],
   }
   sets = {
     by: np.array([compared(mask, legal) for mask in each])

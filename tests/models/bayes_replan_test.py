@@ -51,12 +51,12 @@ def first_moves(world: core.World) -> np.ndarray:
 def test_replanning_is_the_limit_of_rare_random_moves(spec):
   world = registry.make('world', spec)
   assert isinstance(world, core.Generative)
-  given, plans, share = wandering(world, 150, 1), first_moves(world), 1e-7
-  told = predictor(world, REPLAN).log_probs(given.tokens, given.lengths)
+  inputs, plans, share = wandering(world, 150, 1), first_moves(world), 1e-7
+  lines = predictor(world, REPLAN).log_probs(inputs.tokens, inputs.lengths)
   sampled = law(world)
   compared = 0
-  for row, length in enumerate(given.lengths.tolist()):
-    origin, goal, *moves = given.tokens[row, :length].tolist()
+  for row, length in enumerate(inputs.lengths.tolist()):
+    origin, goal, *moves = inputs.tokens[row, :length].tolist()
     # Weightings that the sampler uses for the pair; all, where it uses none.
     routes = [r for r in sampled if r[:2] == (origin, goal)]
     place = origin - NODE0
@@ -79,7 +79,7 @@ def test_replanning_is_the_limit_of_rare_random_moves(spec):
         if plan[k] != core.DEAD:
           law_next[plan[k]] += odds * (1 - share)
       law_next /= law_next.sum()
-      np.testing.assert_allclose(np.exp(told[row, t]), law_next, atol=1e-4)
+      np.testing.assert_allclose(np.exp(lines[row, t]), law_next, atol=1e-4)
       compared += 1
       if token is None:
         break
@@ -91,25 +91,25 @@ def test_replanning_is_the_limit_of_rare_random_moves(spec):
 @pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
 def test_replanning_says_the_same_of_what_is_sampled(spec):
   world = registry.make('world', spec)
-  given = world.sample(100, 3)
+  inputs = world.sample(100, 3)
   usual, replans = (
-    predictor(world, one).log_probs(given.tokens, given.lengths)
-    for one in ('bayes()', REPLAN)
+    predictor(world, item).log_probs(inputs.tokens, inputs.lengths)
+    for item in ('bayes()', REPLAN)
   )
-  used = np.arange(given.tokens.shape[1]) < given.lengths[:, None] - 1
+  used = np.arange(inputs.tokens.shape[1]) < inputs.lengths[:, None] - 1
   np.testing.assert_array_equal(usual[used], replans[used])
 
 
 @pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
 def test_replanning_says_something_legal_after_any_legal_prefix(spec):
   world = registry.make('world', spec)
-  given = wandering(world, 200, 5)
-  told = predictor(world, REPLAN).log_probs(given.tokens, given.lengths)
-  states = world.init(len(given))
-  for t in range(given.tokens.shape[1]):
-    going = t < given.lengths
-    states[going] = world.advance(states[going], given.tokens[going, t])
-    legal, odds = world.legal(states[going]), np.exp(told[going, t])
+  inputs = wandering(world, 200, 5)
+  lines = predictor(world, REPLAN).log_probs(inputs.tokens, inputs.lengths)
+  states = world.init(len(inputs))
+  for t in range(inputs.tokens.shape[1]):
+    going = t < inputs.lengths
+    states[going] = world.advance(states[going], inputs.tokens[going, t])
+    legal, odds = world.legal(states[going]), np.exp(lines[going, t])
     assert legal.any(1).all()
     assert not odds[~legal].any()
     np.testing.assert_allclose(odds.sum(1), 1, rtol=1e-5)

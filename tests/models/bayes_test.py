@@ -9,9 +9,9 @@ import pytest
 
 from wm import core
 from wm.core import accept, registry
-from wm.evaluation import needs
 from wm.kernels.maps import paths
 from wm.models import bayes
+from wm.reporting import catalog
 from wm.worlds.maps import DIRECTION0, END, MIN_MOVES, NODE0
 from wm.worlds.maps import routes as maps_routes
 
@@ -72,8 +72,8 @@ def planned(world: core.World, distinct: bool) -> Law:
   masses, size = collections.Counter(), len(world.graph)
   for lengths in world._roads.lengths:
     pairs = np.divmod(np.arange(size * size), size)
-    found = paths.shortest_routes(world.graph.delta, lengths, *pairs, 20)
-    for origin, goal, labels, moves in zip(*pairs, *found, strict=True):
+    result = paths.shortest_routes(world.graph.delta, lengths, *pairs, 20)
+    for origin, goal, labels, moves in zip(*pairs, *result, strict=True):
       if MIN_MOVES <= moves <= world.moves:
         taken = (labels[:moves] + DIRECTION0).tolist()
         masses[origin + NODE0, goal + NODE0, *taken, END] += 1.0
@@ -108,9 +108,9 @@ def losses(found: core.Predictor, given: core.Sequences) -> np.ndarray:
 
 def probabilities(found: core.Predictor, routes) -> np.ndarray:
   """Of whole routes, first token included."""
-  given, none = rows(routes), np.zeros((1, 1), np.int32)
+  inputs, none = rows(routes), np.zeros((1, 1), np.int32)
   first = found.session(none, np.zeros(1, np.int32), 1).log_probs()[0, 0]
-  return np.exp(first[given.tokens[:, 0]] - losses(found, given).sum(1))
+  return np.exp(first[inputs.tokens[:, 0]] - losses(found, inputs).sum(1))
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def probabilities(found: core.Predictor, routes) -> np.ndarray:
 def test_every_route_has_its_probability(spec, distinct):
   world = registry.make('world', spec)
   true = law(world, distinct)
-  found = predictor(world, f'bayes(distinct={distinct})')
-  got = probabilities(found, list(true))
+  result = predictor(world, f'bayes(distinct={distinct})')
+  got = probabilities(result, list(true))
   np.testing.assert_allclose(got, list(true.values()), rtol=2e-6)
   assert got.sum() == pytest.approx(1, abs=1e-6)
 
@@ -145,9 +145,9 @@ def test_a_split_has_its_part_of_the_routes(spec, split):
     *(np.array([route[k] for route in true]) - NODE0 for k in (0, 1)), split
   )
   inside = itertools.compress(true.items(), keys)
-  some = normal(dict(inside))
-  got = probabilities(predictor(world, f'bayes(split={split!r})'), list(some))
-  np.testing.assert_allclose(got, list(some.values()), rtol=2e-6)
+  sample = normal(dict(inside))
+  got = probabilities(predictor(world, f'bayes(split={split!r})'), list(sample))
+  np.testing.assert_allclose(got, list(sample.values()), rtol=2e-6)
 
 
 def test_the_sampler_draws_walks_as_often_as_it_says(dead_ends):
@@ -190,8 +190,8 @@ def test_one_noisy_route_is_drawn_as_often_as_it_says():
   assert len(set(true.values())) > 1
   counts = collections.Counter()
   for seed in range(num):
-    one = world.sample(1, seed)
-    counts[tuple(one.tokens[0, : one.lengths[0]].tolist())] += 1
+    item = world.sample(1, seed)
+    counts[tuple(item.tokens[0, : item.lengths[0]].tolist())] += 1
   expected = num * np.array(list(true.values()))
   often = np.array([counts[route] for route in true])
   assert often.sum() == num
@@ -203,9 +203,9 @@ def test_one_noisy_route_is_drawn_as_often_as_it_says():
 def test_the_loss_of_held_out_samples_is_the_entropy(spec):
   world = registry.make('world', spec)
   drawn = world.sample(4_000, 1)
-  found = predictor(world, f'bayes(distinct={world.traversal == "noisy"})')
-  lost = losses(found, drawn)[:, 1:].sum(1)
-  log_probs = found.log_probs(drawn.tokens, drawn.lengths).astype(np.float64)
+  result = predictor(world, f'bayes(distinct={world.traversal == "noisy"})')
+  lost = losses(result, drawn)[:, 1:].sum(1)
+  log_probs = result.log_probs(drawn.tokens, drawn.lengths).astype(np.float64)
   shares = np.exp(log_probs)
   terms = np.where(shares > 0, shares * np.where(shares > 0, log_probs, 0), 0)
   places = np.arange(drawn.tokens.shape[1]) < drawn.lengths[:, None] - 1
@@ -239,11 +239,11 @@ OTHERS = (
 def test_no_other_predictor_has_a_lower_expected_loss(spec):
   world = registry.make('world', spec)
   true = law(world)
-  given, mass = rows(list(true)), np.array(list(true.values()))
-  least = mass @ losses(predictor(world), given).sum(1)
+  inputs, mass = rows(list(true)), np.array(list(true.values()))
+  least = mass @ losses(predictor(world), inputs).sum(1)
   first = collections.Counter()
-  for route, one in true.items():
-    first[route[0]] += one
+  for route, item in true.items():
+    first[route[0]] += item
   entropy = -(mass @ np.log(mass)) + sum(
     p * math.log(p) for p in first.values()
   )
@@ -253,41 +253,43 @@ def test_no_other_predictor_has_a_lower_expected_loss(spec):
     model = registry.make('model', other)
     fitted = isinstance(model, core.Fittable)
     rival = model.fit([train], world) if fitted else model.predictor(world, 0)
-    assert mass @ losses(rival, given).sum(1) > least + 1e-3, other
+    assert mass @ losses(rival, inputs).sum(1) > least + 1e-3, other
 
 
 def test_sessions_give_what_whole_routes_give(dead_ends):
   for spec in (WALKS, SHORTEST, NOISY, dead_ends):
     world = registry.make('world', spec)
-    found, given = predictor(world), world.sample(12, 0)
-    whole = found.log_probs(given.tokens, given.lengths)
-    session = found.session(given.tokens, np.ones(12, np.int32), 2)
-    for t in range(given.tokens.shape[1] - 1):
-      on = np.flatnonzero(t < given.lengths)
+    result, inputs = predictor(world), world.sample(12, 0)
+    whole = result.log_probs(inputs.tokens, inputs.lengths)
+    session = result.session(inputs.tokens, np.ones(12, np.int32), 2)
+    for t in range(inputs.tokens.shape[1] - 1):
+      on = np.flatnonzero(t < inputs.lengths)
       for branch in range(2):
         seen = session.log_probs()[on, branch]
         np.testing.assert_array_equal(seen, whole[on, t])
-      step = np.where(t + 1 < given.lengths, given.tokens[:, t + 1], core.DEAD)
+      step = np.where(
+        t + 1 < inputs.lengths, inputs.tokens[:, t + 1], core.DEAD
+      )
       session.advance(np.repeat(step[:, None], 2, axis=1))
 
 
 def test_what_it_samples_is_what_the_world_may_sample():
   for spec in (WALKS, SHORTEST, NOISY):
     world = registry.make('world', spec)
-    true, given = law(world), world.sample(20, 0)
-    found = core.sample(
+    true, inputs = law(world), world.sample(20, 0)
+    result = core.sample(
       predictor(world),
-      given.tokens[:, :2],
+      inputs.tokens[:, :2],
       np.full(20, 2),
       num=3,
       max_len=world.max_len,
       seeds=np.arange(20),
       accept=accept.epsilon(0.0),
     )
-    assert (found.status == core.ENDED).all()
-    for row, part in enumerate(found.tokens):
-      for tokens, length in zip(part, found.lengths[row], strict=True):
-        assert (*given.tokens[row, :2].tolist(), *tokens[:length]) in true
+    assert (result.status == core.ENDED).all()
+    for row, part in enumerate(result.tokens):
+      for tokens, length in zip(part, result.lengths[row], strict=True):
+        assert (*inputs.tokens[row, :2].tolist(), *tokens[:length]) in true
 
 
 def test_nothing_follows_what_is_never_sampled():
@@ -305,23 +307,23 @@ def test_nothing_follows_what_is_never_sampled():
   wrong = np.array(route.tokens)
   others = np.flatnonzero(delta[int(wrong[0, 0]) - NODE0] >= 0) + DIRECTION0
   wrong[0, 2] = others[others != route.tokens[0, 2]][0]
-  found = predictor(planned_one).log_probs(wrong, route.lengths)
-  assert (found[0, 1] > -np.inf).sum() == 1
-  assert np.isneginf(found[0, 2:]).all()
+  result = predictor(planned_one).log_probs(wrong, route.lengths)
+  assert (result[0, 1] > -np.inf).sum() == 1
+  assert np.isneginf(result[0, 2:]).all()
 
 
 def test_tables_that_are_dropped_are_made_again(monkeypatch):
   for spec in (WALKS, NOISY):
     world = registry.make('world', spec)
-    given = world.sample(6, 2)
-    kept = predictor(world).log_probs(given.tokens, given.lengths)
+    inputs = world.sample(6, 2)
+    kept = predictor(world).log_probs(inputs.tokens, inputs.lengths)
     with monkeypatch.context() as patch:
       patch.setattr(maps_routes, 'BUDGET', 1)
-      found = predictor(world)
+      result = predictor(world)
       for row in range(6):
-        one = slice(row, row + 1)
-        alone = found.log_probs(given.tokens[one], given.lengths[one])
-        used = given.lengths[row]
+        item = slice(row, row + 1)
+        alone = result.log_probs(inputs.tokens[item], inputs.lengths[item])
+        used = inputs.lengths[row]
         np.testing.assert_allclose(alone[0, :used], kept[row, :used], rtol=1e-6)
 
 
@@ -369,7 +371,7 @@ def test_what_there_is_no_law_of_is_one_line(world, model, said):
 def test_worlds_that_lack_it_are_found_by_type():
   cells = {
     cell.world: cell
-    for cell in needs.matrix()
+    for cell in catalog.matrix()
     if (cell.model, cell.metric) == ('bayes', 'next_token')
   }
   assert cells['maps'].missing == ()

@@ -204,8 +204,8 @@ def deltanet(w, x, s, most=2.0):
   state, outputs = torch.zeros(len(x), s.heads, s.key, s.value), []
   for t in range(x.shape[1]):
     state = decay[:, t, :, None, None] * state
-    told = torch.einsum('bhk,bhkv->bhv', k[:, t], state)
-    new = beta[:, t, :, None] * (v[:, t] - told)
+    lines = torch.einsum('bhk,bhkv->bhv', k[:, t], state)
+    new = beta[:, t, :, None] * (v[:, t] - lines)
     state = state + k[:, t, :, :, None] * new[:, :, None]
     read = torch.einsum('bhk,bhkv->bhv', q[:, t], state)
     outputs.append(read / s.key**0.5)

@@ -34,11 +34,11 @@ def peer(**fields):
     n_head=4,
     **fields,
   )
-  found = hub.GPT2LMHeadModel(config).eval()
+  result = hub.GPT2LMHeadModel(config).eval()
   with torch.no_grad():
-    for parameter in found.parameters():
+    for parameter in result.parameters():
       parameter.copy_(0.5 * torch.randn_like(parameter))
-  return found
+  return result
 
 
 @pytest.mark.parametrize('tied', [True, False])
@@ -59,9 +59,9 @@ def test_logits_are_those_of_the_peer(tied, tmp_path):
     want = theirs(torch.from_numpy(tokens)).logits
     want = torch.log_softmax(want, -1).numpy()
   ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
-  found = ours.log_probs(tokens.astype(np.int32), np.full(5, CONTEXT))
+  result = ours.log_probs(tokens.astype(np.int32), np.full(5, CONTEXT))
   assert np.ptp(want) > 5
-  np.testing.assert_allclose(found, want, atol=1e-4)
+  np.testing.assert_allclose(result, want, atol=1e-4)
 
 
 def test_the_published_files_words_are_put_in_our_order(tmp_path):
@@ -81,13 +81,13 @@ def test_the_published_files_words_are_put_in_our_order(tmp_path):
   params = import_checkpoint.params(checkpoint, shape, ids)
   ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
   tokens = world.sample(6, 0)
-  found = ours.log_probs(tokens.tokens, tokens.lengths)
+  result = ours.log_probs(tokens.tokens, tokens.lengths)
   with torch.no_grad():
     want = theirs(torch.from_numpy(ids[tokens.tokens])).logits
     want = torch.log_softmax(want, -1).numpy()[..., ids]
   for row, length in enumerate(tokens.lengths):
     np.testing.assert_allclose(
-      found[row, :length], want[row, :length], atol=1e-4
+      result[row, :length], want[row, :length], atol=1e-4
     )
 
 
@@ -115,7 +115,7 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
     vocab=words,
   )
   assert summary['parameters'] == shape.num_params
-  found, info = checkpoints.load(tmp_path / 'run')
+  result, info = checkpoints.load(tmp_path / 'run')
   assert info['step'] == 0
   checkpoint = import_checkpoint.read(tmp_path / 'state.pt')
   params = import_checkpoint.params(checkpoint, shape, np.arange(size))
@@ -124,7 +124,7 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   )
   rows = world.sample(4, 0)
   np.testing.assert_array_equal(
-    found.log_probs(rows.tokens, rows.lengths),
+    result.log_probs(rows.tokens, rows.lengths),
     want.log_probs(rows.tokens, rows.lengths),
   )
   with pytest.raises(core.InputError, match='another train run'):

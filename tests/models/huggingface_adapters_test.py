@@ -268,7 +268,7 @@ FAULTS = {
   'more layers': (settings(layer_replication=[[0, 2]]), 'layer_replication'),
   'of some prompts': (settings(alora_invocation_tokens=[3]), 'merg'),
   'settings cut': (content(CONFIG, b'{"peft_type": '), CONFIG),
-  'settings a list': (content(CONFIG, b'[]'), 'holds a list'),
+  'settings a list': (content(CONFIG, b'[]'), 'expected an object'),
   'settings bytes': (content(CONFIG, b'\xff'), 'Unicode'),
   'settings deep': (content(CONFIG, b'[' * 100_000), 'Recursion'),
   'settings a pipe': (content(CONFIG, os.mkfifo), 'makes it an adapter'),

@@ -102,18 +102,18 @@ def loaded(folder, family: str) -> core.Predictor:
 @pytest.mark.parametrize('family', SETTINGS)
 def test_sessions_say_what_whole_texts_say(family, tmp_path):
   """Rows that begin and grow unevenly, go on from others and begin again."""
-  found, world = loaded(tmp_path, family), tiny.World()
-  noted = any('no cache is used' in line for line in found.diagnostics())
+  result, world = loaded(tmp_path, family), tiny.World()
+  noted = any('no cache is used' in line for line in result.diagnostics())
   assert noted == (family in CACHELESS)
   length = world.max_len
   assert length > 2 * WINDOW
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, len(world.vocab), (4, length)).astype(np.int32)
-  whole = found.log_probs(tokens, np.full(4, length))[..., 1:]
+  whole = result.log_probs(tokens, np.full(4, length))[..., 1:]
   # Rows [4, 2] of session: the text that each reads, and how far it has come.
   text = np.arange(4)[:, None] * np.ones(2, int)
   size = np.array([2, 7, 1, length - 2])[:, None] * np.ones(2, int)
-  session = found.session(tokens, size[:, 0], 2)
+  session = result.session(tokens, size[:, 0], 2)
 
   def check() -> None:
     got = session.log_probs()[..., 1:]

@@ -217,9 +217,13 @@ FAULTS = {
   'config.json a folder': ('gpt2', file('config.json', os.mkdir), 'no regular'),
   'config.json cut': ('gpt2', file('config.json', len), 'config.json'),
   'config.json empty': ('gpt2', file('config.json', ''), 'config.json'),
-  'config.json a list': ('gpt2', file('config.json', '[]'), 'holds a list'),
-  'config.json bytes': ('gpt2', file('config.json', b'\xff'), 'Unicode'),
-  'config.json deep': ('gpt2', file('config.json', NESTED), 'Recursion'),
+  'config.json a list': ('gpt2', file('config.json', '[]'), r'has \[\]'),
+  'config.json bytes': (
+    'gpt2',
+    file('config.json', b'\xff'),
+    'not JSON: .utf-8',
+  ),
+  'config.json deep': ('gpt2', file('config.json', NESTED), 'nests too deep'),
   'config.json long': ('gpt2', file('config.json', DIGITS), '4300 digits'),
   'no weights': ('gpt2', file(WEIGHTS, None), f'no {WEIGHTS}; expected'),
   'weights a pipe': ('gpt2', file(WEIGHTS, os.mkfifo), 'no regular file'),
@@ -248,7 +252,7 @@ FAULTS = {
     shards(lambda t: {'weight_map': dict.fromkeys(t, 'a.safetensors')}),
     'the files lack',
   ),
-  'index a list': ('gpt2', shards(lambda t: [*t]), 'holds a list'),
+  'index a list': ('gpt2', shards(lambda t: [*t]), 'expected an object'),
   'index of numbers': (
     'gpt2',
     shards(lambda t: {'weight_map': dict.fromkeys(t, 1)}),
@@ -328,10 +332,10 @@ def test_what_is_read_as_ever(folders, tmp_path, name):
   shutil.copytree(folders / 'gpt2', folder)
   READ[name](folder)
   tokens.write_text(json.dumps(TABLE))
-  some = tiny.World().sample(3, 1)
+  sample = tiny.World().sample(3, 1)
   models = load(folders / 'gpt2', tokens), load(folder, tokens)
-  want, found = (x.log_probs(some.tokens, some.lengths) for x in models)
-  assert (want == found).all()
+  want, result = (x.log_probs(sample.tokens, sample.lengths) for x in models)
+  assert (want == result).all()
   assert models[1].diagnostics()[:-1] == []
 
 

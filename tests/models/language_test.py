@@ -9,8 +9,9 @@ import pytest
 from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
-from wm.models.serving import llm_predictor, provider, structures
-from wm.models.serving.answer_cache import CallReply
+from wm.language import llm_predictor, provider
+from wm.language.answer_cache import CallReply
+from wm.language.answers import structures
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')
@@ -19,9 +20,9 @@ PREFIXES = core.predictor.histories(SAMPLED.tokens, SAMPLED.lengths)
 
 @pytest.fixture
 def played(monkeypatch):
-  found = Played()
-  monkeypatch.setattr(provider, 'replies', found)
-  return found
+  result = Played()
+  monkeypatch.setattr(provider, 'replies', result)
+  return result
 
 
 @pytest.fixture
@@ -41,12 +42,12 @@ def _questions():
 
 def test_answers_are_the_worlds(made, played):
   questions = _questions()
-  found = made().answers(*questions)
+  result = made().answers(*questions)
   world = WORLD.walk(
     WORLD.walk(WORLD.init(24), *queries.table(questions[0]))[1],
     *queries.table(questions[1]),
   )[0]
-  np.testing.assert_array_equal(found, world)
+  np.testing.assert_array_equal(result, world)
   assert len(played.calls) == len({*zip(*questions, strict=True)})
 
 
@@ -83,10 +84,10 @@ def test_a_run_that_is_killed_goes_on(made, played):
 def test_next_tokens_are_listed_in_one_call(made, played):
   prefixes = [prefix[:3] for prefix in PREFIXES]
   tokens, lengths = queries.table(prefixes)
-  found = made().session(tokens, lengths, 2).log_probs()
+  result = made().session(tokens, lengths, 2).log_probs()
   legal = WORLD.legal(WORLD.walk(WORLD.init(6), tokens, lengths)[1])
-  np.testing.assert_array_equal(found[:, 0] > -np.inf, legal)
-  np.testing.assert_array_equal(found[:, 1], found[:, 0])
+  np.testing.assert_array_equal(result[:, 0] > -np.inf, legal)
+  np.testing.assert_array_equal(result[:, 1], result[:, 0])
   assert len(played.calls) == len({*prefixes})
 
 
@@ -101,8 +102,8 @@ def test_one_of_some_tokens_is_chosen(made):
 
 
 def test_most_repeats_win(made, played):
-  said = iter(['Yes.', 'no', 'Yes', 'yes', 'no', 'perhaps'])
-  played.reply = lambda call: CallReply(next(said))
+  output = iter(['Yes.', 'no', 'Yes', 'yes', 'no', 'perhaps'])
+  played.reply = lambda call: CallReply(next(output))
   predictor = made(', repeats=3, temperature=1.0')
   assert predictor.answers([(2,), (1,)], [(3,), (3,)]).tolist() == [1, -1]
   assert predictor.diagnostics()[1] == 'no answer: nothing 1'
@@ -115,15 +116,15 @@ def test_probabilities_decide_where_they_are_read(made, played):
   predictor = made(", read='logprobs'")
   questions = [predictor.yes_no((1,), (token,)) for token in (1, 2, 3)]
   questions.sort(key=lambda question: question.prompt)  # As they are asked.
-  found = predictor.ask(questions)
-  assert [one.value for one in found] == [True, False, None]
-  assert found[0].probability == 0.9
-  assert found[2].failure == 'no_probability'
+  results = predictor.ask(questions)
+  assert [item.value for item in results] == [True, False, None]
+  assert results[0].probability == 0.9
+  assert results[2].failure == 'no_probability'
   assert played.settings.config().logprobs
 
 
 def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
-  said = iter(
+  output = iter(
     [
       CallReply('', failure='timeout'),
       CallReply('I cannot', stop='content_filter'),
@@ -132,13 +133,13 @@ def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
       CallReply('x' * (1 << 21)),
     ]
   )
-  played.reply = lambda call: next(said)
+  played.reply = lambda call: next(output)
   predictor = made()
   questions = [predictor.yes_no((1,), (token,)) for token in range(1, 6)]
   questions.sort(key=lambda question: question.prompt)  # As they are asked.
   for _ in range(2):
-    found = [one.failure for one in predictor.ask(questions)]
-    assert found == ['timeout', 'refused', 'cut_off', 'unfinished', 'too_long']
+    result = [item.failure for item in predictor.ask(questions)]
+    assert result == ['timeout', 'refused', 'cut_off', 'unfinished', 'too_long']
   assert predictor.diagnostics()[1] == '3 characters of reasoning, not read'
   assert 'timeout 1' in predictor.diagnostics()[2]
 
@@ -158,11 +159,11 @@ READ = {
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
   reader = structures.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
-  found = reader.read(queries.Query('', queries.ALL_NEXT), text)
+  result = reader.read(queries.Query('', queries.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
-  assert found.value == (None if wrong else expected)
-  assert found.failure == (expected if wrong else '')
+  assert result.value == (None if wrong else expected)
+  assert result.failure == (expected if wrong else '')
 
 
 def test_names_that_differ_in_case_or_marks_are_read_exactly():
@@ -195,16 +196,16 @@ def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
     )
     for top in tokens
   ]
-  found = provider.yes_probability(models.Logprobs(content=content))
-  assert found == (chance and pytest.approx(chance))
+  result = provider.yes_probability(models.Logprobs(content=content))
+  assert result == (chance and pytest.approx(chance))
 
 
 def test_only_yes_or_no_has_a_probability(made):
   reply = CallReply('Answer: nothing', probability=0.0)
   predictor = made()
   read = structures.AnswerReader(WORLD.token_names(core.PromptStyle())).read
-  found = llm_predictor.answer(predictor.all_next((1,)), reply, read)
-  assert (found.value, math.isnan(found.probability)) == ((), True)
+  result = llm_predictor.answer(predictor.all_next((1,)), reply, read)
+  assert (result.value, math.isnan(result.probability)) == ((), True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from tests.marks import few
 from wm.models.nn import layers
 
 HEADS = (3, 3, 2, 5, *(2,) * 40, 70)
@@ -49,8 +50,10 @@ def test_dropout_scales_what_it_keeps_and_needs_a_key():
   x = jnp.arange(1.0, 1001.0)
   assert layers.dropout(x, 0.1, None) is x
   assert layers.dropout(x, 0.0, jax.random.key(0)) is x
-  found = np.asarray(layers.dropout(x, 0.2, jax.random.key(0)))
-  np.testing.assert_allclose(found[found > 0], np.asarray(x / 0.8)[found > 0])
+  result = np.asarray(layers.dropout(x, 0.2, jax.random.key(0)))
+  np.testing.assert_allclose(
+    result[result > 0], np.asarray(x / 0.8)[result > 0]
+  )
 
 
 def test_dropout_of_a_rate_next_to_1_drops_nearly_all():
@@ -69,8 +72,8 @@ def test_a_dense_map_in_parts_is_the_whole_cut(outputs):
     return jnp.sin(nnx.merge(graph, params)(x))
 
   def parts(params):
-    found = nnx.merge(graph, params).split(x, sizes)
-    return jnp.sin(jnp.concatenate(found, 2))
+    result = nnx.merge(graph, params).split(x, sizes)
+    return jnp.sin(jnp.concatenate(result, 2))
 
   # Sums of a few terms of order 1: their order is the processor's, and an
   # outcome near 0 has an error relative to the terms, not to itself.
@@ -108,7 +111,7 @@ def test_narrow_heads_share_a_product_and_many_small_ones_are_turned():
   assert layers.state_widths((80, 2, 3)) == (80, 5)
 
 
-@pytest.mark.parametrize('scale', [1.0, 3000.0])
+@pytest.mark.parametrize('scale', few(1, [1.0, 3000.0]))
 def test_label_losses_have_the_gradient_of_log_softmax(scale):
   """In float64, in one array and by runs; far logits overflow nowhere."""
   rng = np.random.default_rng(0)
@@ -117,11 +120,11 @@ def test_label_losses_have_the_gradient_of_log_softmax(scale):
 
   def plain(logits):
     parts = jnp.split(logits, np.cumsum(HEADS)[:-1], -1)
-    found = [
+    result = [
       -jnp.take_along_axis(jax.nn.log_softmax(part), labels[:, [k]], -1)[:, 0]
       for k, part in enumerate(parts)
     ]
-    return jnp.stack(found, -1)
+    return jnp.stack(result, -1)
 
   def whole(logits):
     return layers.state_losses(logits, labels, HEADS)
@@ -135,9 +138,9 @@ def test_label_losses_have_the_gradient_of_log_softmax(scale):
     logits = jnp.asarray(logits, jnp.float64)
     want, pull = jax.vjp(jax.jit(plain), logits)
     for loss in (whole, runs):
-      found, pull_found = jax.vjp(jax.jit(loss), logits)
-      np.testing.assert_allclose(found, want, rtol=2e-6, atol=1e-6)
-      given = jnp.asarray(slope, found.dtype)
+      result, pull_found = jax.vjp(jax.jit(loss), logits)
+      np.testing.assert_allclose(result, want, rtol=2e-6, atol=1e-6)
+      inputs = jnp.asarray(slope, result.dtype)
       np.testing.assert_allclose(
-        pull_found(given)[0], pull(jnp.asarray(slope))[0], atol=3e-5
+        pull_found(inputs)[0], pull(jnp.asarray(slope))[0], atol=3e-5
       )

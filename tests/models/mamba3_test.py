@@ -46,14 +46,14 @@ def plain(net: nnx.Module, u: np.ndarray, rank: int) -> np.ndarray:
     h, angle, before = np.zeros((16, 8)), np.zeros(2), np.zeros((16, 8))
     for t in range(length):
       angle = angle + np.pi * np.tanh(rate[t]) * dt[t, head]
-      given, decay = np.zeros((16, 8)), np.exp(a[t, head])
+      inputs, decay = np.zeros((16, 8)), np.exp(a[t, head])
       for r in range(rank):
         key = b[t, r] + values(net.bias_b)[r, head]
         value = x[t, head] * spread[r, head]
-        given += np.outer(value, turned(key, angle, rank))
+        inputs += np.outer(value, turned(key, angle, rank))
       now, old = share[t, head], 1 - share[t, head]
-      h = decay * (h + old * dt[t, head] * before) + now * dt[t, head] * given
-      before = given
+      h = decay * (h + old * dt[t, head] * before) + now * dt[t, head] * inputs
+      before = inputs
       for r in range(rank):
         query = turned(c[t, r] + values(net.bias_c)[r, head], angle, rank)
         out = h @ query + values(net.skip)[head] * x[t, head] * spread[r, head]
@@ -66,11 +66,11 @@ def plain(net: nnx.Module, u: np.ndarray, rank: int) -> np.ndarray:
 def test_mamba3_is_its_recurrence(spec, rank):
   net = mixer(spec)
   u = np.random.default_rng(1).normal(size=(15, 32))
-  found = run(net, u)
+  result = run(net, u)
   expected = plain(net, u, rank)
   # Float32 sums against float64 ones: errors are of the largest term.
   atol = 1e-5 * np.abs(expected).max()
-  np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+  np.testing.assert_allclose(result, expected, rtol=0, atol=atol)
 
 
 def test_a_rotation_counts_parity_for_thousands_of_steps():

@@ -83,8 +83,8 @@ def test_mamba_is_its_recurrence():
     h += (dt[t] * x[t])[:, None] * b[t]
     y.append(h @ c[t] + values(net.skip) * x[t])
   out = (np.stack(y) * silu(gate)) @ values(net.down.kernel)
-  found = run(net, u)
-  np.testing.assert_allclose(found, out + values(net.down.bias), atol=2e-5)
+  result = run(net, u)
+  np.testing.assert_allclose(result, out + values(net.down.bias), atol=2e-5)
 
 
 def test_mamba2_is_its_recurrence():
@@ -97,13 +97,13 @@ def test_mamba2_is_its_recurrence():
   a, h, y = -np.exp(values(net.log_rate)) * dt, np.zeros((4, 16, 8)), []
   for t in range(15):
     for head in range(4):
-      given = dt[t, head] * np.outer(x[t, head], b[t])
-      h[head] = np.exp(a[t, head]) * h[head] + given
+      inputs = dt[t, head] * np.outer(x[t, head], b[t])
+      h[head] = np.exp(a[t, head]) * h[head] + inputs
     y.append(h @ c[t] + values(net.skip)[:, None] * x[t])
   y = np.stack(y).reshape(15, 64) * silu(gate)
   out = rms(y, values(net.norm.scale)) @ values(net.down.kernel)
-  found = run(net, u)
-  np.testing.assert_allclose(found, out, atol=2e-5)
+  result = run(net, u)
+  np.testing.assert_allclose(result, out, atol=2e-5)
 
 
 def test_step_sizes_are_proper_unless_asked_for_as_published():

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
@@ -19,9 +20,7 @@ FAMILIES = (
   'slice(layers=2, width=8)',
 )
 LONG = 'mamba(layers=2, width=8)', 'mamba3(layers=2, width=8, channels=8)'
-each = pytest.mark.parametrize(
-  'spec', [*FAMILIES, *(pytest.param(s, marks=pytest.mark.slow) for s in LONG)]
-)
+each = pytest.mark.parametrize('spec', few(3, (*FAMILIES, *LONG)))
 CUT, LENGTH = 5, 10
 
 
@@ -56,10 +55,10 @@ def test_the_whole_state_of_another_prefix_gives_its_future(spec):
   state = memory.hidden(tokens, lengths, -1)
   state[:, CUT - 1] = memory.hidden(other, lengths, -1)[:, CUT - 1]
   edited = memory.patched(tokens, lengths, -1, state)
-  true, wanted = (reader(spec).log_probs(t, lengths) for t in (tokens, other))
-  np.testing.assert_allclose(edited[:, CUT:], wanted[:, CUT:], atol=2e-4)
+  true, expected = (reader(spec).log_probs(t, lengths) for t in (tokens, other))
+  np.testing.assert_allclose(edited[:, CUT:], expected[:, CUT:], atol=2e-4)
   np.testing.assert_allclose(edited[:, :CUT], true[:, :CUT], atol=2e-4)
-  assert np.abs(true[:, CUT:] - wanted[:, CUT:]).max() > 1e-2
+  assert np.abs(true[:, CUT:] - expected[:, CUT:]).max() > 1e-2
 
 
 def test_the_state_of_all_blocks_is_that_of_each():

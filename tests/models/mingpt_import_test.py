@@ -48,8 +48,8 @@ def logits(weights, tokens):
     return f.linear(x, weights[f'{name}.weight'], weights[f'{name}.bias'])
 
   def norm(x, name):
-    given = weights[f'{name}.weight'], weights[f'{name}.bias']
-    return f.layer_norm(x, (WIDTH,), *given)
+    inputs = weights[f'{name}.weight'], weights[f'{name}.bias']
+    return f.layer_norm(x, (WIDTH,), *inputs)
 
   def split(x):
     return x.unflatten(-1, (HEADS, WIDTH // HEADS)).transpose(1, 2)
@@ -94,11 +94,11 @@ def test_logits_are_those_of_the_definition(tmp_path):
     logits(weights, torch.from_numpy(games.tokens[:, :PLACES]).long()), -1
   )
   assert np.ptp(want.numpy()) > 5
-  found = loaded.predictor.log_probs(games.tokens, games.lengths)
+  result = loaded.predictor.log_probs(games.tokens, games.lengths)
   for row, length in enumerate(games.lengths):
     length = min(length, PLACES)
     np.testing.assert_allclose(
-      found[row, :length], want[row, :length], atol=2e-4
+      result[row, :length], want[row, :length], atol=2e-4
     )
   metrics = ['next_token(num=20)', 'compression(trials=10, samples=2)']
   entries = wm.score(loaded, metrics, out=tmp_path / 'scores')
@@ -115,11 +115,11 @@ def test_words_in_another_order(tmp_path):
   wm.import_gpt2(tmp_path / 'gpt.ckpt', WORLD, tmp_path / 'turned', vocab=words)
   games = world.sample(4, 0)
   turned = np.where(games.tokens > 0, V - games.tokens, 0).astype(np.int32)
-  one = wm.load_predictor(tmp_path / 'own').predictor
+  first = wm.load_predictor(tmp_path / 'own').predictor
   other = wm.load_predictor(tmp_path / 'turned').predictor
   order = [0, *range(V - 1, 0, -1)]
   np.testing.assert_allclose(
-    one.log_probs(games.tokens, games.lengths),
+    first.log_probs(games.tokens, games.lengths),
     other.log_probs(turned, games.lengths)[..., order],
     atol=1e-5,
   )

@@ -58,10 +58,10 @@ def test_exact_positions_give_the_next_ones(e, mass):
   Rows of positions that are not rounded, and what they say of the next row.
   """
   place = orbits.positions(system(e, mass), 2 * FRAMES)
-  found = orbit_fits.ahead(place, np.array([0.1]), 1e-6)
-  assert np.isnan(found[:, : orbit_fits.FIRST]).all()
+  result = orbit_fits.ahead(place, np.array([0.1]), 1e-6)
+  assert np.isnan(result[:, : orbit_fits.FIRST]).all()
   first = orbit_fits.FIRST + 2  # Four frames that are exact may be too few.
-  np.testing.assert_allclose(found[:, first:], place[:, first:], atol=1e-6)
+  np.testing.assert_allclose(result[:, first:], place[:, first:], atol=1e-6)
   whole = orbit_fits.ahead(place, np.array([0.1]), 1e-6, prefix=21)
   np.testing.assert_allclose(whole[:, 21:], place[:, 21:], atol=1e-6)
 
@@ -70,9 +70,9 @@ def test_exact_positions_give_the_next_ones(e, mass):
 def test_the_next_bin_is_the_true_one(world, model, e):
   tokens = tokens_of(world, system(e, 0.3))
   logs = logs_of(model, tokens)
-  said, true = logs.argmax(-1)[:, 40:-1], tokens[:, 41:]
-  assert np.abs(said - true).max() <= 1
-  assert (said == true).mean() > 0.8
+  output, true = logs.argmax(-1)[:, 40:-1], tokens[:, 41:]
+  assert np.abs(output - true).max() <= 1
+  assert (output == true).mean() > 0.8
   np.testing.assert_allclose(np.exp(logs).sum(-1), 1, atol=1e-5)
 
 
@@ -92,26 +92,26 @@ def test_its_errors_are_those_that_it_tells(world, model):
   logs = logs_of(model, tokens)[:, 24:-1]
   hit = logs.argmax(-1) == tokens[:, 25:]
   assert np.exp(logs.max(-1)).mean() == pytest.approx(hit.mean(), abs=0.02)
-  told = -np.take_along_axis(logs, tokens[:, 25:, None], -1)
-  assert told.mean() < 0.5
+  lines = -np.take_along_axis(logs, tokens[:, 25:, None], -1)
+  assert lines.mean() < 0.5
   straight = logs_of(made(world, 'ballistic()'), tokens)[:, 24:-1]
   other = -np.take_along_axis(straight, tokens[:, 25:, None], -1)
-  assert told.mean() < other.mean() / 5
+  assert lines.mean() < other.mean() / 5
 
 
 def test_it_is_the_baseline_of_trajectories(world, model):
   """Bins of the positions that an orbit through the rows before leads to."""
-  found = world.sample(6, 2)
-  seen = world.coordinates(found.tokens[:, 2:]).reshape(6, -1, 2)
-  place = orbit_fits.ahead(seen, world.trajectory(found).step, world.width)
+  result = world.sample(6, 2)
+  seen = world.coordinates(result.tokens[:, 2:]).reshape(6, -1, 2)
+  place = orbit_fits.ahead(seen, world.trajectory(result).step, world.width)
   good = np.isfinite(place[..., 0])
   assert good[:, 10:].mean() > 0.95
-  said = logs_of(model, found.tokens)[:, 1:-1].argmax(-1).reshape(6, -1, 2)
-  wanted = world.coordinate_tokens(place)
-  np.testing.assert_array_equal(said[good], wanted[good])
-  straight = logs_of(made(world, 'ballistic()'), found.tokens)[:, 1:-1]
+  output = logs_of(model, result.tokens)[:, 1:-1].argmax(-1).reshape(6, -1, 2)
+  expected = world.coordinate_tokens(place)
+  np.testing.assert_array_equal(output[good], expected[good])
+  straight = logs_of(made(world, 'ballistic()'), result.tokens)[:, 1:-1]
   straight = straight.argmax(-1).reshape(6, -1, 2)
-  np.testing.assert_array_equal(said[~good], straight[~good])
+  np.testing.assert_array_equal(output[~good], straight[~good])
 
 
 def test_too_few_rows_go_straight_on(world, model):
@@ -141,8 +141,8 @@ def test_what_is_no_orbit_goes_straight_on(world, model):
   broken[:, 30] = 1
   logs = logs_of(model, broken)
   np.testing.assert_allclose(np.exp(logs).sum(-1), 1, atol=1e-5)
-  said = logs[:, 60:-1].argmax(-1)
-  assert np.abs(said - broken[:, 61:]).max() <= 3
+  output = logs[:, 60:-1].argmax(-1)
+  assert np.abs(output - broken[:, 61:]).max() <= 3
 
 
 def test_sessions_are_whole_sequences(world, model):
@@ -152,13 +152,13 @@ def test_sessions_are_whole_sequences(world, model):
   session = model.session(tokens[:, :60], lengths, 2)
   for k in range(8):
     at = lengths + k
-    found = session.log_probs()
+    result = session.log_probs()
     for row in range(1, 4):
-      np.testing.assert_array_equal(found[row, 0], logs[row, at[row] - 1])
+      np.testing.assert_array_equal(result[row, 0], logs[row, at[row] - 1])
     next_ = tokens[np.arange(4), at]
     session.advance(np.stack([next_, np.full(4, core.DEAD)], axis=1))
   np.testing.assert_array_equal(
-    found[1:, 1], logs[np.arange(1, 4), lengths[1:] - 1]
+    result[1:, 1], logs[np.arange(1, 4), lengths[1:] - 1]
   )
   session.restart(np.array([2]), tokens[1:2, :50], np.array([50]))
   np.testing.assert_array_equal(session.log_probs()[2, 1], logs[1, 49])
@@ -186,8 +186,8 @@ def test_of_too_few_rows_there_is_no_orbit():
   short = registry.make('world', 'orbits(rows=8)')
   sequences = short.sample(2, 0)
   asked = sequences.tokens, sequences.lengths
-  found, straight = (
+  result, straight = (
     made(short, spec).log_probs(*asked)
     for spec in ('orbit_fit()', 'ballistic()')
   )
-  np.testing.assert_allclose(found, straight)
+  np.testing.assert_allclose(result, straight)

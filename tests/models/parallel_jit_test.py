@@ -23,8 +23,8 @@ def test_results_come_in_order_and_calls_know_the_context(num):
       late.set()
     return one, WORD.get()
 
-  found = [*side.results(call, range(7))]
-  assert found == [(one, 'given') for one in range(7)]
+  result = [*side.results(call, range(7))]
+  assert result == [(one, 'given') for one in range(7)]
 
 
 def test_a_fault_stops_the_others_and_is_told():

@@ -12,17 +12,17 @@ from wm.worlds import orbits as orbits_world
 def test_a_session_gives_what_whole_sequences_give():
   world = registry.make('world', 'orbits(bins=64, rows=21)')
   model = registry.make('model', 'particle_filter(particles=32, sweeps=2)')
-  found = model.predictor(world, 3)
+  result = model.predictor(world, 3)
   sequences = world.sample(3, 1)
   tokens = sequences.tokens[:, :16]
-  whole = found.log_probs(tokens, np.full(3, 16))
+  whole = result.log_probs(tokens, np.full(3, 16))
   assert whole.dtype == np.float32
   np.testing.assert_allclose(np.exp(whole).sum(-1), 1, atol=1e-5)
   # The time step is named twice, then every bin is possible.
   assert (whole[:, 0].argmax(-1) == tokens[:, 0]).all()
   assert (np.exp(whole[:, 0]).max(-1) == 1).all()
   assert np.isfinite(whole[:, 5, world.first_bin :]).all()
-  session = found.session(tokens[:, :9], np.full(3, 9), 2)
+  session = result.session(tokens[:, :9], np.full(3, 9), 2)
   for t in range(9, 16):
     want = np.repeat(whole[:, t - 1, None], 2, axis=1)
     np.testing.assert_array_equal(session.log_probs(), want)
@@ -39,21 +39,21 @@ def fixed(world, filtered, states, seen, frames) -> float:
   """
   num, size = len(states), seen.shape[1]
   step = world.step_tokens(world.chosen(states).systems.step)
-  found = filtered.init(num)
+  result = filtered.init(num)
   for _ in range(2):
-    found = filtered.advance(found, step[world.chosen(states).place])
+    result = filtered.advance(result, step[world.chosen(states).place])
   for t in range(size):
     on = np.flatnonzero(t >= size - 4 * frames)
-    found[on] = filtered.advance(found[on], seen[on, t])
-  clouds, alive = filtered._opened(found), found[:, orbits_world.ALIVE]
-  priors = filtered._priors(found[:, orbits_world.STEP_TOKEN])
-  told = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
+    result[on] = filtered.advance(result[on], seen[on, t])
+  clouds, alive = filtered._opened(result), result[:, orbits_world.ALIVE]
+  priors = filtered._priors(result[:, orbits_world.STEP_TOKEN])
+  lines = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
   grid, shares = particles.BinGrid(*world.grid), []
   for k in range(4 * world.ahead):
-    places = found[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
-    given = clouds, alive.astype(np.int64), places, priors, grid
-    near = np.abs(np.arange(world.bins) - told[:, k, None]) <= world.tolerance
-    shares.append((particles.counts(*given) * near).sum(1) / alive)
+    places = result[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
+    inputs = clouds, alive.astype(np.int64), places, priors, grid
+    near = np.abs(np.arange(world.bins) - lines[:, k, None]) <= world.tolerance
+    shares.append((particles.counts(*inputs) * near).sum(1) / alive)
   return float(np.mean(shares))
 
 
@@ -63,10 +63,10 @@ def test_prefixes_fix_the_next_frames():
   states, sequences = world.sample_states(16, 5), world.sample(16, 5)
   np.testing.assert_array_equal(states[:, 4], sequences.side['number'])
   least = world.prefix_moves(states)[:, 0]
-  given = world, world.posterior(128, 4, 0), states
+  inputs = world, world.posterior(128, 4, 0), states
   seen = sequences.tokens[:, 2:82]  # Half of the rows.
-  assert fixed(*given, seen, least) > 0.9
-  assert fixed(*given, seen, np.full(16, 2)) < 0.75
+  assert fixed(*inputs, seen, least) > 0.9
+  assert fixed(*inputs, seen, np.full(16, 2)) < 0.75
 
 
 def test_a_world_without_hidden_states_has_no_filter():

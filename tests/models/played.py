@@ -5,7 +5,7 @@ import threading
 
 from tests.language.stand_ins import worlds
 from tests.language.stand_ins.asked import Asked
-from wm.models.serving.answer_cache import CallReply
+from wm.language.answer_cache import CallReply
 
 
 class Played:

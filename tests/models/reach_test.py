@@ -56,15 +56,15 @@ def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
   far, info = checkpoints.load(tmp_path, world=long)
   assert (near.max_len, far.max_len) == (SHORT, LONG)
   assert info['run']['max_len'] == SHORT
-  found = long.sample(5, 1)
+  result = long.sample(5, 1)
   ask = 'states' if objective == 'state' else 'log_probs'
-  ours = getattr(far, ask)(found.tokens, found.lengths)
+  ours = getattr(far, ask)(result.tokens, result.lengths)
   assert ours.shape[:2] == (5, LONG)
   cut = np.full(5, SHORT)
-  wanted = getattr(near, ask)(found.tokens[:, :SHORT], cut)
-  np.testing.assert_allclose(ours[:, :SHORT], wanted, atol=1e-5)
+  expected = getattr(near, ask)(result.tokens[:, :SHORT], cut)
+  np.testing.assert_allclose(ours[:, :SHORT], expected, atol=1e-5)
   with pytest.raises(core.InputError, match=f'takes up to {SHORT}'):
-    getattr(near, ask)(found.tokens, found.lengths)
+    getattr(near, ask)(result.tokens, result.lengths)
 
 
 def test_a_slice_sees_a_repeated_token_where_its_path_is_a_sum():

@@ -10,6 +10,7 @@ import optax
 import pytest
 from flax import nnx
 
+from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.models import lstm, rnn
@@ -91,11 +92,11 @@ def test_a_block_gives_the_same_by_steps_and_by_sequences(model):
   assert jax.tree.map(jnp.shape, at) == shapes
   close = functools.partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
   for row, length in enumerate([0, 1, 5, 9]):
-    for found, ended, want in zip(
+    for result, ended, want in zip(
       *map(jax.tree.leaves, (state, last, states[length])), strict=True
     ):
       flat = np.asarray(want).reshape(4, *want.shape[2:])
-      close(found[row], flat[row])
+      close(result[row], flat[row])
       if length == 9:
         close(ended[row], flat[row])
 
@@ -111,9 +112,9 @@ def test_a_step_costs_the_same_after_any_prefix(model):
   shared, _ = jax.eval_shape(
     net.prefill, jnp.zeros((2, 50), int), jnp.array([3, 50])
   )
-  one = jax.eval_shape(lambda: net.new_page(2, 1, 1))
+  item = jax.eval_shape(lambda: net.new_page(2, 1, 1))
   assert [leaf.size for leaf in jax.tree.leaves(shared)] == [
-    leaf.size for leaf in jax.tree.leaves(one)
+    leaf.size for leaf in jax.tree.leaves(item)
   ]
 
 
@@ -123,11 +124,11 @@ def test_a_step_costs_the_same_after_any_prefix(model):
 )
 def test_the_stream_and_the_states_are_float32_in_bfloat16(model):
   low = changed(model, dtype='bfloat16')
-  given = jnp.asarray(tokens())
-  logits = jax.jit(low.__call__)(given)
+  inputs = jnp.asarray(tokens())
+  logits = jax.jit(low.__call__)(inputs)
   assert logits.dtype == jnp.float32
   assert np.isfinite(np.asarray(logits)).all()
-  exact = jax.jit(made(model).__call__)(given)
+  exact = jax.jit(made(model).__call__)(inputs)
   scale = float(jnp.abs(exact).max())
   np.testing.assert_allclose(logits, exact, atol=0.1 * max(scale, 1))
   assert (np.asarray(logits) != np.asarray(exact)).any()
@@ -206,17 +207,17 @@ def test_states_stay_bounded_on_long_strange_inputs(module):
 def test_dropout_is_between_the_layers_and_only_with_a_key(module):
   model = module.Model(layers=2, width=12, dropout=0.5)
   net, plain = made(model), changed(model, dropout=0.0)
-  given, key = jnp.asarray(tokens()), jax.random.key(3)
-  np.testing.assert_array_equal(net(given), plain(given))
-  first = net.blocks[0](net.embed(given), key=key)[0]
+  inputs, key = jnp.asarray(tokens()), jax.random.key(3)
+  np.testing.assert_array_equal(net(inputs), plain(inputs))
+  first = net.blocks[0](net.embed(inputs), key=key)[0]
   assert 0.4 < float((first == 0).mean()) < 0.6
-  last = net.blocks[1](net.embed(given), key=key)[0]
+  last = net.blocks[1](net.embed(inputs), key=key)[0]
   assert not bool((last == 0).any())
-  one = dataclasses.replace(model, layers=1)
-  np.testing.assert_array_equal(made(one)(given, key), made(one)(given))
+  item = dataclasses.replace(model, layers=1)
+  np.testing.assert_array_equal(made(item)(inputs, key), made(item)(inputs))
 
 
-@pytest.mark.parametrize('name', ['rnn', 'lstm', 'slice'])
+@pytest.mark.parametrize('name', few(1, ['rnn', 'lstm', 'slice']))
 def test_one_batch_can_be_learned_by_heart(name):
   model = registry.make('model', f'{name}(layers=1, width=32)')
   shape = network.NetworkSpec(model, V, 12)
@@ -225,8 +226,8 @@ def test_one_batch_can_be_learned_by_heart(name):
   rule = optax.adam(0.02)
 
   def loss(params: nnx.State) -> jax.Array:
-    found = jax.nn.log_softmax(nnx.merge(shape.graph, params)(batch[:, :-1]))
-    return -jnp.take_along_axis(found, batch[:, 1:, None], -1).mean()
+    result = jax.nn.log_softmax(nnx.merge(shape.graph, params)(batch[:, :-1]))
+    return -jnp.take_along_axis(result, batch[:, 1:, None], -1).mean()
 
   def step(carry, _):
     params, state = carry
@@ -243,12 +244,12 @@ def test_one_batch_can_be_learned_by_heart(name):
 
 def test_remat_changes_no_value_and_no_gradient():
   model = rnn.Model(layers=2, width=12, dropout=0.3)
-  given, key = jnp.asarray(tokens()), jax.random.key(0)
+  inputs, key = jnp.asarray(tokens()), jax.random.key(0)
 
   def run(net: nnx.Module):
     graph, params = nnx.split(net)
     return jax.jit(
-      jax.value_and_grad(lambda p: nnx.merge(graph, p)(given, key).var())
+      jax.value_and_grad(lambda p: nnx.merge(graph, p)(inputs, key).var())
     )(params)
 
   value, slopes = run(made(model))

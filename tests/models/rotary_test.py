@@ -22,8 +22,8 @@ def defined(b, bias, turns):
   b = b[..., None, :] + bias.reshape((1,) * (b.ndim - 2) + bias.shape)
   angles = 2 * jnp.pi * turns[..., None, :, :]
   cos, sin = jnp.cos(angles), jnp.sin(angles)
-  one, middle, two, rest = jnp.split(b, 4, -1)
-  parts = [one * cos - two * sin, middle, two * cos + one * sin, rest]
+  item, middle, two, rest = jnp.split(b, 4, -1)
+  parts = [item * cos - two * sin, middle, two * cos + item * sin, rest]
   return jnp.concatenate(parts, -1)
 
 
@@ -49,16 +49,16 @@ def test_turned_vectors_are_the_definition_and_so_are_their_slopes():
 
     def slopes(function):
       def loss(given):
-        found = function(*given)
-        return (weight * found).sum() + jnp.sin(found).sum(), found
+        result = function(*given)
+        return (weight * result).sum() + jnp.sin(result).sum(), result
 
       return jax.jit(jax.grad(loss, has_aux=True))(given)
 
-    for one, other in zip(
+    for first, other in zip(
       *map(jax.tree.leaves, (slopes(mamba3.turned), slopes(defined))),
       strict=True,
     ):
-      np.testing.assert_allclose(one, other, atol=1e-12)
+      np.testing.assert_allclose(first, other, atol=1e-12)
 
 
 def test_leading_dimensions_are_free():

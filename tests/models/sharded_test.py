@@ -40,7 +40,13 @@ def world():
   return registry.make('world', WORLD)
 
 
-@pytest.mark.parametrize('spec', FAMILIES)
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+  'spec',
+  [FAMILIES[0], *(pytest.param(spec, marks=SLOW) for spec in FAMILIES[1:])],
+)
 def test_divided_networks_agree_with_whole_ones(spec, world):
   whole = registry.make('model', spec).predictor(world, 0)
   divided = whole.sharded(2)
@@ -109,6 +115,7 @@ def test_groups_that_do_not_divide_the_devices_are_refused(shards):
     network.placements(1, [Chip(n) for n in range(8)], shards)
 
 
+@SLOW
 def test_scores_of_divided_networks_agree():
   metrics = ['next_token(num=40)', 'compression(trials=20)']
   metrics += ['probe(num=60, epochs=5)', 'inductive_bias(num=4, examples=8)']
@@ -128,6 +135,7 @@ def test_shards_of_what_is_no_network_are_refused():
     wm.load_predictor('uniform()', WORLD, shards=2)
 
 
+@SLOW
 def test_a_checkpoint_that_does_not_fit_is_read_in_parts(tmp_path, monkeypatch):
   wm.sample(WORLD, tmp_path, num=50, num_heldout=5)
   run = wm.train(WORLD, FAMILIES[0], tmp_path, steps=2)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.marks import few
 from wm.core import registry
 from wm.models.nn import network
 
@@ -49,16 +50,16 @@ PUBLISHED = {
 UNUSED = 20_482 - 1_970
 
 
-@pytest.mark.parametrize('spec', PUBLISHED)
+@pytest.mark.parametrize('spec', few(3, PUBLISHED))
 def test_the_chess_papers_table(spec):
   for (width, layers, heads), count in zip(SIZES, PUBLISHED[spec], strict=True):
-    given = spec.format(width=width, layers=layers, heads=heads)
-    model = registry.make('model', given)
+    inputs = spec.format(width=width, layers=layers, heads=heads)
+    model = registry.make('model', inputs)
     packed, compact = (
       network.NetworkSpec(model, size, 704, 1878) for size in (20_482, 1_970)
     )
-    assert packed.num_params == count, given
-    assert compact.num_params == count - UNUSED * width, given
+    assert packed.num_params == count, inputs
+    assert compact.num_params == count - UNUSED * width, inputs
 
 
 # Vafa et al. 2025, section 4: counted of the authors' program, which reads
@@ -79,12 +80,12 @@ INDUCTIVE = {
 FLAGS = pathlib.Path(__file__).parents[2] / 'launch/flags/inductive2025'
 
 
-@pytest.mark.parametrize('name', INDUCTIVE)
+@pytest.mark.parametrize('name', few(3, INDUCTIVE))
 def test_the_five_families_of_inductive_bias_probes(name):
   text = (FLAGS / f'{name}.flags').read_text()
-  given = dict(re.findall(r'^--(world|model)=(.+)$', text, re.M))
-  model = registry.make('model', given['model'])
-  world = registry.make('world', given['world'])
+  inputs = dict(re.findall(r'^--(world|model)=(.+)$', text, re.M))
+  model = registry.make('model', inputs['model'])
+  world = registry.make('world', inputs['world'])
   count, more = INDUCTIVE[name]
   shape = (61, 59) if name.startswith('othello') else (3, 99)
   assert network.NetworkSpec(model, *shape).num_params == count

@@ -8,7 +8,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.core.measure import lacks
+from wm.core.measure import headline_quantities, lacks
 from wm.evaluation import statistics
 from wm.models.serving import stateless
 
@@ -32,9 +32,9 @@ def _model(spec, world=WORLD, seed=0):
 
 def _score(spec, metric, num=300, world=WORLD):
   made = registry.make('metric', metric.format(num))
-  found = made(_model(spec, world), world, 1)
-  assert found[0].quantity == made.headline[-1]
-  return found[0]
+  result = made(_model(spec, world), world, 1)
+  assert result[0].quantity == headline_quantities(made)[-1]
+  return result[0]
 
 
 def _value(scores):
@@ -76,10 +76,10 @@ def test_faults_of_a_question_by_formula():
   chance = 0.5 / 21 + 0.5 * legal[:, 1:] / legal.sum(1)[:, None]
   rng = np.random.default_rng(0)
   distinct = [len(set(rng.choice(21, 5, p=row))) for row in chance]
-  wanted = np.mean(agree ** np.array(distinct))
-  assert _value(scores) == pytest.approx(wanted, abs=0.05)
-  found = _score(f'solver(errors={errors})', RECALL, num)
-  assert _value(found) == pytest.approx((1 - errors) ** 2, abs=0.04)
+  expected = np.mean(agree ** np.array(distinct))
+  assert _value(scores) == pytest.approx(expected, abs=0.05)
+  result = _score(f'solver(errors={errors})', RECALL, num)
+  assert _value(result) == pytest.approx((1 - errors) ** 2, abs=0.04)
 
 
 def _statements(scores, name):
@@ -94,9 +94,9 @@ def test_faults_of_order_by_hand():
     [row == sorted(row) for row in _statements(scores, name)]
     for name in ('prefix', 'other_prefix')
   ]
-  wanted = np.array(sides[0]) == np.array(sides[1])
-  assert 0.1 < wanted.mean() < 0.95
-  np.testing.assert_array_equal(scores.value, wanted)
+  expected = np.array(sides[0]) == np.array(sides[1])
+  assert 0.1 < expected.mean() < 0.95
+  np.testing.assert_array_equal(scores.value, expected)
 
 
 @pytest.mark.parametrize('memory', [1, 2])
@@ -111,19 +111,19 @@ def test_a_short_memory_by_hand(memory):
       WORLD.parse(','.join(WORLD.vocab[t] for t in row)) for row in rows
     ]
     ids.append(np.concatenate(states)[:, 0])
-  wanted = ids[0] == ids[1]
-  assert 0.1 < wanted.mean() < 1
-  np.testing.assert_array_equal(scores.value, wanted)
+  expected = ids[0] == ids[1]
+  assert 0.1 < expected.mean() < 1
+  np.testing.assert_array_equal(scores.value, expected)
 
 
 def test_what_told_is_kept():
   scores = _score('solver(memory=1)', COMPRESSION)
-  told = scores.columns['suffix']
-  np.testing.assert_array_equal(told != '', scores.value == 0)
-  np.testing.assert_array_equal(scores.columns['wrong_at'], told != '')
+  lines = scores.columns['suffix']
+  np.testing.assert_array_equal(lines != '', scores.value == 0)
+  np.testing.assert_array_equal(scores.columns['wrong_at'], lines != '')
   model = _model('solver(memory=1)')
-  for t in np.flatnonzero(told != ''):
-    suffix = (WORLD.vocab.index(told[t]),)
+  for t in np.flatnonzero(lines != ''):
+    suffix = (WORLD.vocab.index(lines[t]),)
     sides = [
       tuple(_statements(scores, name)[t]) for name in ('prefix', 'other_prefix')
     ]
@@ -139,11 +139,11 @@ def test_no_answer_is_a_third_outcome():
   scores = _score('solver(silent=1.0)', COMPRESSION)
   assert set(scores.reason) == {'no_answer'}
   assert scores.counts['no_answer'] == 300 * 2 * 5
-  some = _score('solver(silent=0.3)', COMPRESSION)
-  assert _value(some) == 1
-  assert 0 < (some.reason == 'no_answer').sum() < 60
+  sample = _score('solver(silent=0.3)', COMPRESSION)
+  assert _value(sample) == 1
+  assert 0 < (sample.reason == 'no_answer').sum() < 60
   asked = 0.3 * 300 * 2 * 5
-  assert some.counts['no_answer'] == pytest.approx(asked, rel=0.1)
+  assert sample.counts['no_answer'] == pytest.approx(asked, rel=0.1)
 
 
 @pytest.mark.parametrize('spec', SPECS)
@@ -157,8 +157,8 @@ def test_single_answers_are_the_next_tokens(spec):
     end=fast.end,
     max_len=fast.max_len,
   )
-  found = world.sample(20, 0)
-  log_probs = [m.log_probs(found.tokens, found.lengths) for m in (fast, slow)]
+  result = world.sample(20, 0)
+  log_probs = [m.log_probs(result.tokens, result.lengths) for m in (fast, slow)]
   np.testing.assert_array_equal(*log_probs)
   assert np.isfinite(log_probs[0]).any()
 
@@ -176,13 +176,13 @@ def test_a_whole_suffix_is_legal_as_a_whole(spec):
 
 def test_it_runs_on_worlds_that_state_a_task():
   for world in (tiny.World(), registry.make('world', 'maps()')):
-    found = world.sample(5, 0)
+    result = world.sample(5, 0)
     for spec in ('solver()', 'solver(memory=1)', 'solver(memory=100)'):
       model = _model(spec, world)
-      log_probs = model.log_probs(found.tokens, found.lengths)
-      at = np.arange(found.tokens.shape[1] - 1) < found.lengths[:, None] - 1
+      log_probs = model.log_probs(result.tokens, result.lengths)
+      at = np.arange(result.tokens.shape[1] - 1) < result.lengths[:, None] - 1
       taken = np.take_along_axis(
-        log_probs[:, :-1], found.tokens[:, 1:, None], 2
+        log_probs[:, :-1], result.tokens[:, 1:, None], 2
       )
       if spec != 'solver(memory=1)':
         assert np.isfinite(taken[..., 0][at]).all()
@@ -190,12 +190,12 @@ def test_it_runs_on_worlds_that_state_a_task():
 
 def test_seeds_move_faults():
   tokens, lengths = WORLD.sample(30, 0).tokens, np.full(30, 3)
-  one, again, other = (
+  first, again, other = (
     _model('solver(errors=0.2)', seed=s).log_probs(tokens, lengths)[:, :3]
     for s in (0, 0, 1)
   )
-  np.testing.assert_array_equal(one, again)
-  assert (one != other).any()
+  np.testing.assert_array_equal(first, again)
+  assert (first != other).any()
 
 
 @pytest.mark.parametrize('metric', registry.names('metric'))
@@ -207,13 +207,13 @@ def test_every_metric_finds_it_perfect(metric):
   model = _model('solver()')
   if missing := lacks(made, type(model), type(WORLD)):
     pytest.skip(f'solver is no {missing[0].__name__}')
-  found = made(model, WORLD, 1)
-  if {*found[0].reason} == {'answers_only'}:
+  results = made(model, WORLD, 1)
+  if {*results[0].reason} == {'answers_only'}:
     pytest.skip('solver gives no next tokens')
-  best = 0 if made.less_is_better else 1
-  for name in made.headline:
+  for name in headline_quantities(made):
+    best = 0 if made.measures[name].direction < 0 else 1
     matching = [
-      s for s in found if re.fullmatch(rf'{name}(_[\d.]+)?', s.quantity)
+      s for s in results if re.fullmatch(rf'{name}(_[\d.]+)?', s.quantity)
     ]
     assert matching
     for scores in matching:

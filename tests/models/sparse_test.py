@@ -39,14 +39,14 @@ every_world = pytest.mark.parametrize('world', WORLDS, ids=repr)
 
 def _states(world: core.World, num: int = 40) -> np.ndarray:
   """The start, states on the way, states of trials, over and dead ones."""
-  found = world.sample(num, 3)
+  result = world.sample(num, 3)
   dead = world.advance(world.init(1), np.zeros(1, np.int32))
   parts = [world.init(1), dead]
   if isinstance(world, core.Prefixed):
     parts.append(world.sample_states(num, 1))
   for share in (0.1, 0.5, 1.0):
-    lengths = (found.lengths * share).astype(np.int32)
-    parts.append(world.walk(world.init(num), found.tokens, lengths)[1])
+    lengths = (result.lengths * share).astype(np.int32)
+    parts.append(world.walk(world.init(num), result.tokens, lengths)[1])
   return np.concatenate(parts)
 
 
@@ -73,9 +73,9 @@ def test_log_probabilities_are_those_of_all_tokens(world):
   mass = legal * np.where(soon, 1 + oracles.TILT, 1.0)
   total = mass.sum(-1, keepdims=True)
   with np.errstate(divide='ignore'):
-    wanted = np.log(mass / np.where(total > 0, total, 1)).astype(np.float32)
-  found = plain.world_log_probs(world, states)
-  np.testing.assert_array_equal(found, wanted)
+    expected = np.log(mass / np.where(total > 0, total, 1)).astype(np.float32)
+  result = plain.world_log_probs(world, states)
+  np.testing.assert_array_equal(result, expected)
 
 
 class Dense(process.ProcessSession):
@@ -119,10 +119,10 @@ def test_nothing_of_the_width_of_the_vocabulary_is_made():
   """A map of 10,000 nodes: draws and answers on nine tokens."""
   world = registry.make('world', 'maps(rows=100, columns=100)')
   oracle = registry.make('model', 'oracle()').predictor(world, 0)
-  found = world.sample(4, 0)
-  session = oracle.session(found.tokens, np.full(4, 3), 2)
+  result = world.sample(4, 0)
+  session = oracle.session(result.tokens, np.full(4, 3), 2)
   assert oracle.support(
-    world.walk(world.init(4), found.tokens, np.full(4, 3))[1], None
+    world.walk(world.init(4), result.tokens, np.full(4, 3))[1], None
   ).tokens.shape == (4, 9)
   tokens = session.draw(accept.epsilon(0.01), np.zeros((4, 2), np.float32))
   assert session.accepted(accept.epsilon(0.01), tokens).all()

@@ -1,4 +1,4 @@
-"""What holds for Mamba, Mamba-2 and Mamba-3 alike, in every form."""
+"""What holds for Mamba, Mamba-2 and Mamba-3 alike."""
 
 import dataclasses
 import functools
@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from tests.marks import few
 from wm import core
 from wm.core import registry
+from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers, network
 from wm.models.serving import networks
@@ -68,57 +70,42 @@ def test_parameters_are_as_many_as_published(spec):
       assert compact.num_params == count - (V - 1970) * width
 
 
-def test_chunks_change_no_logits_and_no_gradients(model):
-  given = tokens(19)
-
-  def loss(params, form: str) -> tuple[jax.Array, jax.Array]:
-    other = dataclasses.replace(model, form=form, chunk=8)
-    graph = network.NetworkSpec(other, 11, 800).graph
-    logits = nnx.merge(graph, params)(given)
-    return jnp.sin(logits).mean(), logits
-
-  run = jax.jit(jax.grad(loss, has_aux=True), static_argnums=1)
-  params = weights(model)[1]
-  slope, logits = run(params, 'sequential')
-  again, same = run(params, 'chunked')
-  np.testing.assert_allclose(same, logits, atol=1e-5)
-  for one, other in zip(*map(jax.tree.leaves, (again, slope)), strict=True):
-    scale = max(float(jnp.abs(other).max()), 1e-5)
-    np.testing.assert_allclose(one, other, atol=3e-5 * scale)
-
-
 def test_pads_leave_the_state(model):
   graph, params = weights(model)
   block = nnx.merge(graph, params).blocks[0]
   x = np.random.default_rng(0).normal(size=(4, 13, 32)).astype(np.float32)
   lengths = np.array([13, 1, 6, 2])
   run = jax.jit(lambda x, lengths: block(x, lengths)[1])
-  found = run(x, lengths)
+  result = run(x, lengths)
   other = np.where(np.arange(13)[None, :, None] < lengths[:, None, None], x, 7)
   again = run(other, lengths)
-  for one, same in zip(*map(jax.tree.leaves, (found, again)), strict=True):
-    np.testing.assert_array_equal(one, same)
-  some = jax.jit(lambda x: block(x)[1])(x[2:3, :6])
-  for one, same in zip(*map(jax.tree.leaves, (found, some)), strict=True):
-    assert one.dtype == jnp.float32
-    np.testing.assert_allclose(one[2], same[0], atol=1e-5)
+  for first, same in zip(*map(jax.tree.leaves, (result, again)), strict=True):
+    np.testing.assert_array_equal(first, same)
+  sample = jax.jit(lambda x: block(x)[1])(x[2:3, :6])
+  for first, same in zip(*map(jax.tree.leaves, (result, sample)), strict=True):
+    assert first.dtype == jnp.float32
+    np.testing.assert_allclose(first[2], same[0], atol=1e-5)
 
 
-@pytest.mark.parametrize('spec', [SPECS[0], SPECS[1], SPECS[3]])
-def test_700_steps_far_from_training_are_finite_and_agree(spec):
+@pytest.mark.parametrize('spec', few(1, [SPECS[0], SPECS[1], SPECS[3]]))
+def test_700_steps_far_from_training_are_finite_and_agree(spec, monkeypatch):
   model = registry.make('model', spec)
   graph, params = weights(model, 4.0)
-  given = tokens(700)
+  inputs = tokens(700)
 
   def loss(params) -> tuple[jax.Array, jax.Array]:
-    logits = nnx.merge(graph, params)(given)
+    logits = nnx.merge(graph, params)(inputs)
     return logits.mean(), logits
 
   slope, logits = jax.jit(jax.grad(loss, has_aux=True))(params)
   assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(slope))
-  plain = dataclasses.replace(model, form='sequential')
-  other = network.NetworkSpec(plain, 11, 800).graph
-  again = jax.jit(lambda params: nnx.merge(other, params)(given))(params)
+  # Chunks of one step are the recurrence itself.
+  chunks = forms.run_chunks
+  monkeypatch.setattr(
+    *(forms, 'run_chunks'),
+    lambda body, size, *rest: chunks(body, 1, *rest),
+  )
+  again = jax.jit(lambda params: loss(params)[1])(params)
   np.testing.assert_allclose(logits, again, atol=2e-5 * float(abs(again).max()))
 
 
@@ -133,47 +120,47 @@ def test_sessions_of_many_ranks_have_a_memory_of_constant_size():
       net.new_page(2, 3, 99),
     )
   )
-  found = networks.NetworkPredictor(model, params, 11, 1, 800)
-  given = tokens(30)
-  full = found.log_probs(given, np.full(2, 30))
-  session = found.session(given, np.array([4, 9]), 2)
+  result = networks.NetworkPredictor(model, params, 11, 1, 800)
+  inputs = tokens(30)
+  full = result.log_probs(inputs, np.full(2, 30))
+  session = result.session(inputs, np.array([4, 9]), 2)
   for k in range(12):
     at = np.array([4, 9]) + k
     want = full[np.arange(2), at - 1]
     np.testing.assert_allclose(session.log_probs()[:, 1], want, atol=2e-5)
-    session.advance(np.repeat(given[np.arange(2), at][:, None], 2, axis=1))
+    session.advance(np.repeat(inputs[np.arange(2), at][:, None], 2, axis=1))
 
 
 def test_dropout_is_on_the_embeddings_alone():
   half = registry.make('model', SPECS[0].replace(')', ', dropout=0.5)'))
   graph, params = weights(half)
-  given, key = tokens(6), jax.random.key(3)
+  inputs, key = tokens(6), jax.random.key(3)
 
   @jax.jit
   def run(params, key):
     net = nnx.merge(graph, params)
-    return net(given, key), net.blocks[0](net.embed(given), key=key)[0]
+    return net(inputs, key), net.blocks[0](net.embed(inputs), key=key)[0]
 
-  found, again, plain = run(params, key), run(params, key), run(params, None)
-  assert (found[0] != plain[0]).any()
-  np.testing.assert_array_equal(found[0], again[0])
-  np.testing.assert_array_equal(found[1], plain[1])
+  result, again, plain = run(params, key), run(params, key), run(params, None)
+  assert (result[0] != plain[0]).any()
+  np.testing.assert_array_equal(result[0], again[0])
+  np.testing.assert_array_equal(result[1], plain[1])
 
 
-@pytest.mark.parametrize('spec', [SPECS[0], SPECS[1], SPECS[3]])
+@pytest.mark.parametrize('spec', few(1, [SPECS[0], SPECS[1], SPECS[3]]))
 def test_bfloat16_is_near_float32(spec):
   model = registry.make('model', spec)
   graph, params = weights(model)
   half = dataclasses.replace(model, dtype='bfloat16')
   other = network.NetworkSpec(half, 11, 800).graph
-  given = tokens(40)
+  inputs = tokens(40)
   run = jax.jit(
-    lambda graph, params: nnx.merge(graph, params)(given), static_argnums=0
+    lambda graph, params: nnx.merge(graph, params)(inputs), static_argnums=0
   )
-  found, near = run(graph, params), run(other, params)
+  result, near = run(graph, params), run(other, params)
   assert near.dtype == jnp.float32
-  assert (near != found).any()
-  np.testing.assert_allclose(near, found, atol=0.05 * float(abs(found).max()))
+  assert (near != result).any()
+  np.testing.assert_allclose(near, result, atol=0.05 * float(abs(result).max()))
 
 
 def test_decay_of_weights_is_for_dense_maps(model):
@@ -196,14 +183,12 @@ def test_step_sizes_start_between_a_thousandth_and_a_tenth():
 @pytest.mark.parametrize(
   ('spec', 'match'),
   [
-    ("mamba(form='fft')", "form='fft'; available: auto, sequential"),
     ('mamba(state=0)', 'state=0; expected at least 1'),
     ("mamba(steps='torch')", "steps='torch'; available: mamba, normal"),
     ('mamba2(width=40)', 'width=40 times expand=2 is not a multiple'),
     ("mamba2(weights='xavier')", "weights='xavier'; available: torch, normal"),
     ('mamba3(state=30)', 'state=30 is not a multiple of 4'),
     ('mamba3(rank=0)', 'rank=0; expected at least 1'),
-    ('mamba3(chunk=-1)', 'chunk=-1; expected at least 0'),
   ],
 )
 def test_bad_fields_are_named(spec, match):

@@ -28,9 +28,9 @@ def test_what_is_most_likely_is_the_guess(world):
   # Row t predicts token t + 1; frames have four tokens.
   np.testing.assert_array_equal(previous[:, 5:-1], tokens[:, 2:-4])
   np.testing.assert_array_equal(straight[:, 5:9], tokens[:, 2:6])
-  wanted = 2 * tokens[:, 6:-4] - tokens[:, 2:-8]
+  expected = 2 * tokens[:, 6:-4] - tokens[:, 2:-8]
   np.testing.assert_array_equal(
-    straight[:, 9:-1], np.clip(wanted, world.first_bin, world.first_bin + 127)
+    straight[:, 9:-1], np.clip(expected, world.first_bin, world.first_bin + 127)
   )
   assert (previous[:, 0] == tokens[:, 0]).all()
   # Before there was a frame all bins are alike.
@@ -40,13 +40,13 @@ def test_what_is_most_likely_is_the_guess(world):
 
 def test_probabilities_are_normal_around_the_guess(world):
   tokens = world.sample(2, 2).tokens
-  found = made(world, 'previous_position(spread=2.0)')
-  logs = found.log_probs(tokens, np.full(2, 122))
+  result = made(world, 'previous_position(spread=2.0)')
+  logs = result.log_probs(tokens, np.full(2, 122))
   np.testing.assert_allclose(np.exp(logs).sum(-1), 1, atol=1e-5)
   center = tokens[0, 2]
   row = logs[0, 5]
   np.testing.assert_allclose(row[center] - row[center + 4], 2, atol=1e-5)
-  session = found.session(tokens[:, :30], np.full(2, 30), 1)
+  session = result.session(tokens[:, :30], np.full(2, 30), 1)
   np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 29])
   session.advance(tokens[:, 30:31])
   np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 30])
@@ -58,8 +58,8 @@ def test_they_agree_with_the_baselines_of_trajectories(world):
     ('previous_position()', 'previous'),
     ('ballistic()', 'ballistic'),
   ):
-    found = {s.quantity: s for s in metric(made(world, spec), world, 1)}
-    own, beside = found['one_step'], found[f'one_step_{name}']
+    result = {s.quantity: s for s in metric(made(world, spec), world, 1)}
+    own, beside = result['one_step'], result[f'one_step_{name}']
     # A guess beyond the box is clipped by the predictor alone.
     np.testing.assert_allclose(own.value, beside.value, rtol=1e-6)
 
@@ -72,11 +72,11 @@ def test_they_know_states_by_bins_alone(world):
   )
   previous = made(world, 'previous_position()')
   for model in (previous, made(world, 'ballistic()')):
-    found = {s.quantity: s for s in metric(model, world, 3)}
-    assert statistics.summarize(found['precision'])['value'] == 1
-  found = {s.quantity: s for s in distinct(previous, world, 3)}
-  assert set(found['precision'].reason.tolist()) == {'empty'}
-  assert (found['recall'].value[found['recall'].measured] == 0).all()
+    result = {s.quantity: s for s in metric(model, world, 3)}
+    assert statistics.summarize(result['precision'])['value'] == 1
+  result = {s.quantity: s for s in distinct(previous, world, 3)}
+  assert set(result['precision'].reason.tolist()) == {'empty'}
+  assert (result['recall'].value[result['recall'].measured] == 0).all()
 
 
 @pytest.mark.parametrize(

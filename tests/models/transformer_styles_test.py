@@ -10,6 +10,7 @@ from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.marks import few
 from wm import core
 from wm.models import transformer
 from wm.models.nn import network
@@ -120,7 +121,7 @@ def defined(params: dict, tokens: np.ndarray, published: bool) -> np.ndarray:
   return rms(x, params['final', 'scale']) @ head[0] + head[1]
 
 
-@pytest.mark.parametrize('model', [CHESS, PUBLISHED])
+@pytest.mark.parametrize('model', few(1, [CHESS, PUBLISHED]))
 def test_the_chess_papers_transformer_is_its_definition(model):
   shape = network.NetworkSpec(model, V, 12)
   params = network.init(shape, 3)
@@ -130,17 +131,17 @@ def test_the_chess_papers_transformer_is_its_definition(model):
   }
   assert flat['blocks', 0, 'mlp', 'up', 'kernel'].shape == (24, 96)
   tokens = np.random.default_rng(0).integers(1, V, 12)
-  found = jax.jit(nnx.merge(shape.graph, params).__call__)(tokens[None])[0]
+  result = jax.jit(nnx.merge(shape.graph, params).__call__)(tokens[None])[0]
   want = defined(flat, tokens, model == PUBLISHED)
-  np.testing.assert_allclose(found, want, atol=2e-4)
+  np.testing.assert_allclose(result, want, atol=2e-4)
 
 
 @pytest.mark.parametrize('model', [CHESS, PUBLISHED])
 def test_sessions_turn_as_whole_sequences_do(model):
-  found = model.predictor(_World(), 0)
+  result = model.predictor(_World(), 0)
   tokens = np.random.default_rng(0).integers(1, V, (2, 12)).astype(np.int32)
-  full = found.log_probs(tokens, np.full(2, 12))
-  session = found.session(tokens, np.array([3, 5]), 1)
+  full = result.log_probs(tokens, np.full(2, 12))
+  session = result.session(tokens, np.array([3, 5]), 1)
   for k in range(6):
     at = np.array([3, 5]) + k
     want = full[np.arange(2), at - 1]
@@ -163,9 +164,9 @@ def test_pytorchs_initial_weights():
     if path[-1] not in ('kernel', 'bias'):
       continue
     inputs = 4 * 96 if path[-2] == 'down' else 96
-    most, found = inputs**-0.5, np.abs(np.asarray(leaf[...]))
-    assert 0.9 * most < found.max() <= most, path
-    assert found.mean() == pytest.approx(most / 2, rel=0.25), path
+    most, result = inputs**-0.5, np.abs(np.asarray(leaf[...]))
+    assert 0.9 * most < result.max() <= most, path
+    assert result.mean() == pytest.approx(most / 2, rel=0.25), path
 
 
 def test_biases_are_a_field_of_their_own():

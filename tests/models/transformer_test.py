@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 from tests import tiny
+from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.models import transformer
@@ -112,14 +113,14 @@ def test_dropout_keeps_the_mean():
 
 
 @pytest.mark.parametrize(
-  'model', [LLAMA, dataclasses.replace(SMALL, scan=True, remat=True)]
+  'model', few(1, [LLAMA, dataclasses.replace(SMALL, scan=True, remat=True)])
 )
 def test_sessions_of_other_styles(model):
   shape = network.NetworkSpec(model, 30, 40)
-  found = networks.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
+  result = networks.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
   tokens = np.random.default_rng(0).integers(1, 30, (3, 40)).astype(np.int32)
-  full = found.log_probs(tokens, np.full(3, 40))
-  session = found.session(tokens, np.array([4, 9, 1]), 2)
+  full = result.log_probs(tokens, np.full(3, 40))
+  session = result.session(tokens, np.array([4, 9, 1]), 2)
   for k in range(31):
     at = np.array([4, 9, 1]) + k
     want = full[np.arange(3), at - 1]
@@ -131,14 +132,14 @@ def test_sessions_of_other_styles(model):
 def test_a_scan_predicts_what_plain_blocks_predict():
   tokens = np.random.default_rng(0).integers(1, 30, (3, 20)).astype(np.int32)
   lengths = np.array([20, 7, 13])
-  found = []
+  result = []
   for scan in (False, True):
     model = dataclasses.replace(SMALL, scan=scan)
     params = network.init(network.NetworkSpec(model, 30, 20), 5)
     predictor = networks.NetworkPredictor(model, params, 30, 1, 20)
-    found.append(predictor.log_probs(tokens, lengths))
+    result.append(predictor.log_probs(tokens, lengths))
     hidden = predictor.hidden(tokens, lengths, 2)
-  np.testing.assert_array_equal(found[0], found[1])
+  np.testing.assert_array_equal(result[0], result[1])
   assert hidden.shape == (3, 20, 32)
 
 
@@ -166,10 +167,10 @@ def test_long_continuations_cross_pieces_and_a_wide_network_has_them(wide):
 
 
 def test_a_row_in_a_longer_piece_keeps_its_bits(wide):
-  found = wide
+  result = wide
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
-  short = found.session(tokens[:1], np.array([5]), 2)
-  both = found.session(tokens, np.array([5, 5]), 2)
+  short = result.session(tokens[:1], np.array([5]), 2)
+  both = result.session(tokens, np.array([5, 5]), 2)
   for k in range(40):  # The other row goes beyond the first page.
     both.advance(np.array([[core.DEAD] * 2, [2 + k % 3] * 2]))
   for k in range(6):
@@ -182,17 +183,17 @@ def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
   monkeypatch.setattr(network, 'SMALL', 0)
   shape = network.NetworkSpec(dataclasses.replace(SMALL, layers=1), 30, 43)
   assert shape.buckets.tolist() == [11, 22, 33, 43]
-  found = networks.NetworkPredictor(
+  result = networks.NetworkPredictor(
     shape.model, network.init(shape, 0), 30, 1, 43
   )
   tokens = np.random.default_rng(0).integers(1, 30, (9, 43)).astype(np.int32)
   lengths = np.array([1, 11, 12, 22, 23, 33, 34, 43, 5])
-  full = found.log_probs(tokens, np.full(9, 43))
-  some = found.log_probs(tokens, lengths)
-  session = found.session(tokens, lengths, 2)
+  full = result.log_probs(tokens, np.full(9, 43))
+  sample = result.log_probs(tokens, lengths)
+  session = result.session(tokens, lengths, 2)
   for row, length in enumerate(lengths):
     np.testing.assert_allclose(
-      some[row, :length], full[row, :length], atol=1e-5
+      sample[row, :length], full[row, :length], atol=1e-5
     )
     np.testing.assert_allclose(
       session.log_probs()[row, 0], full[row, length - 1], atol=1e-5
@@ -201,20 +202,20 @@ def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
 
 def test_bfloat16_is_near_float32():
   tokens = np.random.default_rng(0).integers(1, 30, (3, 20)).astype(np.int32)
-  found = []
+  result = []
   for dtype in ('float32', 'bfloat16'):
     model = dataclasses.replace(SMALL, dtype=dtype)
     params = network.init(network.NetworkSpec(model, 30, 20), 5)
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
     predictor = networks.NetworkPredictor(model, params, 30, 1, 20)
-    found.append(predictor.log_probs(tokens, np.full(3, 20)))
+    result.append(predictor.log_probs(tokens, np.full(3, 20)))
     session = predictor.session(tokens, np.full(3, 9), 2)
     session.advance(np.repeat(tokens[:, 9:10], 2, axis=1))
     np.testing.assert_allclose(
-      session.log_probs()[:, 0], found[-1][:, 9], atol=0.03
+      session.log_probs()[:, 0], result[-1][:, 9], atol=0.03
     )
-  np.testing.assert_allclose(found[0], found[1], atol=0.05)
-  assert (found[0] != found[1]).any()
+  np.testing.assert_allclose(result[0], result[1], atol=0.05)
+  assert (result[0] != result[1]).any()
 
 
 def test_rotary_scores_depend_on_distance_alone():
@@ -279,6 +280,6 @@ def test_a_context_too_short_is_named():
 
 def test_the_predictor_fits_its_world():
   world = tiny.World()
-  found = transformer.Model().predictor(world, 0)
-  assert found.vocab_size == len(world.vocab)
-  assert (found.end, found.max_len) == (world.end, world.max_len)
+  result = transformer.Model().predictor(world, 0)
+  assert result.vocab_size == len(world.vocab)
+  assert (result.end, result.max_len) == (world.end, world.max_len)

@@ -36,11 +36,11 @@ def recurrence(size):
   embed, step, head = parts(size)
 
   def logits(tokens):
-    hidden, found = np.zeros((len(tokens), 24)), []
+    hidden, result = np.zeros((len(tokens), 24)), []
     for t in range(tokens.shape[1]):
       hidden = np.tanh(hidden @ step + embed[tokens[:, t]])
-      found.append(hidden @ head)
-    return np.stack(found, axis=1).astype(np.float32)
+      result.append(hidden @ head)
+    return np.stack(result, axis=1).astype(np.float32)
 
   return logits
 
@@ -83,9 +83,9 @@ def ahead(size):
   honest = recurrence(size)
 
   def logits(tokens):  # The next token too, a little.
-    found = honest(tokens)
-    found[:, :-1] += 0.01 * np.eye(size)[tokens[:, 1:]]
-    return found
+    result = honest(tokens)
+    result[:, :-1] += 0.01 * np.eye(size)[tokens[:, 1:]]
+    return result
 
   return logits
 
@@ -95,8 +95,8 @@ def far_ahead(size):
 
   def logits(tokens):  # The last token of the row, wherever it is.
     last = np.maximum((tokens > 0).sum(1) - 1, 0)
-    told = np.eye(size)[tokens[np.arange(len(tokens)), last]]
-    return honest(tokens) + 0.1 * told[:, None]
+    lines = np.eye(size)[tokens[np.arange(len(tokens)), last]]
+    return honest(tokens) + 0.1 * lines[:, None]
 
   return logits
 
@@ -111,8 +111,8 @@ def test_other_rows(world):
   honest = recurrence(len(world.vocab))
 
   def batch_norm(tokens):
-    found = honest(tokens)
-    return found - 0.01 * found * found.mean(0)
+    result = honest(tokens)
+    return result - 0.01 * result * result.mean(0)
 
   refused(world, batch_norm, 'another batch around its row changes')
   check(world, lambda tokens: honest(tokens[:1]), rows=1)
@@ -144,9 +144,9 @@ def test_padding_that_shows_at_the_end_only(world):
   honest = recurrence(len(world.vocab))
 
   def logits(tokens):
-    found = honest(tokens)
-    found[:, :-1] *= 1 + 0.1 * (tokens[:, 1:] == 0)[..., None]
-    return found
+    result = honest(tokens)
+    result[:, :-1] *= 1 + 0.1 * (tokens[:, 1:] == 0)[..., None]
+    return result
 
   refused(world, logits, 'another padding token')
 
@@ -155,8 +155,8 @@ def test_repeated_calls(world):
   honest, rng = recurrence(len(world.vocab)), np.random.default_rng(0)
 
   def dropout(tokens):
-    found = honest(tokens)
-    return found * (rng.random(found.shape) > 0.1)
+    result = honest(tokens)
+    return result * (rng.random(result.shape) > 0.1)
 
   refused(world, dropout, 'calling it again changes .*dropout')
 
@@ -256,13 +256,9 @@ def impossible(world):
   return lambda tokens: table[tokens] + 1000
 
 
-def integers(world):
-  return lambda tokens: np.eye(len(world.vocab), dtype=np.int64)[tokens]
-
-
 HONEST = (
   *(uniform, by_place, often, repeats, bigrams, rnn, tied, before_last),
-  *(impossible, integers),
+  impossible,
 )
 
 
@@ -278,9 +274,9 @@ def noisy(world, size=0.02):
   honest = rnn(world)
 
   def logits(tokens):
-    found = honest(tokens)
-    noise = np.random.default_rng(tokens.shape[1]).random(found.shape[1:])
-    return found * (1 + size * (noise - 0.5))
+    result = honest(tokens)
+    noise = np.random.default_rng(tokens.shape[1]).random(result.shape[1:])
+    return result * (1 + size * (noise - 0.5))
 
   return logits
 
@@ -306,9 +302,9 @@ def ahead_far(world):
   honest, size = rnn(world), len(world.vocab)
 
   def logits(tokens):
-    found = honest(tokens)
-    found[:, :-1] += np.eye(size)[tokens[:, 1:]]
-    return found
+    result = honest(tokens)
+    result[:, :-1] += np.eye(size)[tokens[:, 1:]]
+    return result
 
   return logits
 
@@ -377,5 +373,5 @@ def test_checks_cost_a_few_calls(world):
     return honest(tokens)
 
   check(world, logits)
-  assert len(calls) <= 13
+  assert len(calls) <= 16
   assert {rows for rows, _ in calls} == {16}

@@ -33,12 +33,12 @@ def city():
   world = registry.make(
     'world', "maps(rows=8, columns=8, traversal='shortest')"
   )
-  found, _ = routes.extract(world.sample(200, seed=3), world)
+  result, _ = routes.extract(world.sample(200, seed=3), world)
   rng = np.random.default_rng(3)
-  labels = found.labels.copy()
+  labels = result.labels.copy()
   for n in range(0, 200, 3):
-    labels[found.offsets[n] + rng.integers(found.lengths[n])] ^= 4
-  return _made(world.graph, found._replace(labels=labels))
+    labels[result.offsets[n] + rng.integers(result.lengths[n])] ^= 4
+  return _made(world.graph, result._replace(labels=labels))
 
 
 @pytest.fixture(scope='module')
@@ -159,20 +159,20 @@ def test_pages_need_nothing_else(name, request):
 
 
 def test_pages_hold_every_edge(city):
-  graph, found, table = city
+  graph, result, table = city
   data = json.loads(_Elements(_page(city)).scripts[0])
   assert len(data['nodes']['ids']) == len(graph)
   for key in ('u', 'v', 'label', 'kind', 'line', 'metres', 'error'):
     assert len(data['edges'][key]) == len(table.source)
   assert data['edges']['u'] == table.source.tolist()
   assert data['labels'][:2] == ['N', 'NE']
-  assert data['labels'][8:] == list(found.others)
+  assert data['labels'][8:] == list(result.others)
 
 
 def test_names_cannot_break_out_of_a_page(plain):
   evil = '</script><script>alert(1)</script>'
-  graph, found, table = plain
-  source = _page((graph, found._replace(others=(evil,)), table), title=evil)
+  graph, result, table = plain
+  source = _page((graph, result._replace(others=(evil,)), table), title=evil)
   assert evil not in source
   assert '<h1>&lt;/script&gt;&lt;script&gt;alert(1)' in source
   data = json.loads(_Elements(source).scripts[0])
@@ -237,13 +237,13 @@ document.title = JSON.stringify(seen);
 
 @pytest.fixture(scope='module')
 def chromium():
-  found = shutil.which('chromium') or shutil.which('chromium-browser')
-  if not found:
+  result = shutil.which('chromium') or shutil.which('chromium-browser')
+  if not result:
     pytest.skip('no Chromium here (Debian: apt-get install chromium)')
 
   def run(url: str, *flags: str) -> str:
     command = [
-      found,
+      result,
       '--headless',
       '--no-sandbox',
       '--disable-gpu',
@@ -271,6 +271,7 @@ def _act(chromium, made, folder: pathlib.Path) -> dict:
   return json.loads(html.unescape(title))
 
 
+@pytest.mark.process
 def test_page_works_in_a_browser(city, chromium, tmp_path):
   graph, _, table = city
   seen = _act(chromium, city, tmp_path)
@@ -292,6 +293,7 @@ def test_page_works_in_a_browser(city, chromium, tmp_path):
   assert any(line.endswith(', a new edge') for line in lines)
 
 
+@pytest.mark.process
 def test_page_shows_routes_and_their_directions(chromium, tmp_path):
   made = _made(
     cities.row(5),
@@ -315,6 +317,7 @@ def test_no_more_than_eight_routes_of_a_class_are_shown(city):
   assert shown == [0] * 8 + [1] * 8 + [2] * 8
 
 
+@pytest.mark.process
 def test_screenshot_shows_black_and_red(city, chromium, tmp_path):
   from matplotlib import image
 
@@ -327,6 +330,7 @@ def test_screenshot_shows_black_and_red(city, chromium, tmp_path):
   assert ((red < 0.5) & (green < 0.5) & (blue < 0.5)).sum() > 200
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_ten_thousand_edges_in_a_browser(manhattan, chromium, tmp_path):
   world = registry.make(
@@ -335,7 +339,7 @@ def test_ten_thousand_edges_in_a_browser(manhattan, chromium, tmp_path):
     "traversal='shortest')",
   )
   samples = text.read(manhattan / 'shortest' / 'samples.txt', world)
-  found, _ = routes.extract(samples, world)
-  seen = _act(chromium, _made(world.graph, found), tmp_path)
+  result, _ = routes.extract(samples, world)
+  seen = _act(chromium, _made(world.graph, result), tmp_path)
   assert int(seen['ready']) == 9705 + 2318
   assert seen['edge'].startswith('New edge')

@@ -53,20 +53,20 @@ def automaton_of(tmp_path, name, transitions):
 
 @pytest.mark.parametrize('world', FINITE)
 def test_the_oracle_gives_the_minimal_automaton(world):
-  found = wm.extract('oracle()', world, walks=20)
+  result = wm.extract('oracle()', world, walks=20)
   minimal = wm.classes(world).minimal
-  assert found.summary['states'] == found.summary['world_states'] == minimal
-  assert found.summary['equal']
-  assert not found.summary['edges']
-  assert found.comparison.distance == 0
-  assert not found.comparison.merged
-  assert found.summary['agreement']['value'] == 1
-  assert found.summary['told_apart'] == found.summary['pairs']
+  assert result.summary['states'] == result.summary['world_states'] == minimal
+  assert result.summary['equal']
+  assert not result.summary['edges']
+  assert result.comparison.distance == 0
+  assert not result.comparison.merged
+  assert result.summary['agreement']['value'] == 1
+  assert result.summary['told_apart'] == result.summary['pairs']
   # One state for each of the world's, and edges that agree.
-  pairs = {state: other for state, (other,) in found.comparison.pairs.items()}
-  theirs = found.truth.automaton.heads
+  pairs = {state: other for state, (other,) in result.comparison.pairs.items()}
+  theirs = result.truth.automaton.heads
   for state, other in pairs.items():
-    heads = found.automaton.heads[other]
+    heads = result.automaton.heads[other]
     assert heads == {k: pairs[head] for k, head in theirs[state].items()}
 
 
@@ -83,12 +83,12 @@ def test_the_oracle_gives_the_minimal_automaton(world):
   ],
 )
 def test_uniform_is_one_state(world, states):
-  found = wm.extract('uniform()', world, walks=20)
-  assert found.summary['states'] == states
-  if len(found.truth.names) > 3:
-    assert found.summary['told_apart'] < found.summary['pairs']
-    (group, *_) = found.comparison.merged
-    assert len(group) >= len(found.comparison.pairs) - 1
+  result = wm.extract('uniform()', world, walks=20)
+  assert result.summary['states'] == states
+  if len(result.truth.names) > 3:
+    assert result.summary['told_apart'] < result.summary['pairs']
+    (group, *_) = result.comparison.merged
+    assert len(group) >= len(result.comparison.pairs) - 1
 
 
 def test_faults_of_a_noisy_oracle_are_found():
@@ -96,7 +96,7 @@ def test_faults_of_a_noisy_oracle_are_found():
   world = registry.make('world', 'mazes(length=12)')
   model = registry.make('model', 'noisy_oracle(wrong=0.3, illegal=0.05)')
   predictor = model.predictor(world, 3)
-  found = wm.extract(predictor, world, walks=50)
+  result = wm.extract(predictor, world, walks=50)
   states, delta = found_states(world)
   options = predictor.support(states, np.zeros(len(states), np.uint64))
   accepted = [{*row} - {core.DEAD} for row in options.tokens.tolist()]
@@ -110,16 +110,16 @@ def test_faults_of_a_noisy_oracle_are_found():
       ('extra', accepted[k] - legal[k]),
     )
     for token in tokens
-    if names[k] in {found.truth.names[s] for s in found.comparison.pairs}
+    if names[k] in {result.truth.names[s] for s in result.comparison.pairs}
   }
   edges = {
     (x['state'], x['token'], x['kind'])
-    for x in found.summary['edges']
+    for x in result.summary['edges']
     if x['state'] != names[0]
   }
   assert edges == wrong
   assert len(wrong) > 3
-  assert found.comparison.distance == 2.0 ** -len(found.comparison.first)
+  assert result.comparison.distance == 2.0 ** -len(result.comparison.first)
 
 
 def found_states(world):
@@ -130,16 +130,16 @@ def found_states(world):
 def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
   world = automaton_of(tmp_path, 'rooms', ROOMS)
   model = oracles.Oracle(automaton_of(tmp_path, 'merged', MERGED))
-  found = wm.extract(model, world, walks=50)
-  (merged,) = found.summary['merged']
+  result = wm.extract(model, world, walks=50)
+  (merged,) = result.summary['merged']
   assert merged == {'states': ['one', 'two'], 'told_apart_by': 'd'}
-  assert found.summary['split'] == {}
+  assert result.summary['split'] == {}
   assert ('two', 'd', 'extra') in {
-    (x['state'], x['token'], x['kind']) for x in found.summary['edges']
+    (x['state'], x['token'], x['kind']) for x in result.summary['edges']
   }
-  lines = '\n'.join(found.lines())
+  lines = '\n'.join(result.lines())
   assert "one | two; in the world 'd' tells the first two apart" in lines
-  picture = found.picture()
+  picture = result.picture()
   assert picture.count('#f6dc85') == 2  # Both have one fill.
   assert 'states of one colour are one state for the model' in picture
 
@@ -152,9 +152,9 @@ def test_a_model_that_counts_tokens_splits_states(tmp_path):
   }
   loop = {'none': {'a': 'none', 'b': 'none'}}
   model = oracles.Oracle(automaton_of(tmp_path, 'ring', ring))
-  found = wm.extract(model, automaton_of(tmp_path, 'loop', loop), walks=50)
-  assert found.summary['split'] == {'none': 3}
-  assert found.summary['distance'] == 0.5**1
+  result = wm.extract(model, automaton_of(tmp_path, 'loop', loop), walks=50)
+  assert result.summary['split'] == {'none': 3}
+  assert result.summary['distance'] == 0.5**1
 
 
 def test_a_peer_learns_the_same_automaton():
@@ -167,7 +167,7 @@ def test_a_peer_learns_the_same_automaton():
   predictor = registry.make('model', 'noisy_oracle(wrong=0.5)').predictor(
     world, 1
   )
-  found = wm.extract(predictor, world, walks=100)
+  result = wm.extract(predictor, world, walks=100)
   teacher = _teacher(predictor, world)
 
   class Model(base.SUL):
@@ -192,15 +192,17 @@ def test_a_peer_learns_the_same_automaton():
     letters, sul, walks, 'moore', cex_processing='rs', print_level=0
   )
   # It has a state more, for words that are not in the language.
-  assert len(theirs.states) == len(found.automaton.access) + 1
+  assert len(theirs.states) == len(result.automaton.access) + 1
   rng = np.random.default_rng(0)
   for word in rng.integers(1, len(world.vocab), (200, 12)).tolist():
     theirs.reset_to_initial()
-    states = found.automaton.follow(tuple(word))
+    states = result.automaton.follow(tuple(word))
     for size, letter in enumerate(word, 1):
       output = theirs.step(letter)
       state = states[size] if size < len(states) else core.DEAD
-      accepted = found.automaton.accepted[state] if state >= 0 else (core.DEAD,)
+      accepted = (
+        result.automaton.accepted[state] if state >= 0 else (core.DEAD,)
+      )
       assert output == str(accepted)
 
 
@@ -251,9 +253,9 @@ def test_states_and_queries_are_budgeted():
 
 def test_prefixes_are_merged_by_what_follows():
   world = "automaton(preset='tomita7')"
-  found = wm.extract('oracle()', world, tails=3, walks=50)
-  assert found.summary['equal']
-  assert found.summary['states'] == 5
+  result = wm.extract('oracle()', world, tails=3, walks=50)
+  assert result.summary['equal']
+  assert result.summary['states'] == 5
   # Sets of next tokens alone do not tell all states apart.
   short = wm.extract('oracle()', world, tails=1, walks=50)
   assert short.summary['states'] < 5
@@ -268,7 +270,7 @@ def test_bounds_are_those_of_clopper_and_pearson():
 
 def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
   world, model = "automaton(preset='tomita5')", 'noisy_oracle(wrong=0.5)'
-  out, told = tmp_path / 'run', []
+  out, lines = tmp_path / 'run', []
   whole = wm.extract(model, world, tmp_path / 'whole', walks=50)
   asked, real = [], learner.Teacher._masks
 
@@ -282,7 +284,7 @@ def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
   with pytest.raises(KeyboardInterrupt):
     wm.extract(model, world, out, walks=50)
   assert [path.name for path in out.glob('*.json')] == ['extract.run.json']
-  wm.extract(model, world, out, walks=50, log=told.append)
+  wm.extract(model, world, out, walks=50, log=lines.append)
   for name in (extract.FILE, extract.PICTURE, extract.MACHINE):
     assert (out / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
   # What was answered before was not asked again.
@@ -291,7 +293,7 @@ def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
     *('automaton.json', 'extract.run.json', 'extraction.json'),
     'extraction.svg',
   ]
-  assert told == [*whole.lines(), told[-1]]
+  assert lines == [*whole.lines(), lines[-1]]
   with pytest.raises(core.InputError, match='holds another extract run'):
     wm.extract('uniform()', world, out)
   # The implied automaton is a world.
@@ -300,6 +302,7 @@ def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
   assert again.summary['equal']
 
 
+@pytest.mark.process
 def test_bad_input_is_one_line(tmp_path, root):
   world = "automaton(preset='tomita1')"
   for keywords, words in (
@@ -325,11 +328,11 @@ def test_bad_input_is_one_line(tmp_path, root):
 
 def test_a_world_too_large_is_compared_along_walks_alone(monkeypatch):
   monkeypatch.setattr(implied, 'MOST', 3)
-  found = wm.extract('oracle()', 'lattice(length=12)', walks=20)
-  assert found.truth is None
-  assert 'too many' in found.summary['not_compared']
-  assert found.summary['agreement']['value'] == 1
-  assert 'too many' in found.picture()
+  result = wm.extract('oracle()', 'lattice(length=12)', walks=20)
+  assert result.truth is None
+  assert 'too many' in result.summary['not_compared']
+  assert result.summary['agreement']['value'] == 1
+  assert 'too many' in result.picture()
 
 
 def test_reports_show_automata(tmp_path):

@@ -17,17 +17,17 @@ from wm.recon.reconstruct import FALSE, TRUE, UNUSED
 
 
 def _table(graph, *given_routes, **options):
-  found = make_routes(*given_routes)
-  edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
-  return found, reconstruct.edge_table(graph, found, edges)
+  result = make_routes(*given_routes)
+  edges = reconstruct.reconstruct(graph, result, Reconstruction(**options))
+  return result, reconstruct.edge_table(graph, result, edges)
 
 
 def test_bearing_length_and_class_of_every_edge():
   graph = cities.row(5)
-  found, table = _table(graph, (0, 3, [N]), (2, 1, [W]), (1, 2, [E]))
+  result, table = _table(graph, (0, 3, [N]), (2, 1, [W]), (1, 2, [E]))
   rows = {
     (row['node'], row['direction']): row
-    for row in reconstruct.edge_frame(graph, found, table).to_dict('records')
+    for row in reconstruct.edge_frame(graph, result, table).to_dict('records')
   }
   assert len(rows) == 3 + 3
   up, back, used = rows['100', 'N'], rows['102', 'W'], rows['101', 'E']
@@ -44,12 +44,12 @@ def test_bearing_length_and_class_of_every_edge():
 
 def test_loops_and_odd_labels_have_no_bearing():
   graph = cities.row(4)
-  found, table = _table(graph, (0, 0, [S]), (1, 2, [8]))
+  result, table = _table(graph, (0, 0, [S]), (1, 2, [8]))
   new = table.kind == FALSE
   assert np.isnan(table.error[new]).all()
   names = [
     row['direction']
-    for row in reconstruct.edge_frame(graph, found, table).to_dict('records')
+    for row in reconstruct.edge_frame(graph, result, table).to_dict('records')
   ]
   assert 'odd' in names
   summary = reconstruct.edge_summary(table)['new']
@@ -93,8 +93,8 @@ def test_crossings_of_streets_counted_once():
   )
   source, target = np.array([0, 1, 2, 0, 3]), np.array([3, 2, 1, 1, 0])
   kind = np.array([FALSE, TRUE, TRUE, FALSE, UNUSED])
-  found = reconstruct.crossings(graph, source, target, kind)
-  assert found.tolist() == [1, -1, -1, 0, -1]
+  result = reconstruct.crossings(graph, source, target, kind)
+  assert result.tolist() == [1, -1, -1, 0, -1]
 
 
 @given(st.integers(4, 12), st.integers(1, 25), st.integers(0, 2**32))

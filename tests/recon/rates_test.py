@@ -12,7 +12,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct
 from wm.recon import routes as routes_lib
 from wm.recon.routes import Routes
-from wm.studies import rows, study
+from wm.studies import rows, runs
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 SHARE = {'value', 'low', 'high', 'n'}
@@ -39,7 +39,7 @@ def test_directions_are_those_of_a_plain_loop(seed):
   routes = drawn(graph, 40, seed)
   fate = routes_lib.follow(routes, graph)
   edges = reconstruct.reconstruct(graph, routes, Reconstruction())
-  found = reconstruct.rates(graph, routes, fate, edges)
+  result = reconstruct.rates(graph, routes, fate, edges)
   taken, wrong, hits = set(), set(), []
   num = 0
   for k, node in enumerate(routes.origins.tolist()):
@@ -53,14 +53,14 @@ def test_directions_are_those_of_a_plain_loop(seed):
         hits[-1] = 1
         break
       node = int(after)
-  rate = found['illegal_directions']
+  rate = result['illegal_directions']
   assert {*rate} == SHARE
   assert rate['n'] == num
   assert rate['value'] == pytest.approx(sum(hits) / num)
   assert rate['low'] < rate['value'] < rate['high']
-  assert found['distinct_directions'] == len(taken)
-  assert found['distinct_illegal_directions'] == len(wrong)
-  failed = found['failed_routes']
+  assert result['distinct_directions'] == len(taken)
+  assert result['distinct_illegal_directions'] == len(wrong)
+  failed = result['failed_routes']
   counts = reconstruct.counts(graph, routes, fate, edges)
   assert failed['value'] == counts['failed'] / 40
   low, high = statistics.proportion(failed['value'], 40)
@@ -74,21 +74,21 @@ def test_without_routes_there_is_no_rate():
   routes = drawn(graph, 1, 0).take(np.zeros(0, np.int64))
   fate = routes_lib.follow(routes, graph)
   edges = reconstruct.reconstruct(graph, routes, Reconstruction())
-  found = reconstruct.rates(graph, routes, fate, edges)
+  result = reconstruct.rates(graph, routes, fate, edges)
   none = {'value': None, 'low': None, 'high': None, 'n': 0}
-  assert found['illegal_directions'] == found['failed_routes'] == none
-  assert found['distinct_directions'] == 0
+  assert result['illegal_directions'] == result['failed_routes'] == none
+  assert result['distinct_directions'] == 0
 
 
 @pytest.mark.parametrize('model', ['bayes()', "bayes(off='replan')"])
 @pytest.mark.parametrize('traversal', ['random', 'shortest'])
 def test_a_bayes_predictor_implies_no_false_street(tmp_path, model, traversal):
   world = f'{WORLD[:-1]}, traversal={traversal!r})'
-  found = wm.reconstruct(model, tmp_path, world, num=200)
-  assert found['routes'] > 100
-  assert (found['new_edges'], found['failed']) == (0, 0)
-  assert found['illegal_directions']['value'] == 0
-  assert 0 < found['illegal_directions']['high'] < 0.03
+  result = wm.reconstruct(model, tmp_path, world, num=200)
+  assert result['routes'] > 100
+  assert (result['new_edges'], result['failed']) == (0, 0)
+  assert result['illegal_directions']['value'] == 0
+  assert 0 < result['illegal_directions']['high'] < 0.03
 
 
 def test_rows_beside_trained_ones_have_maps_of_their_own():
@@ -102,11 +102,12 @@ def test_rows_beside_trained_ones_have_maps_of_their_own():
   }
   for text, mapped in texts.items():
     (row,) = rows.rows_of([text], WORLD)
-    assert study.is_mapped(row) == mapped, text
+    assert runs.is_mapped(row) == mapped, text
     (row,) = rows.rows_of([text.replace(WORLD, 'othello()')], 'othello()')
-    assert not study.is_mapped(row)
+    assert not runs.is_mapped(row)
 
 
+@pytest.mark.process
 def test_units_keep_the_rates(tmp_path):
   wm.miniature(
     ['bayes: bayes()'],

@@ -21,17 +21,17 @@ DEAD = core.DEAD
 
 def place(graph, given, **options):
   """Edges as {(node, label): (target, false)}, and names of reasons."""
-  found = reconstruct.reconstruct(
+  result = reconstruct.reconstruct(
     graph, make_routes(*given), Reconstruction(**options)
   )
   edges = {
     (int(u), int(a)): (int(v), bool(false))
     for u, a, v, false in zip(
-      found.source, found.label, found.target, found.false, strict=True
+      result.source, result.label, result.target, result.false, strict=True
     )
   }
   names = {OK: 'ok', **reconstruct.REASONS}
-  return edges, [names[int(code)] for code in found.reasons]
+  return edges, [names[int(code)] for code in result.reasons]
 
 
 @pytest.mark.parametrize('variant', ['program', 'paper'])
@@ -168,10 +168,10 @@ def problems(draw):
 @settings(max_examples=300, deadline=None)
 def test_kernels_agree_and_keep_the_laws(problem):
   edges = reconstruction.reconstruct(problem)
-  for one, other in zip(
+  for first, other in zip(
     edges, reconstruction_ref.reconstruct(problem), strict=True
   ):
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(first, other)
   delta, near_offsets, near_nodes, origins, destinations, *more = problem
   offsets, labels, max_degree, paper, rollback = more
   used = {}
@@ -270,9 +270,9 @@ def streets_and_routes(manhattan):
     "traversal='shortest')",
   )
   samples = text.read(manhattan / 'shortest' / 'samples.txt', world)
-  found, ill_formed = routes.extract(samples, world)
+  result, ill_formed = routes.extract(samples, world)
   assert not sum(ill_formed.values())
-  return world.graph, found
+  return world.graph, result
 
 
 def _counts(graph, found, **options):
@@ -281,54 +281,54 @@ def _counts(graph, found, **options):
 
 
 def test_golden_counts_of_the_program(streets_and_routes):
-  found = _counts(*streets_and_routes)
-  assert found['failed'] == 1371 == sum(found['failure_reasons'].values())
-  assert found['failed'] == sum(found['failed_by_class'].values())
-  assert (found['true_edges'], found['new_edges']) == (8793, 2318)
-  assert (found['self_loops'], found['parallel_edges']) == (17, 45)
-  assert found['unused_edges'] == 912
+  result = _counts(*streets_and_routes)
+  assert result['failed'] == 1371 == sum(result['failure_reasons'].values())
+  assert result['failed'] == sum(result['failed_by_class'].values())
+  assert (result['true_edges'], result['new_edges']) == (8793, 2318)
+  assert (result['self_loops'], result['parallel_edges']) == (17, 45)
+  assert result['unused_edges'] == 912
 
 
 def test_golden_counts_of_the_first_200(streets_and_routes):
-  graph, found = streets_and_routes
-  found = found.take(np.arange(200))
-  fate = routes.follow(found, graph)
+  graph, result = streets_and_routes
+  result = result.take(np.arange(200))
+  fate = routes.follow(result, graph)
   assert np.bincount(fate.kind).tolist() == [144, 47, 9]
-  got = _counts(graph, found)
+  got = _counts(graph, result)
   assert got['failed'] == 20
   assert (got['true_edges'], got['new_edges']) == (4055, 114)
   assert got['unused_edges'] == 5650
 
 
 def test_golden_classes_of_samples(streets_and_routes):
-  graph, found = streets_and_routes
-  fate = routes.follow(found, graph)
+  graph, result = streets_and_routes
+  fate = routes.follow(result, graph)
   assert np.bincount(fate.kind).tolist() == [4651, 1315, 434]
-  assert np.bincount(fate.groups(found)).tolist() == [4651, 1315, 425, 9]
+  assert np.bincount(fate.groups(result)).tolist() == [4651, 1315, 425, 9]
   steps = fate.steps[fate.kind == routes.PATH]
   assert np.median(steps) == 10
-  assert len(found.others) == 2  # Node ids where a direction should be.
+  assert len(result.others) == 2  # Node ids where a direction should be.
 
 
 def test_real_routes_plain_and_compiled_agree(streets_and_routes):
-  graph, found = streets_and_routes
-  found = found.take(np.arange(5000, 5150))
+  graph, result = streets_and_routes
+  result = result.take(np.arange(5000, 5150))
   for variant in ('program', 'paper'):
     options = Reconstruction(variant=variant, max_degree=3)
-    given = reconstruct.problem(graph, found, options)
+    given = reconstruct.problem(graph, result, options)
     pair = [
       kernel.reconstruct(given)
       for kernel in (reconstruction, reconstruction_ref)
     ]
-    for one, other in zip(*pair, strict=True):
-      np.testing.assert_array_equal(one, other)
+    for first, other in zip(*pair, strict=True):
+      np.testing.assert_array_equal(first, other)
 
 
 def test_published_failures_lie_among_our_orders(streets_and_routes):
   # 1,513 of 6,400 in one unknown order (spec section 10).
-  graph, found = streets_and_routes
+  graph, result = streets_and_routes
   failed = []
   for shuffle in range(1, 7):
-    order = reconstruct.permutation(len(found.origins), 0, shuffle)
-    failed.append(_counts(graph, found.take(order))['failed'])
+    order = reconstruct.permutation(len(result.origins), 0, shuffle)
+    failed.append(_counts(graph, result.take(order))['failed'])
   assert min(failed) < 1513 < max(failed)

@@ -28,7 +28,7 @@ def _read(tmp_path, world, *lines):
 def test_causes_of_ill_formed_sequences(tmp_path, world):
   a, b = world.vocab[-2:]
   long = ' '.join(['N'] * (world.max_len - 2))
-  found, ill_formed = _read(
+  result, ill_formed = _read(
     tmp_path,
     world,
     f'{a} {b} N NE end',
@@ -44,12 +44,12 @@ def test_causes_of_ill_formed_sequences(tmp_path, world):
     'length_cap': 1,
     'header_not_two_nodes': 1,
   }
-  assert found.lines.tolist() == [1, 6]
-  assert found.lengths.tolist() == [2, 3]
-  assert found.others == (a, b)
+  assert result.lines.tolist() == [1, 6]
+  assert result.lengths.tolist() == [2, 3]
+  assert result.others == (a, b)
   south_west = streets.DIRECTIONS.index('SW')
-  assert found.labels.tolist() == [0, 1, 8, south_west, 9]
-  rows = world.graph.ids[[found.origins[0], found.destinations[0]]]
+  assert result.labels.tolist() == [0, 1, 8, south_west, 9]
+  rows = world.graph.ids[[result.origins[0], result.destinations[0]]]
   assert rows.astype(str).tolist() == [a, b]
 
 
@@ -67,29 +67,29 @@ def test_fates_agree_with_the_world(world):
   rows = np.arange(0, 40, 2)
   tokens[rows, at[rows]] = rng.integers(2, 10, len(rows))
   sequences = core.Sequences(tokens, sequences.lengths)
-  found, ill_formed = routes.extract(sequences, world)
+  result, ill_formed = routes.extract(sequences, world)
   assert not any(ill_formed.values())
-  kind = routes.follow(found, world.graph).kind
+  kind = routes.follow(result, world.graph).kind
   names = np.array(['valid', 'path_fail', 'dest_fail'])
   assert names[kind].tolist() == judging.judge(world, sequences).tolist()
   assert set(kind) >= {VALID, PATH}
 
 
 def test_routes_cut_off_are_a_class_of_their_own():
-  found = make_routes((0, 3, [E, E]), (0, 3, [E, E]), (0, 2, [E, E]))
-  found = found._replace(capped=np.array([True, False, True]))
-  fate = routes.follow(found, cities.row(5))
+  result = make_routes((0, 3, [E, E]), (0, 3, [E, E]), (0, 2, [E, E]))
+  result = result._replace(capped=np.array([True, False, True]))
+  fate = routes.follow(result, cities.row(5))
   assert fate.kind.tolist() == [DESTINATION, DESTINATION, VALID]
-  assert fate.groups(found).tolist() == [LENGTH_CAP, DESTINATION, VALID]
+  assert fate.groups(result).tolist() == [LENGTH_CAP, DESTINATION, VALID]
 
 
 def test_taking_rows_again_and_in_any_order():
-  found = make_routes((0, 1, [E]), (1, 3, [E, E]), (2, 0, [N, E, 8]))
-  taken = found.take(np.array([2, 0, 2]))
+  result = make_routes((0, 1, [E]), (1, 3, [E, E]), (2, 0, [N, E, 8]))
+  taken = result.take(np.array([2, 0, 2]))
   assert taken.labels.tolist() == [N, E, 8, E, N, E, 8]
   assert taken.lengths.tolist() == [3, 1, 3]
   assert taken.lines.tolist() == [3, 1, 3]
-  assert found.take(np.array([], int)).labels.size == 0
+  assert result.take(np.array([], int)).labels.size == 0
 
 
 def test_a_world_without_streets_is_refused():
@@ -100,13 +100,13 @@ def test_a_world_without_streets_is_refused():
 @pytest.fixture(scope='module')
 def mixed(world):
   """300 routes of the world, a third of them with some mistake."""
-  found, _ = routes.extract(world.sample(300, seed=1), world)
+  result, _ = routes.extract(world.sample(300, seed=1), world)
   rng = np.random.default_rng(1)
-  labels, destinations = found.labels.copy(), found.destinations.copy()
+  labels, destinations = result.labels.copy(), result.destinations.copy()
   for n in range(0, 300, 6):
-    labels[found.offsets[n] + rng.integers(found.lengths[n])] ^= 4
+    labels[result.offsets[n] + rng.integers(result.lengths[n])] ^= 4
     destinations[n + 3] = rng.integers(len(world.graph))
-  return found._replace(labels=labels, destinations=destinations)
+  return result._replace(labels=labels, destinations=destinations)
 
 
 def _control(name, mixed, world, rate=0.0, seed=0):

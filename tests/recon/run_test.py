@@ -127,11 +127,11 @@ def test_routes_are_kept_as_long_as_their_model_is_the_same(
     *(sampling.Drawing, 'part'),
     lambda drawing, first: calls.append(first) or made(drawing, first),
   )
-  said = []
+  output = []
 
   def again(model: str, origin: provenance.Origin) -> tuple[dict, list, int]:
     """The summary, what was said and how many chunks were sampled."""
-    said.clear()
+    output.clear()
     calls.clear()
     predictor = registry.make('model', model).predictor(world, 0)
     summary = run.from_model(
@@ -140,17 +140,17 @@ def test_routes_are_kept_as_long_as_their_model_is_the_same(
       Reconstruction(),
       num=40,
       accept=accept.epsilon(0.01),
-      log=said.append,
+      log=output.append,
     )
-    return summary, list(said), len(calls)
+    return summary, list(output), len(calls)
 
-  one, other = (
+  item, other = (
     provenance.Origin({'m.py': '1'}),
     provenance.Origin({'m.py': '2'}),
   )
-  true, *rest = again('oracle()', one)
+  true, *rest = again('oracle()', item)
   assert rest == [[], 1]
-  kept, *rest = again('oracle()', one)
+  kept, *rest = again('oracle()', item)
   assert rest == [[], 0]
   assert _same(kept, true)
   wrong, *rest = again('uniform()', other)
@@ -243,15 +243,15 @@ def test_prompts_are_pairs_of_a_split(world):
 
 
 def test_a_summary_says_which_pairs_routes_are_for(world, tmp_path):
-  found = {}
+  result = {}
   for pairs in ('uniform', 'heldout'):
     summary = wm.reconstruct(
       'oracle()', tmp_path / pairs, world, num=40, pairs=pairs
     )
-    found[pairs] = summary.get('pairs')
+    result[pairs] = summary.get('pairs')
     heads = text.read(tmp_path / pairs / 'samples.txt', world).tokens[:, :2]
     np.testing.assert_array_equal(heads, sampling.prompts(world, 40, 0, pairs))
-  assert found == {'uniform': None, 'heldout': 'heldout'}
+  assert result == {'uniform': None, 'heldout': 'heldout'}
   with pytest.raises(core.InputError, match='another reconstruct run'):
     wm.reconstruct('oracle()', tmp_path / 'heldout', world, num=40)
   with pytest.raises(core.InputError, match="pairs='any'; available: uniform"):
@@ -278,6 +278,7 @@ def _launch(root, *flags):
   )
 
 
+@pytest.mark.process
 def test_binary(root, samples, tmp_path):
   out = tmp_path / 'map'
   done = _launch(
@@ -297,6 +298,7 @@ def test_binary(root, samples, tmp_path):
   assert (summary['variant'], summary['max_degree']) == ('paper', 3)
 
 
+@pytest.mark.process
 def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
   bad, out = tmp_path / 'bad.txt', tmp_path / 'out'
   a, b = world.vocab[-2:]
@@ -312,6 +314,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
     assert message in done.stderr
     assert done.stderr.count('\n') == 1
     assert not out.exists()
+
+
+def test_samples_are_not_counted_or_chosen(samples, tmp_path):
+  with pytest.raises(core.InputError, match="num=20, pairs='uniform' were"):
+    wm.reconstruct(None, tmp_path / 'map', CITY, samples=samples, num=20)
+  assert not (tmp_path / 'map').exists()
 
 
 def test_a_model_without_one_route_still_has_a_map(world, tmp_path):

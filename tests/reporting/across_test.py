@@ -34,14 +34,14 @@ def run_of(tmp_path, number, r, d, loss, accuracy):
 @pytest.fixture
 def runs(tmp_path):
   rng = np.random.default_rng(1)
-  found = []
+  result = []
   for number in range(5):
     r, d = rng.uniform(0, 1, 2), rng.uniform(0, 0.9, 2)
     ratio = r / (1 - d)
-    found.append(
+    result.append(
       run_of(tmp_path, number, r, d, 3 - ratio, rng.uniform(0, 1, 2))
     )
-  return found
+  return result
 
 
 def test_a_ratio_that_decides_the_loss_has_correlation_minus_one(runs):
@@ -51,9 +51,9 @@ def test_a_ratio_that_decides_the_loss_has_correlation_minus_one(runs):
   ratio = 'inductive_bias(): r_ib / (1 - d_ib)'
   assert frame.loc[ratio, 'transfer(): loss'] == '-1.00 [-1.00, -1.00], n=5'
   points = [
-    (one['value'], two['value'])
+    (item['value'], two['value'])
     for run in runs
-    for one, two in zip(run.entries[::4], run.entries[3::4], strict=True)
+    for item, two in zip(run.entries[::4], run.entries[3::4], strict=True)
   ]
   wanted = np.corrcoef(np.array(points).T)[0, 1]
   cell = frame.loc['inductive_bias(): r_ib', 'transfer(): accuracy']
@@ -87,6 +87,6 @@ def test_intervals_of_twelve_models_hold_the_truth_mostly():
   for _ in range(100):
     x = rng.normal(size=12)
     y = 0.6 * x + 0.8 * rng.normal(size=12)
-    found = comparisons.pearson_over_models(x, y, np.arange(12))
-    held += found.low <= 0.6 <= found.high
+    result = comparisons.pearson_over_models(x, y, np.arange(12))
+    held += result.low <= 0.6 <= result.high
   assert 82 <= held <= 100

@@ -64,8 +64,8 @@ def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
 def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
   tmp_path, changed, head
 ):
-  given = {'spec': PUZZLES, **SEATING, **changed}
-  (table,) = made(tmp_path, entry('compression', 'precision', **given))
+  inputs = {'spec': PUZZLES, **SEATING, **changed}
+  (table,) = made(tmp_path, entry('compression', 'precision', **inputs))
   assert table.heads == ('', 'llama_3_70b', f'paper: llama_3_70b ({head})')
   (row,) = cells(table).values()
   assert row == ('0.500', '0.25 ± 0.04')
@@ -83,11 +83,11 @@ def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
   ],
 )
 def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
-  given = {**OTHELLO, **changed}
+  inputs = {**OTHELLO, **changed}
   third, fourth = made(
     tmp_path,
-    entry('compression', 'precision_published', **given),
-    entry('detour', 'valid_0.01', **given),
+    entry('compression', 'precision_published', **inputs),
+    entry('detour', 'valid_0.01', **inputs),
   )
   detour = cells(fourth)['detour: valid_0.01']
   if not head:
@@ -165,14 +165,14 @@ def test_without_the_variant_nothing_is_shown(tmp_path):
 
 
 def test_worlds_have_tables_of_their_own(tmp_path):
-  found = made(
+  results = made(
     tmp_path,
     entry('next_token', 'validity', world='lattice()'),
     entry('compression', 'precision_published', world='othello(size=6)'),
     entry('compression', 'precision_published'),
     entry('compression', 'precision', spec=PUZZLES, **SEATING),
   )
-  assert [table.title for table in found] == [
+  assert [table.title for table in results] == [
     'Beside the paper: othello: table 3',
     'Beside the paper: maps: table 1',
     'Beside the paper: seating',
@@ -233,8 +233,8 @@ def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
 
 def test_a_short_training_is_not_the_papers(tmp_path):
   spec = 'slice(layers=1, width=128, block_size=1)'
-  found = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
-  (table,) = made(tmp_path, found, steps=1000, batch=128)
+  result = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
+  (table,) = made(tmp_path, result, steps=1000, batch=128)
   assert table.heads[2] == (
     'paper: slice_d128 (exactness num=10000, block_size=8, steps=310944)'
   )
@@ -242,14 +242,14 @@ def test_a_short_training_is_not_the_papers(tmp_path):
 
 
 def test_an_imported_checkpoint_does_not_say_how_it_was_trained(tmp_path):
-  found = of_chess('exact', 0.5)
-  (table,) = made(tmp_path, found, imported_sha256='0', model='slice()')
+  result = of_chess('exact', 0.5)
+  (table,) = made(tmp_path, result, imported_sha256='0', model='slice()')
   assert table.rows[0][1:] == ('0.5000 (0.0414)',)
 
 
 def test_a_model_in_a_file_that_is_gone_is_another(tmp_path):
-  found = of_chess('exact', 0.5, model_spec='gone.py:Model(layers=1)')
-  (table,) = made(tmp_path, found, **PAPER)
+  result = of_chess('exact', 0.5, model_spec='gone.py:Model(layers=1)')
+  (table,) = made(tmp_path, result, **PAPER)
   assert table.heads[2].startswith('paper: slice_d128 (1 x 128')
 
 
@@ -288,7 +288,7 @@ def test_bins_stand_beside_those_that_are_printed(tmp_path):
     ]
 
   values = [1 - n / 64 for n in range(9)]
-  one = collect.Run(
+  item = collect.Run(
     *(tmp_path, [of_chess('exact', 0.5, **model)]),
     [*bins('exactness(num=10000)', values), *bins(HUMAN, [0.1] * 2)],
     *([], None, PAPER),
@@ -296,7 +296,7 @@ def test_bins_stand_beside_those_that_are_printed(tmp_path):
   more = dict(model, model='Mamba3-d512', model_spec='mamba3()')
   rest = bins('exactness(num=10000)', [0.5] * 10, more)
   two = collect.Run(tmp_path, [], rest, [], None)
-  whole, table = paper_comparison.value_tables([one, two])
+  whole, table = paper_comparison.value_tables([item, two])
   assert list(cells(whole)) == ['exactness: exact']
   assert table.folded
   assert table.title == (
@@ -312,8 +312,8 @@ def test_bins_stand_beside_those_that_are_printed(tmp_path):
     'paper: transformer_d512 (not run here)',
     'paper: deltanet_d512 (not run here)',
   ]
-  found = cells(table)
-  assert found['0'][:4] == ('1.0000 (0.9998)', '', '0.5000', '1.0000')
-  assert found['20'] == ('0.9844', '', '0.5000', *[''] * 3)
-  assert found['80'][0] == '0.9375 (0.8650)'
-  assert found['500'] == ('', '0.0000', '', '0.0000', '0.0000', '0.0000')
+  result = cells(table)
+  assert result['0'][:4] == ('1.0000 (0.9998)', '', '0.5000', '1.0000')
+  assert result['20'] == ('0.9844', '', '0.5000', *[''] * 3)
+  assert result['80'][0] == '0.9375 (0.8650)'
+  assert result['500'] == ('', '0.0000', '', '0.0000', '0.0000', '0.0000')

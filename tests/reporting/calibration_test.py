@@ -11,12 +11,12 @@ BINS = 0.05, 0.5, 0.95
 
 
 def entry(quantity: str, value: float | None, model: str, spec: str) -> dict:
-  some = value is not None
+  sample = value is not None
   return {
     **{'metric': 'extrapolation', 'spec': spec, 'quantity': quantity, 'n': 9},
     **{'world': 'lattice()', 'model': model, 'value': value},
-    **{'low': value - 0.1 if some else None, 'unmeasured': {}, 'seed': 0},
-    'high': value + 0.1 if some else None,
+    **{'low': value - 0.1 if sample else None, 'unmeasured': {}, 'seed': 0},
+    'high': value + 0.1 if sample else None,
   }
 
 
@@ -53,8 +53,8 @@ def test_bins_are_paired_in_order(runs, tmp_path):
 
 def test_who_does_as_the_oracle_is_on_the_diagonal(runs, tmp_path):
   runs.append(run_of(tmp_path, 'net', 0.25, 'extrapolation(num=7)'))
-  (given,) = curves.calibrations(tables.results(runs))
-  spec = curves.draw_calibrations(given, {})
+  (inputs,) = curves.calibrations(tables.results(runs))
+  spec = curves.draw_calibrations(inputs, {})
   num = len(chart_specs.panels(spec))
   domains = [
     chart_specs.encoding(spec, axis, n)['scale']['domain']

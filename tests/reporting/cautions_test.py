@@ -8,7 +8,7 @@ import pytest
 import wm
 from tests.reporting.ceilings_test import REPLAN, run
 from wm.models import adversary
-from wm.reporting import cautions, collect, tables, write
+from wm.reporting import catalog, cautions, collect, tables, write
 
 WORLD = 'maps(rows=6, columns=7, max_moves=20)'  # 51 tokens.
 METRICS = [
@@ -47,7 +47,7 @@ def page(tmp_path_factory) -> tuple[str, list[collect.Run]]:
   assert (folder / 'report' / 'acceptance_rules.svg').is_file()
   html = (folder / 'report' / 'report.html').read_text()
   assert html.index('<h2>Cautions') < html.index('<table')
-  return text, [collect.load(one) for one in folders]
+  return text, [collect.load(item) for item in folders]
 
 
 def test_each_adversary_is_warned_of_and_who_knows_the_map_is_not(page):
@@ -81,7 +81,7 @@ def test_no_cell_with_an_interval_is_one_line(page, monkeypatch):
   tables_shown = []
   note = staticmethod(tables_shown.append)
   monkeypatch.setattr(tables.Table, 'is_bold', note)
-  folders = [one.folder for one in runs]
+  folders = [item.folder for item in runs]
   write.report(folders, folders[0].parent / 'again')
   assert tables_shown
   assert not [
@@ -117,7 +117,7 @@ def entry(value, low, high, metric='next_token', quantity='valid_mass') -> dict:
 
 def lines(*entries: dict, best: float | None = None) -> list[str]:
   runs = [run('net', 'transformer()', 0.5, trained=True)]
-  runs[0].entries[:] = [{**runs[0].entries[0], **one} for one in entries]
+  runs[0].entries[:] = [{**runs[0].entries[0], **item} for item in entries]
   if best is not None:
     runs.append(run('best', 'bayes()', best))
     runs[1].entries[:] = [
@@ -162,7 +162,7 @@ def test_results_that_lack_a_quantity_are_warned_of_without_it():
 
 
 def test_a_setting_beside_the_plain_one_is_not_judged():
-  other = entry(0.5, 0.4, 0.6) | {'spec': "next_token(support='sampler')"}
+  other = entry(0.5, 0.4, 0.6) | {'spec': "next_token(states='drawn')"}
   assert lines(entry(1.0, 1.0, 1.0), other) == []
 
 
@@ -178,18 +178,18 @@ def test_a_setting_beside_the_plain_one_is_not_judged():
   ],
 )
 def test_reasons_of_the_world_do_not_hide_a_model(unmeasured, warned):
-  one = entry(None, None, None, 'distinction', 'precision')
-  assert bool(lines(one | {'unmeasured': unmeasured})) == warned
+  item = entry(None, None, None, 'distinction', 'precision')
+  assert bool(lines(item | {'unmeasured': unmeasured})) == warned
 
 
 def several(*ends: tuple[float, float, float]) -> list[str]:
   """Lines on one model of a seed for each (value, low, high)."""
   runs = []
   for seed, (value, low, high) in enumerate(ends):
-    one = run('net', 'transformer()', 0.5, trained=True)
+    item = run('net', 'transformer()', 0.5, trained=True)
     more = {'training': f'net{seed}', 'recipe': 'r', 'training_seed': seed}
-    one.entries[:] = [one.entries[0] | entry(value, low, high) | more]
-    runs.append(one)
+    item.entries[:] = [item.entries[0] | entry(value, low, high) | more]
+    runs.append(item)
   (pooled,) = collect.pooled(runs)
   return [str(line) for line in cautions.cautions_of_runs([pooled])[0]]
 
@@ -214,23 +214,70 @@ def test_trained_models_come_first():
     run('before', 'transformer()', 0.5),
     run('net', 'transformer()', 0.5, trained=True),
   ]
-  for one in runs:
-    one.entries[:] = [one.entries[0] | low]
+  for item in runs:
+    item.entries[:] = [item.entries[0] | low]
   warned, folded = cautions.cautions_of_runs(runs)
   assert [line.label for line in warned] == ['net', 'filter']
   assert [line.label for line in folded] == ['guess', 'before']
 
 
 def test_what_was_not_measured_is_named():
-  one = collect.Run(
+  item = collect.Run(
     pathlib.Path('net'),
     [run('net', 'transformer()', 0.5).entries[0] | entry(1, 1, 1)],
     [],
     [],
     None,
   )
-  (line,) = cautions.unchecked_cautions([one])
+  (line,) = cautions.unchecked_cautions([item])
   words = 'Cautions not checked, because these metrics were not measured: '
   assert line.startswith(words)
   for name in ('acceptance', 'distinction', 'traversal'):
     assert name in line
+
+
+@pytest.mark.parametrize(
+  ('world', 'warned'),
+  [
+    ("groups(group='z3', length=4)", True),
+    ('hmm(length=4)', True),
+    ("automaton(preset='tomita1')", True),
+    ("automaton(preset='tomita3')", False),
+    ("hmm(preset='rrxor', length=4)", False),
+  ],
+)
+def test_a_world_where_all_is_legal_is_warned_of_first(world, warned, tmp_path):
+  lines: list[str] = []
+  scored = tmp_path / 'uniform'
+  metrics = ['next_token(num=5)']
+  entries = wm.score('uniform()', metrics, world, out=scored, log=lines.append)
+  output = [line for line in lines if 'legality tells nothing' in line]
+  assert len(output) == warned
+  assert ('world_notes' in entries[0]) == warned
+  runs = [collect.load(scored)]
+  assert len(cautions.cautions_of_worlds(runs)) == warned
+  if warned:
+    table = next(n for n, line in enumerate(lines) if 'next_token:' in line)
+    assert lines.index(output[0]) < table
+  if world.startswith('groups'):
+    write.report([scored], tmp_path / 'report')
+    page = (tmp_path / 'report' / 'report.md').read_text()
+    assert page.index('legality tells nothing') < page.index('## The table')
+
+
+def test_how_a_file_was_read_is_said_and_stored(tmp_path):
+  file = tmp_path / 'ring.csv'
+  file.write_text('state,symbol,next\na,,start\na,x,b\na,y,a\nb,y,a\n')
+  world, lines = f'automaton(file={str(file)!r}, length=8)', []
+  options = wm.Sampling(num=5, num_heldout=1)
+  stores = wm.sample(world, tmp_path / 'run', options, log=lines.append)
+  entries = wm.score(
+    'uniform()', ['next_token(num=5)'], world, log=lines.append
+  )
+  notes = entries[0]['world_notes']
+  assert notes['read as start'] == 'a row STATE,,start'
+  facts = stores['train'].manifest['world_facts']
+  assert facts == {**facts, **notes, 'states': 2}
+  for name, text in notes.items():
+    assert lines.count(f'{name}: {text}') == 2
+    assert text in catalog.world(world)

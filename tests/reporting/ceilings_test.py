@@ -66,7 +66,7 @@ def test_rows_go_from_who_knows_nothing_to_who_knows_the_rules():
     *('before', 'uniform', 'net', 'bayes', 'bayes_replanning', 'oracle')
   ]
   other = run('other', NET, 0.5, trained=True, world='othello()')
-  names = [one.name for one in ceilings.ordered([*page_of(**FULL), other])]
+  names = [first.name for first in ceilings.ordered([*page_of(**FULL), other])]
   assert names[-1] == 'other', 'kinds of worlds stay together'
 
 
@@ -106,9 +106,11 @@ def test_a_ceiling_that_is_not_measured_gives_way_to_the_other():
 def test_what_is_beyond_the_ceiling_is_marked(values, end):
   runs = page_of(**{**FULL, **values})
   assert cells(runs)['net'].endswith(end)
-  said = 'the metric rewards something else there'
+  output = 'the metric rewards something else there'
   marked = 'beyond' in ' '.join(cells(runs).values())
-  assert (said in tables.main_table(runs, tables.results(runs)).note) == marked
+  assert (
+    output in tables.main_table(runs, tables.results(runs)).note
+  ) == marked
 
 
 def test_a_uniform_guesser_beyond_the_ceiling_is_marked():
@@ -146,9 +148,9 @@ def test_untrained_of_the_same_world_is_taken_before_another():
   ],
 )
 def test_what_was_not_measured_stands_beside_the_value(n, vacuous, text):
-  one = entry(0.5, n=n, unmeasured={'vacuous': vacuous} if vacuous else {})
-  assert tables.cell(one) == f'0.500 [0.490, 0.510], {text}'
-  few = {**one, 'clusters': 12}
+  item = entry(0.5, n=n, unmeasured={'vacuous': vacuous} if vacuous else {})
+  assert tables.cell(item) == f'0.500 [0.490, 0.510], {text}'
+  few = {**item, 'clusters': 12}
   assert ' in 12 clusters' in tables.cell(few)
 
 
@@ -163,8 +165,8 @@ def test_cells_break_into_lines():
     *('0.950', '[0.940, 0.960]', 'n=500', 'position 1.06'),
     'beyond Bayes, replanning',
   ]
-  one = entry(0.3, n=16, unmeasured={'vacuous': 484})
-  assert tables.cell(one).lines == (
+  item = entry(0.3, n=16, unmeasured={'vacuous': 484})
+  assert tables.cell(item).lines == (
     *('0.300', '[0.290, 0.310]', '16 of 500 measured'),
   )
   seeds = {'seed_values': [0.2, 0.98, 0.98], 'seeds': (3, 3)}
@@ -186,9 +188,9 @@ def test_quantities_whose_n_is_too_small_are_named():
       run(name, NET, value, trained=True)
       for name, value in (('one', first), ('two', second))
     ]
-    for one in runs:
-      value = one.entries[0]['value']
-      one.entries[0] |= {'low': value - half, 'high': value + half}
+    for item in runs:
+      value = item.entries[0]['value']
+      item.entries[0] |= {'low': value - half, 'high': value + half}
     return tables.main_table(runs, tables.results(runs)).note
 
   # An interval of +-.1 is an error of .051: .2 apart would show.
@@ -202,10 +204,10 @@ def test_quantities_whose_n_is_too_small_are_named():
 def test_many_quantities_are_rows():
   def runs(num):
     made = page_of(**FULL)
-    for one in made:
+    for item in made:
       name = {'metric': 'unknown.py:M', 'spec': 'unknown.py:M()'}
-      first = one.entries[0]
-      one.entries[:] = [
+      first = item.entries[0]
+      item.entries[:] = [
         {**first, **name, 'quantity': f'q{k}'} for k in range(num)
       ]
     return ceilings.ordered(made)
@@ -215,7 +217,7 @@ def test_many_quantities_are_rows():
     tables.main_table(runs(9), tables.results(runs(9))),
   )
   assert (few.heads[0], len(few.heads), len(few.rows)) == ('model', 9, 6)
-  assert many.heads == ('quantity', *(one[0] for one in few.rows))
+  assert many.heads == ('quantity', *(item[0] for item in few.rows))
   assert [row[0] for row in many.rows] == [
     f'unknown.py:M: q{k}' for k in range(9)
   ]

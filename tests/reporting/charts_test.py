@@ -78,7 +78,6 @@ def every_kind(curve) -> dict[str, dict]:
     'lines': curves.draw_curves(curve, looks),
     'pareto': scaling.draw_pareto([panel]),
     'dots': charts.dots([Panel('share', HOSTILE, rows, HOSTILE)] * 2, looks),
-    'shares': charts.shares([Panel('share', '', rows)], NAMES),
     'heat': charts.heat(
       [Panel('k', '', [row | {'x': len(row['x'])} for row in rows])]
     ),
@@ -218,6 +217,7 @@ def browser():
     chromium.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('width', [400, 1280])
 def test_a_browser_draws_the_charts_and_nothing_runs_off(
   parts, tmp_path, browser, width
@@ -242,6 +242,7 @@ def test_a_browser_draws_the_charts_and_nothing_runs_off(
   page.close()
 
 
+@pytest.mark.process
 def test_a_table_is_copied_as_it_is_sorted_and_filtered(tmp_path, browser):
   context = browser.new_context()
   page = context.new_page()

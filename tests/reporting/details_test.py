@@ -80,6 +80,6 @@ def test_an_unknown_name_is_one_line():
 
 
 def test_what_must_be_given_is_said_of_a_name_alone():
-  found = catalog.plug_in('model', 'language')
-  assert found.startswith('language\n')
-  assert '    model (must be given)\n' in found
+  result = catalog.plug_in('model', 'language')
+  assert result.startswith('language\n')
+  assert '    model (must be given)\n' in result

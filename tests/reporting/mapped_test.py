@@ -26,13 +26,13 @@ def made(tmp_path, one, training):
 
 def test_manhattan_is_known_by_its_streets(tmp_path, manhattan):
   files = f"nodes='{manhattan}/nodes.csv', edges='{manhattan}/random/edges.csv'"
-  found = entry('compression', 'precision_published')
-  found['model_spec'] = 'transformer(layers=48, width=1600)'
-  there = {**found, 'world': f'maps({files})'}
+  result = entry('compression', 'precision_published')
+  result['model_spec'] = 'transformer(layers=48, width=1600)'
+  there = {**result, 'world': f'maps({files})'}
   (table,) = made(tmp_path, there, PAPER_WALKS)
   assert table.rows[0][3] == '0.500 (0.50 ± 0.02)'
   for changed, head in (
-    (found, 'Manhattan'),
+    (result, 'Manhattan'),
     ({**there, 'world': f'maps({files}, max_moves=50)'}, 'max_moves=0'),
     ({**there, 'world': f"maps({files}, traversal='shortest')"}, 'traversal='),
     ({**there, 'world': "maps(nodes='no', edges='no')"}, 'Manhattan'),
@@ -85,10 +85,10 @@ def test_reconstructions_are_compared_field_by_field(tmp_path, manhattan):
 def test_the_published_routes_are_known_by_their_bytes(tmp_path, manhattan):
   world = f"maps(nodes='{manhattan}/nodes.csv', "
   world += f"edges='{manhattan}/random/edges.csv')"
-  given = {'accept': None, 'model_spec': None}
+  inputs = {'accept': None, 'model_spec': None}
   path = manhattan / 'random' / 'samples.txt'
   table = mapped(
-    *(tmp_path, world, {}), samples_sha256=files.sha256(path), **given
+    *(tmp_path, world, {}), samples_sha256=files.sha256(path), **inputs
   )
   assert table.heads[-1] == 'failed in the paper'
   graph = registry.make('world', world)
@@ -97,14 +97,14 @@ def test_the_published_routes_are_known_by_their_bytes(tmp_path, manhattan):
     'characters': text.characters(path),
   }
   assert counts == {'directions': 518150, 'characters': 1584549}
-  more = {**counts, 'samples_sha256': files.sha256(path), **given}
+  more = {**counts, 'samples_sha256': files.sha256(path), **inputs}
   table = mapped(tmp_path, world, {}, **more)
   (row,) = table.rows
   shown = dict(zip(table.heads, row, strict=True))
   assert shown['directions'] == '518150'
   assert shown['directions in the paper'] == shown['characters'] == '1584549'
   assert 'appendix B.2) are the characters' in table.note
-  table = mapped(tmp_path, world, {}, samples_sha256='0', **given)
+  table = mapped(tmp_path, world, {}, samples_sha256='0', **inputs)
   for words in ("accept='top_k(k=50)'", '48 x 1600', 'steps=236059'):
     assert words in table.heads[-1]
 

@@ -15,7 +15,7 @@ def with_results(runs):
 
 
 WORLD, SPEC = 'maps(rows=3, columns=3)', 'compression(trials=40)'
-QUANTITY = registry.find('metric', 'compression').headline[0]
+QUANTITY = 'precision'
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_each_pair_is_compared_trial_by_trial(made):
   several = [core.scores(QUANTITY, values(x)) for x in shares.values()]
   pairs = [(0, 1), (0, 2), (1, 2)]
   expected = [comparisons.paired(several[a], several[b]) for a, b in pairs]
-  adjusted = comparisons.holm([one.p for one in expected])
-  for cell, one, p in zip(cells, expected, adjusted, strict=True):
-    assert cell.startswith(tables.interval(one._asdict()))
+  adjusted = comparisons.holm([item.p for item in expected])
+  for cell, item, p in zip(cells, expected, adjusted, strict=True):
+    assert cell.startswith(tables.interval(item._asdict()))
     assert f'p={p:.3f}' in cell if p >= 0.001 else 'p<0.001' in cell
-    assert table.is_bold(cell) == (one.low > 0 or one.high < 0)
+    assert table.is_bold(cell) == (item.low > 0 or item.high < 0)
   assert [table.is_bold(cell) for cell in cells] == [True, True, False]
   shown = cells[0].replace('<', '&lt;')
   assert f'| **{shown}** |' in table.markdown()

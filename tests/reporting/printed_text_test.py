@@ -67,24 +67,26 @@ def rows_above(text: str, caption: str) -> Rows:
 
 def numbers(cells: list[str]) -> list:
   """Values, [value, standard error] where both are printed; texts left out."""
-  found = [re.fullmatch(r'([\d.]+)(?: \(([\d.]+)\))?', cell) for cell in cells]
+  results = [
+    re.fullmatch(r'([\d.]+)(?: \(([\d.]+)\))?', cell) for cell in cells
+  ]
   return [
     [float(cell[1]), float(cell[2])] if cell[2] else float(cell[1])
-    for cell in found
+    for cell in results
     if cell
   ]
 
 
 def blocks(text: str, caption: str) -> list[dict[str, list]]:
   """Model -> numbers, of each block of a table's rows."""
-  found: list[dict[str, list]] = [{}]
+  results: list[dict[str, list]] = [{}]
   for row in rows_above(text, caption):
     name = next((cell for cell in row[:2] if cell in MODELS), None)
     if row[0] and name != row[0]:
-      found.append({})
+      results.append({})
     if name:
-      found[-1][MODELS[name]] = numbers(row)
-  return [block for block in found if block]
+      results[-1][MODELS[name]] = numbers(row)
+  return [block for block in results if block]
 
 
 def column(table: dict) -> int:
@@ -104,8 +106,8 @@ def column(table: dict) -> int:
   ],
 )
 def test_metrics_by_rule(vafa, world, page, rules, models):
-  found = blocks(vafa, f'Table {page}:')
-  assert [len(block) for block in found] == [models] * rules
+  results = blocks(vafa, f'Table {page}:')
+  assert [len(block) for block in results] == [models] * rules
   tables = [
     table
     for table in published('vafa2024')[world]['tables']
@@ -114,14 +116,14 @@ def test_metrics_by_rule(vafa, world, page, rules, models):
   assert sorted(map(column, tables)) == [0, 1, 2]
   for table in tables:
     assert table['values'] == {
-      model: [block[model][column(table)] for block in found]
-      for model in found[0]
+      model: [block[model][column(table)] for block in results]
+      for model in results[0]
     }
 
 
 @pytest.mark.parametrize(('world', 'page'), [('maps', 2), ('othello', 4)])
 def test_detours(vafa, world, page):
-  found = blocks(vafa, f'Table {page}:')
+  result = blocks(vafa, f'Table {page}:')
   tables = [
     table
     for table in published('vafa2024')[world]['tables']
@@ -130,14 +132,14 @@ def test_detours(vafa, world, page):
   assert [table['metric'] for table in tables] == [
     f'detour(kind={kind!r})' for kind in ('random', 'adversarial')
   ]
-  assert [table['values'] for table in tables] == found
+  assert [table['values'] for table in tables] == result
 
 
 def test_table_1(vafa):
-  (found,) = blocks(vafa, 'Table 1:')
+  (result,) = blocks(vafa, 'Table 1:')
   tables = published('vafa2024')['maps']['tables'][:5]
   assert {table['in'] for table in tables} == {'table 1'}
-  for model, values in found.items():
+  for model, values in result.items():
     printed = [table['values'].get(model) for table in tables]
     # The rules have no probe.
     assert [x for (x,) in filter(None, printed)] == values
@@ -145,31 +147,31 @@ def test_table_1(vafa):
 
 def test_table_8(vafa):
   rows = [numbers(row) for row in rows_above(vafa, 'Table 8:')]
-  found = [row for row in rows if row]
+  results = [row for row in rows if row]
   tables = [
     table
     for table in published('vafa2024')['maps']['tables']
     if table.get('in') == 'table 8'
   ]
   for place, table in enumerate(tables, 1):
-    assert table['each'] == {'samples': [row[0] for row in found]}
-    values = [row[place] for row in found]
+    assert table['each'] == {'samples': [row[0] for row in results]}
+    values = [row[place] for row in results]
     assert table['values'] == {'shortest_paths': values}
 
 
 def test_figure_4(vafa):
-  found = {}
+  results = {}
   for row in rows_above(vafa, 'Figure 4: On the left'):
     if len(values := numbers(row)) == 3:
-      found[papers.model_key(row[0]).replace('instruct', '')] = values
-  assert len(found) == 9
-  found['oracle'] = found['perfect'] = found.pop('trueworldmodel')
+      results[papers.model_key(row[0]).replace('instruct', '')] = values
+  assert len(results) == 9
+  results['oracle'] = results['perfect'] = results.pop('trueworldmodel')
   tables = published('vafa2024')['seating']['tables']
   for place, table in enumerate(tables):
     assert {
       papers.model_key(name): value
       for name, (value,) in table['values'].items()
-    } == {name: values[place] for name, values in found.items()}
+    } == {name: values[place] for name, values in results.items()}
   assert tables[0]['values']['Qwen1.5-72B'] == [[0.88, 0.02]]
 
 
@@ -190,8 +192,8 @@ def model_of(row: list[str]) -> str:
 
 def test_chess_table_5(chess):
   search, _ = published('chess2026')['chess']['searches']
-  found = piped(chess, '| Model | Size | Val. loss')
-  assert {model_of(row): [*map(float, row[2:])] for row in found} == {
+  results = piped(chess, '| Model | Size | Val. loss')
+  assert {model_of(row): [*map(float, row[2:])] for row in results} == {
     name: pytest.approx([x[0], *(100 * share for share in x[1:4]), *x[4:]])
     for name, x in search['values'].items()
   }
@@ -199,9 +201,9 @@ def test_chess_table_5(chess):
 
 def test_chess_table_6(chess):
   _, search = published('chess2026')['chess']['searches']
-  found = piped(chess, '| Model | Size | Best floor')
-  assert len(found) == len(search['values']) == 16
-  for row in found:
+  results = piped(chess, '| Model | Size | Best floor')
+  assert len(results) == len(search['values']) == 16
+  for row in results:
     cells = [float(cell) for cell in row[2:] if cell]
     loss, exact, labels, floor, other, other_loss = search['values'][
       model_of(row)
@@ -210,8 +212,8 @@ def test_chess_table_6(chess):
     losses = [] if other_loss is None else [loss, other_loss]
     if losses:
       cells[1], cells[2] = cells[2], cells[1]
-    wanted = [floor, other, *losses, 100 * exact, 100 * labels]
-    assert cells == pytest.approx(wanted)
+    expected = [floor, other, *losses, 100 * exact, 100 * labels]
+    assert cells == pytest.approx(expected)
 
 
 def test_losses_that_a_text_lost_are_in_the_notes(testdata):
@@ -227,11 +229,11 @@ def test_losses_that_a_text_lost_are_in_the_notes(testdata):
 
 def test_reconstructions_are_those_of_the_notes(testdata):
   notes = read(testdata, 'specs/world-model-evaluation.md')
-  found = published('vafa2024')['maps']['reconstructions']['models']
+  result = published('vafa2024')['maps']['reconstructions']['models']
   for name, head in {
     'shortest_paths': 'shortest',
     'noisy_shortest_paths': 'noisy',
     'random_walks': 'random walks',
   }.items():
-    counts = [count for *_, count in found[name]['failed']]
+    counts = [count for *_, count in result[name]['failed']]
     assert f'| {head} | {" | ".join(map(str, counts))} |' in notes

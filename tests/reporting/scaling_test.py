@@ -46,8 +46,8 @@ def run_of(tmp_path, name: str, variant='') -> collect.Run:
 
 @pytest.fixture
 def panels(tmp_path):
-  (found,) = scaling.panels([run_of(tmp_path, name) for name in MODELS])
-  return found
+  (result,) = scaling.panels([run_of(tmp_path, name) for name in MODELS])
+  return result
 
 
 def point(parameters: int, value: float) -> scaling.Point:
@@ -57,8 +57,8 @@ def point(parameters: int, value: float) -> scaling.Point:
 def test_a_front_of_known_points():
   points = [point(3, 0.5), point(1, 0.25), point(2, 0.25), point(9, 0.5)]
   points += [point(0, 0.9), point(1, 0.125), point(4, 0.75)]
-  found = [(one.parameters, one.value) for one in scaling.front(points)]
-  assert found == [(1, 0.25), (3, 0.5), (4, 0.75)]
+  result = [(item.parameters, item.value) for item in scaling.front(points)]
+  assert result == [(1, 0.25), (3, 0.5), (4, 0.75)]
   assert scaling.front([]) == []
   assert len(scaling.front([point(1, 0.5)] * 2)) == 2
 
@@ -67,7 +67,7 @@ def test_a_front_of_known_points():
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1))
 def test_whatever_is_off_the_front_is_beaten_by_it(pairs):
   points = [point(*pair) for pair in pairs]
-  best = {one[3:5] for one in scaling.front(points)}
+  best = {first[3:5] for first in scaling.front(points)}
   for size, value in set(pairs):
     beaten = any(
       other != (size, value) and other[0] <= size and other[1] >= value
@@ -79,8 +79,8 @@ def test_whatever_is_off_the_front_is_beaten_by_it(pairs):
 def test_families_are_told_apart_by_what_is_not_their_size(panels):
   people, random = panels
   assert (people.spec, random.spec) == (PEOPLE, RANDOM)
-  found = {one.name: one.family for one in people.points}
-  assert found == {
+  result = {item.name: item.family for item in people.points}
+  assert result == {
     **{'slice_d128': 'slice', 'slice_d256': 'slice', 'naive': 'naive'},
     'slice_diagonal_d128': 'slice block_size=1',
     **{'mamba3_d128': 'mamba3', 'mamba2_d128': 'mamba2'},
@@ -90,12 +90,12 @@ def test_families_are_told_apart_by_what_is_not_their_size(panels):
     'mamba3': ['mamba2'],
     'deltanet': ['deltanet negative=False'],
   }
-  printed = {one.name: one for one in people.printed}
+  printed = {item.name: item for item in people.printed}
   assert len(printed) == 28
   assert printed['slice_diagonal_d384'].parameters == 14_501_718
   assert printed['slice_diagonal_d384'].family == 'slice block_size=1'
   assert printed['deltanet_positive_d128'].value == 0.4749
-  exact = {one.name: one.value for one in random.printed}
+  exact = {item.name: item.value for item in random.printed}
   assert exact['mamba3_d512'] == 0.8113
 
 
@@ -132,7 +132,7 @@ def test_data_of_training_are_told_apart_by_how_names_end(tmp_path):
       run.training['data_sha256'] = data[::-1]
       runs.append(run)
   ((people, _),) = scaling.panels([*runs, run_of(tmp_path, 'naive')])
-  families = [one.family for one in people.points]
+  families = [first.family for first in people.points]
   assert families[:2] == ['slice,d128_human', 'slice block_size=1,d128_human']
   assert families[-2:] == ['mamba3,d128_uniform', 'naive']
   pairs = scaling.variant_pairs(people, people.points)

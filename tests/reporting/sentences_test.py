@@ -52,7 +52,13 @@ def scored(out, world, models, metrics, n=120):
   return {each.label: each for each in sentences.answers(frame)}
 
 
-@pytest.fixture(scope='module', params=WORLDS)
+@pytest.fixture(
+  scope='module',
+  params=[
+    pytest.param(name, marks=pytest.mark.slow if number else ())
+    for number, name in enumerate(WORLDS)
+  ],
+)
 def of_world(request, tmp_path_factory):
   world = WORLDS[request.param]
   has_tasks = [TASKS] if world == CITY else []
@@ -135,7 +141,11 @@ def test_the_oracle_is_not_asked_what_is_likely(tmp_path):
 
 
 @pytest.mark.parametrize(
-  'world', ["automaton(preset='tomita3')", 'lattice(size=5)']
+  'world',
+  [
+    "automaton(preset='tomita3')",
+    pytest.param('lattice(size=5)', marks=pytest.mark.slow),
+  ],
 )
 def test_of_few_states_all_of_which_are_drawn_a_yes_can_be_told(
   tmp_path, world
@@ -169,6 +179,7 @@ def test_each_side_is_shown_by_one_quantity():
   shown = [
     side
     for name in registry.names('metric')
-    for side in catalog.metric_class(name).shows.values()
+    for measure in catalog.metric_class(name).measures.values()
+    if (side := measure.side)
   ]
   assert sorted(shown) == sorted(sentences.SIDES)

@@ -62,16 +62,16 @@ def seed_runs(tmp_path, values=(0.25, 0.75), **more) -> list[collect.Run]:
 
 def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   other = run_of(tmp_path, entry('other', value=0.125))
-  one, two = seed_runs(tmp_path)
-  found = collect.pooled([one, other, two])
-  assert [run.name for run in found] == ['m', 'other']
-  assert found[0].seeds == (0, 1)
-  assert found[0].folder == one.folder
-  (mean,) = found[0].entries
+  first, two = seed_runs(tmp_path)
+  results = collect.pooled([first, other, two])
+  assert [run.name for run in results] == ['m', 'other']
+  assert results[0].seeds == (0, 1)
+  assert results[0].folder == first.folder
+  (mean,) = results[0].entries
   assert (mean['value'], mean['low'], mean['high']) == (0.5, 0.25, 0.75)
   assert (mean['n'], mean['clusters']) == (80, 80)
   assert mean['seeds'] == (2, 2)
-  table = tables.main_table(found, tables.results(found))
+  table = tables.main_table(results, tables.results(results))
   assert table.rows == (
     ('m', '0.500 [0.250, 0.750], 2 seeds'),
     ('other', '0.125 [0.025, 0.225], n=40'),
@@ -343,20 +343,20 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
   ]
   parts += [entry(quantity='trajectory', where={'head': n}) for n in (1, 2)]
   run = run_of(tmp_path, entry(), breakdown=parts)
-  (one,) = curves.curves([run], tables.results([run], breakdown=True))
-  assert (one.metric, one.quantity, one.column) == (
+  (item,) = curves.curves([run], tables.results([run], breakdown=True))
+  assert (item.metric, item.quantity, item.column) == (
     'exactness',
     'exact',
     'step',
   )
-  assert one.points.groupby('spec', sort=False).size().tolist() == [30, 12]
-  first, second = curves.curve_tables([one])
+  assert item.points.groupby('spec', sort=False).size().tolist() == [30, 12]
+  first, second = curves.curve_tables([item])
   assert first.title == 'exactness(): exact by tokens of the sequence so far'
   assert first.heads == ('step', 'm')
   assert [row[0] for row in first.rows] == [str(n) for n in range(0, 600, 20)]
   assert first.rows[0][1].startswith('0.900')
   assert [row[1] != '' for row in second.rows] == [True] * 12 + [False] * 18
-  few = curves.breakdown_table(tables.results([run], breakdown=True), [one])
+  few = curves.breakdown_table(tables.results([run], breakdown=True), [item])
   assert {row[2] for row in few.rows} == {'labelwise', 'trajectory'}
   assert (
     curves.breakdown_table(
@@ -467,9 +467,9 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
     for name in MODELS
   ]
   runs[0].breakdown[3].update(value=None, low=None, high=None)
-  (one,) = curves.curves(runs, tables.results(runs, breakdown=True))
-  assert curves.banded(one)
-  spec = curves.draw_curves(one, {})
+  (item,) = curves.curves(runs, tables.results(runs, breakdown=True))
+  assert curves.banded(item)
+  spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default']
   assert chart_specs.title(spec, 1) == ["world=chess(policy='castling')"]
   rows = chart_specs.rows(spec)
@@ -508,18 +508,18 @@ def test_figure_7_has_its_correlation(tmp_path):
     for n in range(5)
   ]
   run = run_of(tmp_path, entry(**metric, world='maps()'), breakdown=parts)
-  (one,) = curves.curves([run], tables.results([run], breakdown=True))
-  ((key, found),) = one.correlations.items()
+  (item,) = curves.curves([run], tables.results([run], breakdown=True))
+  ((key, found),) = item.correlations.items()
   assert key == ('compression()', 0)
   assert found.value == pytest.approx(np.corrcoef(place, value)[0, 1])
   assert found.clusters == 40
   said = f'{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]'
-  whole, first = curves.curve_tables([one])
+  whole, first = curves.curve_tables([item])
   assert whole.heads == ('model', *'01234', 'correlation')
   assert whole.rows[0][-1] == said
   assert whole.rows[0][-1].lines == tuple(said.split(' ', 1))
   assert first.heads[-1] == '4'
-  spec = curves.draw_curves(one, {})
+  spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default', f'm: {said}']
   assert chart_specs.title(spec, 1) == ['k=1']
 

@@ -10,6 +10,7 @@ from tests import every_world
 from tests.reporting import chart_specs
 from wm import core
 from wm.core import registry
+from wm.core.measure import headline_quantities
 from wm.reporting import catalog, collect, curves, tables, write
 
 
@@ -25,7 +26,7 @@ def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
 def test_a_metric_says_its_quantities_in_two_sentences(metric):
   cls = registry.find('metric', metric)
   columns = {'probability', *getattr(cls, 'breakdown', ())}
-  assert set(cls.headline) <= set(cls.glossary)
+  assert set(headline_quantities(cls)) <= set(cls.glossary)
   assert set(getattr(cls, 'breakdown', ())) <= set(cls.glossary)
   for name, text in cls.glossary.items():
     if name not in columns:
@@ -38,15 +39,17 @@ def test_every_quantity_of_a_scored_run_is_said(root):
   with tarfile.open(root / 'tests/golden/scored.tar.xz') as tar:
     entries = json.load(tar.extractfile('scored/scores.json'))
   assert len(entries) > 20
-  for one in entries:
-    assert catalog.quantity(one['metric'], one['quantity']), one['quantity']
-  said = catalog.glossary(entries)
-  assert said['detour: valid'] == catalog.quantity('detour', 'valid_0.75')
-  assert 'detour: valid_0.75' not in said
-  assert said['traversal: within'] == catalog.quantity('traversal', 'within_5')
+  for item in entries:
+    assert catalog.quantity(item['metric'], item['quantity']), item['quantity']
+  output = catalog.glossary(entries)
+  assert output['detour: valid'] == catalog.quantity('detour', 'valid_0.75')
+  assert 'detour: valid_0.75' not in output
+  assert output['traversal: within'] == catalog.quantity(
+    'traversal', 'within_5'
+  )
   of_valid = catalog.quantity('traversal', 'optimal_of_valid')
   assert of_valid != catalog.quantity('traversal', 'optimal')
-  assert said['probe'].startswith('Asks whether a linear map')
+  assert output['probe'].startswith('Asks whether a linear map')
 
 
 def test_axes_are_named_by_who_knows_them():
@@ -85,8 +88,8 @@ def test_curves_that_coincide_are_told_apart(tmp_path):
   for name in ('a', 'b', 'c'):
     parts = [entry(name, where={'two_way': n}) for n in range(20)]
     runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
-  (given,) = curves.curves(runs, tables.results(runs, breakdown=True))
-  spec = curves.draw_curves(given, {})
+  (inputs,) = curves.curves(runs, tables.results(runs, breakdown=True))
+  spec = curves.draw_curves(inputs, {})
   label = chart_specs.encoding(spec, 'x')['title']
   assert ' '.join(label) == 'two-way streets at the current intersection'
   shapes = chart_specs.encoding(spec, 'shape')['scale']

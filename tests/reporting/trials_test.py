@@ -72,8 +72,8 @@ def test_worst_trials_are_the_same_by_every_way(tmp_path, way):
 def test_joined_trials_are_those_of_the_runs(tmp_path, way):
   other = [{**row, 'row': n + 0.5, 'suffix': n} for n, row in enumerate(ROWS)]
   runs = [run_of(tmp_path / 'a', ROWS, way), run_of(tmp_path / 'b', other, way)]
-  said = collect.join_trials(runs, tmp_path)
-  assert said.startswith('All 8 trials are in rows.csv')
+  output = collect.join_trials(runs, tmp_path)
+  assert output.startswith('All 8 trials are in rows.csv')
   joined = pd.read_csv(tmp_path / 'rows.csv', dtype={'state': str})
   assert joined.run.tolist() == [str(run.folder) for run in runs for _ in ROWS]
   assert set(joined.model) == {'m'}

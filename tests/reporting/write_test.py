@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from wm import core
+from wm.core.measure import headline_quantities
 from wm.reporting import collect, curves, tables, write
 
 
@@ -74,7 +75,7 @@ def core_headline(metric: str) -> str:
   """The metric's first quantity of the main table."""
   from wm.core import registry
 
-  return registry.find('metric', metric).headline[0]
+  return headline_quantities(registry.find('metric', metric))[0]
 
 
 def test_report_holds_every_number(runs, tmp_path):
@@ -124,9 +125,9 @@ def test_page_needs_no_network(runs, tmp_path):
 
 def test_ablation_takes_the_base_as_one_of_its_points(runs):
   loaded = [collect.load(run) for run in runs]
-  found = curves.ablations(tables.results(loaded))
-  assert list(found) == ['k']
-  assert sorted(point['x'] for point in found['k']) == [0, 1]
+  results = curves.ablations(tables.results(loaded))
+  assert list(results) == ['k']
+  assert sorted(point['x'] for point in results['k']) == [0, 1]
 
 
 def test_a_series_is_no_ablation(runs):
@@ -157,8 +158,8 @@ def test_text_is_escaped(runs, tmp_path):
   [
     ('{', 'not JSON'),
     ('{}', 'expected a list'),
-    ('[{"metric": "compression"}]', 'entry 0 lacks quantity'),
-    ('[3]', 'entry 0: expected an object'),
+    ('[{"metric": "compression"}]', r'\[0\] lacks quantity'),
+    ('[3]', r'\[0\]: expected an object'),
     ('[' * 100_000, 'not JSON'),
   ],
 )
@@ -176,12 +177,16 @@ def test_damaged_results_are_named(tmp_path, text, message):
     ('rows.csv', b'a,b\n1,2\n', "rows.csv has no column 'metric'"),
     ('metrics.jsonl', b'junk', r'metrics\.jsonl, line 1: not JSON'),
     ('metrics.jsonl', b'{"step": 1}\n[]', 'line 2: expected an object'),
-    ('metrics.jsonl', b'{"step": "one"}', "step is 'one'; expected int"),
-    ('metrics.jsonl', b'{"step": 1, "loss": NaN}', 'loss is nan'),
-    ('metrics.jsonl', b'{"step": 1, "loss": [2]}', r'loss is \[2\]'),
+    ('metrics.jsonl', b'{"step": "one"}', "step: expected a number, has 'one'"),
+    (
+      'metrics.jsonl',
+      b'{"step": 1, "loss": NaN}',
+      'loss: expected a number, has nan',
+    ),
+    ('metrics.jsonl', b'{"step": 1, "loss": [2]}', r'loss: .*has \[2\]'),
     ('summary.json', b'[]', r'summary\.json: expected an object'),
     ('train.run.json', b'7', r'train\.run\.json: expected an object'),
-    ('breakdown.json', b'[{}]', 'entry 0 lacks metric'),
+    ('breakdown.json', b'[{}]', r'\[0\] lacks metric'),
   ],
 )
 def test_junk_beside_results_is_named(runs, tmp_path, name, text, message):
@@ -193,11 +198,11 @@ def test_junk_beside_results_is_named(runs, tmp_path, name, text, message):
 @pytest.mark.parametrize(
   ('field', 'value', 'message'),
   [
-    ('value', '0.5', "value is '0.5'; expected int | float | None"),
-    ('value', True, 'value is True'),
-    ('n', 1.5, 'n is 1.5; expected int'),
-    ('unmeasured', None, 'unmeasured is None; expected dict'),
-    ('model', ['a'], r"model is \['a'\]; expected str"),
+    ('value', '0.5', "value: expected a number or null, has '0.5'"),
+    ('value', True, 'value: .*has True'),
+    ('n', 1.5, 'n: expected a whole number from 0, has 1.5'),
+    ('unmeasured', None, 'unmeasured: expected an object, has None'),
+    ('model', ['a'], r"model: expected a text .*, has \['a'\]"),
   ],
 )
 def test_a_result_of_the_wrong_type_is_named(runs, field, value, message):
@@ -205,7 +210,7 @@ def test_a_result_of_the_wrong_type_is_named(runs, field, value, message):
   entries = json.loads(path.read_text())
   entries[1][field] = value
   path.write_text(json.dumps(entries))
-  with pytest.raises(core.InputError, match=f'entry 1: {message}'):
+  with pytest.raises(core.InputError, match=rf'\[1\]\.{message}'):
     collect.load(runs[0])
 
 
@@ -235,8 +240,8 @@ def test_one_name_on_several_worlds(tmp_path):
 
 
 def test_clusters_stand_beside_trials():
-  found = entry('m', 'compression', 'precision', 0.5)
-  few, own = {**found, 'clusters': 12}, {**found, 'clusters': 40}
+  result = entry('m', 'compression', 'precision', 0.5)
+  few, own = {**result, 'clusters': 12}, {**result, 'clusters': 40}
   assert tables.cell(few).endswith('n=40 in 12 clusters')
   assert tables.cell(own).endswith('n=40')
   run = collect.Run(pathlib.Path(), [few], [], [], None)
@@ -263,8 +268,8 @@ def test_number_formats():
   ],
 )
 def test_narrow_intervals_have_more_decimals(value, low, high, text):
-  found = entry('m', 'compression', 'precision', value)
-  assert tables.interval({**found, 'low': low, 'high': high}) == text
+  result = entry('m', 'compression', 'precision', value)
+  assert tables.interval({**result, 'low': low, 'high': high}) == text
 
 
 def _chromium() -> str:
@@ -274,6 +279,7 @@ def _chromium() -> str:
   pytest.skip('no Chromium on this machine')
 
 
+@pytest.mark.process
 def test_browser_shows_the_page(runs, tmp_path):
   browser = _chromium()
   write.report(runs, tmp_path / 'report')

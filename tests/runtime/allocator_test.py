@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 # Without huge pages, which the system gives as it has them: 4 KB a fault.
 COUNT = """
 import ctypes, resource, sys

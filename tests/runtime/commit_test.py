@@ -52,9 +52,9 @@ def test_changes_outside_results_make_a_checkout_dirty(checkout, path, counts):
   (checkout / path).parent.mkdir(exist_ok=True)
   (checkout / path).write_text('2\n')
   assert provenance.uncommitted(results) == [path] * counts
-  found = provenance.commit_outside(results)
-  assert found == clean + '-dirty' * counts
-  assert provenance.is_clean(found) != counts
+  result = provenance.commit_outside(results)
+  assert result == clean + '-dirty' * counts
+  assert provenance.is_clean(result) != counts
 
 
 def test_plug_ins_that_git_does_not_hold_count(checkout, tmp_path_factory):

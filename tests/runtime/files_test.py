@@ -61,9 +61,9 @@ def test_a_broken_disk_is_a_line_that_names_the_place(
   ):
     files.write_json(tmp_path / 'a.json', 1)
   assert ended.value.code == 1
-  assert f': {tmp_path}' in (said := capsys.readouterr().err)
-  assert said.startswith('error: Input/output error: ')
-  assert len(said.splitlines()) == 1
+  assert f': {tmp_path}' in (output := capsys.readouterr().err)
+  assert output.startswith('error: Input/output error: ')
+  assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize('number', [errno.EMFILE, errno.ENFILE])
@@ -78,10 +78,10 @@ def test_few_open_files_are_not_a_full_disk(capsys, number):
 
 def test_checkpoints_say_how_many_files_they_need(tmp_path, monkeypatch):
   kept = checkpoints.Checkpoints(tmp_path, read_only=False)
-  said = 'RESOURCE_EXHAUSTED: ... [OS error 24: Too many open files]'
+  output = 'RESOURCE_EXHAUSTED: ... [OS error 24: Too many open files]'
 
   def fail() -> None:
-    raise ValueError(said)
+    raise ValueError(output)
 
   with monkeypatch.context() as patch:
     patch.setattr(kept._manager, 'restore', lambda *_, **__: fail())

@@ -47,6 +47,7 @@ def small_disk(tmp_path):
   subprocess.run(['umount', str(disk)], check=True)
 
 
+@pytest.mark.process
 def test_what_cannot_fit_on_the_disk_is_refused(root, small_disk):
   code, err = sample(root, small_disk / 'run')
   assert code == 2
@@ -55,6 +56,7 @@ def test_what_cannot_fit_on_the_disk_is_refused(root, small_disk):
   assert not list(small_disk.iterdir())
 
 
+@pytest.mark.process
 def test_a_full_disk(root, small_disk):
   (small_disk / 'mine.txt').write_text('mine')
   # The tokens fit, the text does not.
@@ -65,6 +67,7 @@ def test_a_full_disk(root, small_disk):
   assert [path.name for path in small_disk.iterdir()] == ['mine.txt']
 
 
+@pytest.mark.process
 def test_a_disk_that_fills_up_while_a_checkpoint_is_written(
   small_disk, tmp_path
 ):
@@ -79,6 +82,7 @@ def test_a_disk_that_fills_up_while_a_checkpoint_is_written(
   assert not list((small_disk / 'run' / 'checkpoints').iterdir())
 
 
+@pytest.mark.process
 def test_a_file_size_limit(root, tmp_path):
   def limit():
     resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
@@ -90,6 +94,7 @@ def test_a_file_size_limit(root, tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_a_folder_that_cannot_be_made(root, tmp_path):
   (tmp_path / 'file').write_text('mine')
   code, err = sample(root, tmp_path / 'file' / 'run')

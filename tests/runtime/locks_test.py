@@ -59,6 +59,7 @@ def test_the_second_is_refused_in_one_line(tmp_path):
   assert not list(tmp_path.iterdir()), 'what was made for the lock is gone'
 
 
+@pytest.mark.process
 def test_it_dies_with_its_process(root, tmp_path):
   process = subprocess.Popen(
     [sys.executable, '-c', HOLDER, str(tmp_path)],
@@ -135,6 +136,7 @@ def test_a_finished_data_set_is_found_where_nobody_may_write(
   assert sampling.make_dataset(world, tmp_path, Sampling(**sizes)) == made
 
 
+@pytest.mark.process
 def test_systems_without_locks_import_all_the_same(root):
   code = """
 import sys
@@ -208,6 +210,7 @@ def left(path: pathlib.Path, number: int, host: str) -> pathlib.Path:
   return temporary
 
 
+@pytest.mark.process
 def test_what_a_killed_process_left_of_a_file_goes(tmp_path):
   path = tmp_path / 'train_sequences.txt'
   dead = subprocess.Popen([sys.executable, '-S', '-c', ''])
@@ -220,8 +223,8 @@ def test_what_a_killed_process_left_of_a_file_goes(tmp_path):
     left(tmp_path / 'other.txt', dead.pid, here),
   ]
   files.write_text(path, 'whole')
-  assert not any(one.exists() for one in gone)
-  assert all(one.exists() for one in stay)
+  assert not any(item.exists() for item in gone)
+  assert all(item.exists() for item in stay)
 
 
 def test_a_folder_that_goes_while_it_is_made_is_made_again(

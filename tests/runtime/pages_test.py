@@ -11,8 +11,8 @@ TEMPLATES = pages._templates('wm.reporting')
 def render(monkeypatch, template: str, name: str = 'a.html', **values) -> str:
   """A template that is given as text."""
   loader = jinja2.DictLoader({name: template})
-  found = TEMPLATES.overlay(loader=loader)
-  monkeypatch.setattr(pages, '_templates', lambda package: found)
+  result = TEMPLATES.overlay(loader=loader)
+  monkeypatch.setattr(pages, '_templates', lambda package: result)
   return pages.render('wm.reporting', name, **values)
 
 

@@ -34,11 +34,11 @@ def killed(out: str) -> None:
   """Scores until two parts are there; then it is killed."""
   made, whole = [], adaptation._AdaptRun.chunk
 
-  def chunk(self, rows, rate):
+  def chunk(self, rows):
     if len(made) == 2:
       os.kill(os.getpid(), signal.SIGKILL)
     made.append(rows)
-    return whole(self, rows, rate)
+    return whole(self, rows)
 
   adaptation._AdaptRun.chunk = chunk
   adaptation.chunk_size = lambda *given: CHUNK
@@ -47,6 +47,7 @@ def killed(out: str) -> None:
   score(out)
 
 
+@pytest.mark.process
 def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
   tmp_path, monkeypatch
 ):
@@ -59,17 +60,17 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
   assert len([*folder.glob('*.npz')]) == 2
   made, whole = [], adaptation._AdaptRun.chunk
 
-  def chunk(self, rows, rate):
+  def chunk(self, rows):
     made.append(rows.tolist())
-    return whole(self, rows, rate)
+    return whole(self, rows)
 
   monkeypatch.setattr(adaptation._AdaptRun, 'chunk', chunk)
   monkeypatch.setattr(adaptation, 'chunk_size', lambda *given: CHUNK)
   monkeypatch.setattr(adaptation, 'max_parallel', lambda device: 1)
-  found = score(tmp_path / 'out')
+  result = score(tmp_path / 'out')
   assert made == [[4, 5], [6, 7]]
   assert not folder.exists()
-  assert found == score(tmp_path / 'whole')
+  assert result == score(tmp_path / 'whole')
   assert len(made) == 2 + 4
 
 
@@ -85,17 +86,17 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
     return arrays(value)
 
   def asked(name, mark='v1', value=1):
-    found = []
+    result = []
 
     def stopped():
       with files.partial_results(tmp_path / 'parts', mark):
-        found.extend(files.cached_arrays(name, lambda: make(value)))
+        result.extend(files.cached_arrays(name, lambda: make(value)))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
       stopped()
-    assert found[1].shape == (2, 0)
-    return int(found[0][0])
+    assert result[1].shape == (2, 0)
+    return int(result[0][0])
 
   assert asked('a') == asked('a', value=2) == 1
   assert asked('b', value=3) == 3
@@ -124,7 +125,7 @@ def test_hashes_tell_types_shapes_and_values_apart():
     [adapting.Classes(2)],
     [adapting.Real(2)],
   ]
-  assert len({files.hash_of(some) for some in things}) == len(things)
+  assert len({files.hash_of(sample) for sample in things}) == len(things)
 
 
 def test_what_is_not_known_whole_keeps_nothing(tmp_path):

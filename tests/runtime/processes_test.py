@@ -4,7 +4,6 @@ In most tests a process is a thread, and a barrier stands for the network.
 """
 
 import contextlib
-import dataclasses
 import errno
 import json
 import os
@@ -105,8 +104,8 @@ def test_a_single_process_has_all_rows():
 
 @pytest.mark.parametrize(
   'metric',
-  [*METRICS, dataclasses.replace(METRICS[0], loop='device')],
-  ids=lambda m: f'{m.name}-{m.loop}',
+  METRICS,
+  ids=lambda m: m.name,
 )
 def test_metrics_have_the_same_bits(monkeypatch, metric):
   alone = metric(_predictor(1), WORLD, 0)
@@ -115,9 +114,9 @@ def test_metrics_have_the_same_bits(monkeypatch, metric):
     return metric(_predictor(1).across_processes(), WORLD, 0)
 
   for rows in together(monkeypatch, 3, work):
-    for one, other in zip(alone, rows, strict=True):
-      np.testing.assert_array_equal(one.value, other.value)
-      np.testing.assert_array_equal(one.reason, other.reason)
+    for first, other in zip(alone, rows, strict=True):
+      np.testing.assert_array_equal(first.value, other.value)
+      np.testing.assert_array_equal(first.reason, other.reason)
 
 
 def test_whole_sequences_have_the_same_bits(monkeypatch):
@@ -145,11 +144,10 @@ def test_adapting_has_the_same_bits(monkeypatch, num):
   tasks = adapting.FewShotTasks(tokens, places, labels)
   queries = adapting.QueryPoints(tokens[:, :1], places[:, :1])
   asked = tasks, queries, adapting.Classes(2), (1, 2), 3
-  config = adapting.FineTuneConfig((1e-3, 1e-2), validation=tasks)
+  config = adapting.FineTuneConfig(1e-2)
 
   def outputs(predictor):
-    adapted = predictor.adapt(*asked, config)
-    return adapted.outputs.tobytes(), adapted.rates.tobytes()
+    return predictor.adapt(*asked, config).tobytes()
 
   monkeypatch.setattr(adaptation, 'chunk_size', lambda *_: 2)
   expected = outputs(_predictor(1))
@@ -333,8 +331,8 @@ def test_routes_have_the_same_bytes(monkeypatch, tmp_path):
   monkeypatch.setattr(drawing.Drawing, 'part', lost)
 
   def work(out):
-    given = {'world': SAMPLED[1], 'num': 60}
-    return wm.reconstruct('uniform()', tmp_path / out, **given)
+    inputs = {'world': SAMPLED[1], 'num': 60}
+    return wm.reconstruct('uniform()', tmp_path / out, **inputs)
 
   alone = work('one')
   assert together(monkeypatch, 3, lambda: work('three')) == [alone] * 3
@@ -458,10 +456,10 @@ def test_the_rest_waits_for_no_process_that_is_lost(monkeypatch, capsys, error):
     compute.noticing_loss(),
   ):
     raise error
-  told = capsys.readouterr().err
-  assert told.startswith('error: another of the 2 ')
-  assert 'it was killed' in told
-  assert told.count('\n') == 1
+  lines = capsys.readouterr().err
+  assert lines.startswith('error: another of the 2 ')
+  assert 'it was killed' in lines
+  assert lines.count('\n') == 1
 
 
 def test_other_errors_go_on_as_they_are(monkeypatch):
@@ -529,8 +527,8 @@ def test_reconstruct_by_flags(tmp_path):
   ended(*start('reconstruct', 2, *flags, f'--out={tmp_path / "two"}'))
   ended(*start('reconstruct', 0, *flags, f'--out={tmp_path / "one"}'))
   for name in ('samples.txt', 'summary.json', 'edges.csv', 'map.html'):
-    one, two = (tmp_path / out / name for out in ('one', 'two'))
-    assert one.read_bytes() == two.read_bytes(), name
+    item, two = (tmp_path / out / name for out in ('one', 'two'))
+    assert item.read_bytes() == two.read_bytes(), name
 
 
 @pytest.mark.slow
@@ -543,19 +541,19 @@ def test_score_by_flags(tmp_path, num):
     flags = place, *MODEL, *flags, f'--out={tmp_path / out}'
     ended(*start('score', num, *flags))
 
-  some = '--metric=next_token(num=20)'
+  sample = '--metric=next_token(num=20)'
   every = (
-    *(some, "--metric=compression(trials=20, loop='host')"),
-    *("--metric=distinction(trials=20, loop='device')", '--metric=probe'),
+    *(sample, '--metric=compression(trials=20)'),
+    *('--metric=distinction(trials=20)', '--metric=probe'),
   )
-  score('several', 0, some)
+  score('several', 0, sample)
   score('one', 0, *every)
   score('several', num, *every)
   for name in ('rows.csv', 'breakdown.json'):
-    one, other = ((tmp_path / out / name) for out in ('one', 'several'))
-    assert one.read_bytes() == other.read_bytes(), name
-  one, other = (
+    first, other = ((tmp_path / out / name) for out in ('one', 'several'))
+    assert first.read_bytes() == other.read_bytes(), name
+  first, other = (
     json.loads((tmp_path / out / 'scores.json').read_text())
     for out in ('one', 'several')
   )
-  assert one == other
+  assert first == other

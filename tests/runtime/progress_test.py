@@ -143,9 +143,9 @@ def often(monkeypatch):
 def lines_of(stream: io.StringIO, number: int) -> list[str]:
   """At least so many; they come by themselves."""
   for _ in range(60000):
-    found = stream.getvalue().splitlines()
-    if len(found) >= number:
-      return found
+    results = stream.getvalue().splitlines()
+    if len(results) >= number:
+      return results
     time.sleep(0.01)
   raise AssertionError(f'no {number} lines in ten minutes')
 
@@ -159,9 +159,9 @@ def test_long_work_says_so_by_itself(monkeypatch):
       before = len(sys.stderr.getvalue().splitlines())
       last = lines_of(sys.stderr, before + 3)[-1]
     assert re.fullmatch(r'probe\(\): 0/7 trials, 0:\d\d so far', last)
-  said = sys.stderr.getvalue()
+  output = sys.stderr.getvalue()
   time.sleep(0.05)
-  assert sys.stderr.getvalue() == said, 'nothing once it has ended'
+  assert sys.stderr.getvalue() == output, 'nothing once it has ended'
 
 
 def test_times_are_read_as_clocks():

@@ -38,31 +38,32 @@ def make(kind: str, name: str):
 @pytest.mark.parametrize('name', PLUG_INS)
 def test_what_plug_ins_are_made_from(name):
   kind, name = name.split(':')
-  found = inputs(make(kind, name))
-  home = f'wm/{kind}s/{name}'
-  assert {f'{home}.py', f'{home}/__init__.py'} & set(found)
-  assert {'wm/__init__.py', 'wm/core/world.py', 'numpy'} <= set(found)
+  results = inputs(make(kind, name))
+  rooms = 'language/' if name == 'language' else ''
+  home = f'wm/{rooms}{kind}s/{name}'
+  assert {f'{home}.py', f'{home}/__init__.py'} & set(results)
+  assert {'wm/__init__.py', 'wm/core/world.py', 'numpy'} <= set(results)
   # Statistics, reports and training make no trials.
   for other in ('wm/reporting', 'wm/recon', 'wm/training', 'launch', 'tests'):
-    assert not [module for module in found if module.startswith(other)]
+    assert not [module for module in results if module.startswith(other)]
   stats = {'statistics', 'scoring', 'kept', 'results'}
-  assert not {f'wm/evaluation/{one}.py' for one in stats} & set(found)
+  assert not {f'wm/evaluation/{one}.py' for one in stats} & set(results)
 
 
 def test_other_plug_ins_are_no_part():
-  found = inputs(make('metric', 'compression'))
+  result = inputs(make('metric', 'compression'))
   for name in ('detour', 'distinction', 'exactness', 'probe'):
-    assert f'wm/metrics/{name}.py' not in found
-  assert 'wm/evaluation/engine.py' in found
-  assert 'wm/core/accept.py' in found  # Named by the field `accept`.
+    assert f'wm/metrics/{name}.py' not in result
+  assert 'wm/evaluation/engine.py' in result
+  assert 'wm/core/accept.py' in result  # Named by the field `accept`.
 
 
 def test_modules_imported_in_functions_and_versions_are_there():
-  found = inputs(make('world', 'lattice'))
+  result = inputs(make('world', 'lattice'))
   for name in ('dfa', 'base/bits', 'base/calls'):
-    assert f'wm/kernels/{name}.py' in found
+    assert f'wm/kernels/{name}.py' in result
   for package in ('numba', 'llvmlite', 'numpy'):
-    assert found[package] == importlib.metadata.version(package)
+    assert result[package] == importlib.metadata.version(package)
 
 
 LOADED = """
@@ -87,6 +88,7 @@ print(json.dumps(sorted(set(names) - set(found))))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('world', 'model', 'metric'),
   [
@@ -156,9 +158,9 @@ def test_files_that_fields_name(tmp_path, monkeypatch):
 def test_a_spec_in_a_field_counts_with_its_files(tmp_path):
   (tmp_path / 'games').write_text('f5d6')
   spec = f'othello(size=4, records={str(tmp_path / "games")!r})'
-  found = inputs(Fields(world=spec))
-  assert 'wm/worlds/othello/__init__.py' in found
-  assert str(tmp_path / 'games') in found
+  result = inputs(Fields(world=spec))
+  assert 'wm/worlds/othello/__init__.py' in result
+  assert str(tmp_path / 'games') in result
 
 
 @pytest.fixture
@@ -194,12 +196,12 @@ OWN = {
 
 
 def test_modules_that_a_file_imports_are_followed(code):
-  found = inputs(str(code / 'm.py'))
-  mine = {n for n in found if n.endswith('.py') and not n.startswith('wm/')}
+  results = inputs(str(code / 'm.py'))
+  mine = {n for n in results if n.endswith('.py') and not n.startswith('wm/')}
   assert mine == OWN
-  assert 'wm/worlds/maps/streets.py' in found
-  assert found['numpy'] == importlib.metadata.version('numpy')
-  assert 'json' not in found
+  assert 'wm/worlds/maps/streets.py' in results
+  assert results['numpy'] == importlib.metadata.version('numpy')
+  assert 'json' not in results
   for name in OWN:
     before = inputs(str(code / 'm.py'))
     (code / name).write_text((code / name).read_text() + '\n# edited\n')
@@ -225,9 +227,11 @@ def test_the_model_of_a_user_is_its_function_and_files(code):
     'model',
     f'user({str(code / "m.py") + ":f"!r}, files=({str(code / "weights")!r},))',
   )
-  found = provenance.Reader().of(model)
-  assert found.unknown == ''
-  assert OWN | {str(code / 'weights'), 'wm/models/user.py'} <= set(found.inputs)
+  result = provenance.Reader().of(model)
+  assert result.unknown == ''
+  assert OWN | {str(code / 'weights'), 'wm/models/user.py'} <= set(
+    result.inputs
+  )
   silent = dataclasses.replace(model, files=None)
   assert 'files=' in provenance.Reader().of(silent).unknown
   assert registry.spec(silent) == registry.spec(model)
@@ -247,17 +251,17 @@ def test_modules_that_imports_do_not_name_count_once_they_are_loaded(
     'importlib.import_module("f" + "ar")\n'
     'importlib.import_module("ne" + "ar")\n'
   )
-  found = []
+  result = []
   for text in ('x = 1', 'x = 2'):
     (code / 'lib' / 'far.py').write_text(text)
     reader, before = provenance.Reader(), {*sys.modules}
     origin = reader.of(str(code / 'finds.py'))
     plugins.load(str(code / 'finds.py'), 'model')
-    found.append(reader.with_loaded(origin, before).inputs)
+    result.append(reader.with_loaded(origin, before).inputs)
     for name in ('far', 'near', 'pkg', 'pkg.late'):
       sys.modules.pop(name, None)
-  assert {'finds.py', 'far.py', 'near.py'} <= found[0].keys()
-  assert provenance.difference(*found) == 'far.py changed'
+  assert {'finds.py', 'far.py', 'near.py'} <= result[0].keys()
+  assert provenance.difference(*result) == 'far.py changed'
 
 
 def test_two_files_of_one_name_are_two(code, tmp_path):
@@ -271,8 +275,8 @@ def test_code_without_a_file_is_unknown():
     'Made', [('num', int, 1)], bases=(tiny.World,), frozen=True
   )
   made.__module__ = 'a_notebook'
-  found = provenance.Reader().of(made())
-  assert found.unknown == 'the source of Made is not found'
+  result = provenance.Reader().of(made())
+  assert result.unknown == 'the source of Made is not found'
 
 
 def test_code_that_was_edited_after_it_was_loaded_is_told(code, monkeypatch):
@@ -282,8 +286,8 @@ def test_code_that_was_edited_after_it_was_loaded_is_told(code, monkeypatch):
   module = importlib.import_module('loaded_once')
   assert provenance.Reader().of('loaded_once').unknown == ''
   path.write_text('x = 10')
-  found = provenance.Reader().of('loaded_once')
-  assert found.unknown == (
+  result = provenance.Reader().of('loaded_once')
+  assert result.unknown == (
     'loaded_once.py was edited after this process had loaded it'
   )
   importlib.reload(module)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import wm
-from tests.data import pgn_texts
 from tests.runtime import remote_test, s3
 from wm.core import registry
 from wm.runtime import remote
@@ -129,63 +128,6 @@ def started(root, env, *command: str) -> list[subprocess.Popen]:
   ]
 
 
-def tree(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
-    str(path.relative_to(folder)): path.read_bytes()
-    for path in folder.rglob('*')
-    if path.is_file()
-  }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('kind', ['sample', 'pgn', 'text'])
-def test_several_machines_make_data_at_a_url(
-  root, server, fresh, tmp_path, kind
-):
-  """Two processes with a cache each; one is killed, and others resume."""
-  if kind == 'sample':
-    command = 'sample', MAP, '--num=300000', '--num_heldout=40'
-  elif kind == 'pgn':
-    command = ('ingest',)
-    for part in range(4):  # A block each.
-      games = pgn_texts.random_games(1000, seed=part, most=40)
-      sites = [pgn_texts.url(1000 * part + n) for n in range(len(games))]
-      path = tmp_path / f'games{part}.pgn'
-      path.write_text(pgn_texts.pgn(games, sites))
-      command += (f'--pgn={path}',)
-  else:
-    wm.sample(WORLD, tmp_path / 'drawn', num=150_000, text=True)
-    lines = f'{tmp_path}/drawn/data'
-    command = (
-      *('ingest', MAP, f'--text_file={lines}/train_sequences.txt'),
-      f'--heldout_file={lines}/heldout_sequences.txt',
-    )
-  fresh(server)
-  url = f's3://{s3.BUCKET}/runs/{kind}'
-
-  def env(number: int) -> dict[str, str]:
-    kernels = {'NUMBA_CACHE_DIR': str(tmp_path / 'kernels')}
-    return s3.environment(server, tmp_path / f'home{number}') | kernels
-
-  finish(root, env(0), *command, f'--out={tmp_path / "plain"}')
-  killed = started(root, lambda k: env(1 + k), *command, f'--out={url}')
-  # The second has made something in its own cache.
-  parts = remote.at(url).mirror.relative_to(remote.root().parent) / 'data'
-  made = tmp_path / 'home2' / 'wm' / parts
-  s3.until(lambda: bool([*made.glob('*/0*.np?')]), killed[0])
-  killed[1].kill()
-  for process in killed:
-    process.communicate(timeout=900)
-  for process in started(root, lambda k: env(3 + k), *command, f'--out={url}'):
-    _, err = process.communicate(timeout=900)
-    assert process.returncode == 0, err
-  fs, base = remote.at(url).fs, remote.at(url).path
-  fs.invalidate_cache()
-  assert not [name for name in fs.find(base) if '.handed.' in name]
-  fresh(server, 5)
-  assert tree(remote.local(url)) == tree(tmp_path / 'plain')
-
-
 @pytest.mark.slow
 def test_several_machines_train_at_a_url(root, server, fresh, tmp_path):
   """Two processes with a cache each; both are killed, and others resume."""
@@ -218,8 +160,8 @@ def test_several_machines_train_at_a_url(root, server, fresh, tmp_path):
     _, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
   drawn = registry.make('world', WORLD).sample(20, 0)
-  one, other = (
+  item, other = (
     wm.load_predictor(place).predictor.log_probs(drawn.tokens, drawn.lengths)
     for place in (remote.local(url), tmp_path / 'plain')
   )
-  np.testing.assert_array_equal(one, other)
+  np.testing.assert_array_equal(item, other)

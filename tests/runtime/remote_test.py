@@ -1,13 +1,12 @@
-"""Folders behind URLs: mirrors, what is published, leases, and faults."""
+"""Folders behind URLs: mirrors, what is published, heartbeats, and faults."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -35,7 +34,6 @@ def machine(tmp_path, monkeypatch):
   def become(number: int) -> None:
     place = tmp_path / f'machine{number}' / remote.MIRRORS
     monkeypatch.setattr(remote, 'root', lambda: place)
-    monkeypatch.setattr(remote, '_machine', lambda: str(number))
     remote._opened.cache_clear()
 
   monkeypatch.setenv(remote._HOLDS, '')
@@ -43,6 +41,9 @@ def machine(tmp_path, monkeypatch):
   monkeypatch.setattr(remote, 'LIFE', 0.2)
   become(0)
   yield become
+  for thread in threading.enumerate():
+    if thread.name == remote.HEARTBEAT:  # It may be in the midst of an upload.
+      thread.join(60)
   memory = upath.UPath('memory://').fs
   memory.store.clear()
   memory.pseudo_dirs[:] = ['']
@@ -60,7 +61,16 @@ def put(place: pathlib.Path, **contents: str) -> None:
   for name, text in contents.items():
     path = place / name.replace('__', '/').replace('_', '.')
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    part = path.with_name(f'.{path.name}.tmp')
+    part.write_text(text)
+    part.replace(path)
+
+
+def other(url: str = URL) -> remote.Heartbeat:
+  """Of a process of another machine."""
+  heart = remote.Heartbeat(remote.at(url), 'train')
+  heart._sign['cache'] = heart._sign['token']
+  return heart
 
 
 def texts(place: pathlib.Path) -> dict[str, str]:
@@ -81,12 +91,12 @@ def test_a_folder_goes_to_another_machine_and_back(machine):
   put(place, rows_csv='1', scores_json='{}', deep__er__x_bin='22')
   remote.publish(place)
   machine(1)
-  other = remote.local(URL)
-  assert other != place
-  assert texts(other) == texts(place)
-  put(other, rows_csv='changed')
-  (other / 'scores.json').unlink()
-  remote.publish(other)
+  copy = remote.local(URL)
+  assert copy != place
+  assert texts(copy) == texts(place)
+  put(copy, rows_csv='changed')
+  (copy / 'scores.json').unlink()
+  remote.publish(copy)
   machine(0)
   put(place, unpublished_txt='x')  # Others have written since: it is dropped.
   assert texts(remote.local(URL)) == {
@@ -130,6 +140,15 @@ def test_a_file_is_fetched_by_itself():
   )
 
 
+def test_a_store_is_fetched_by_itself():
+  fs = remote.at(URL).fs
+  fs.pipe_file('/shelf/data/train/x', b'9')
+  url = 'memory://shelf/data/train'
+  assert not texts(remote.local(url))
+  fs.pipe_file('/shelf/data/train/manifest.json', b'{}')
+  assert texts(remote.local(url)) == {'manifest.json': '{}', 'x': '9'}
+
+
 def test_temporary_files_and_locks_stay_here():
   place = remote.local(URL)
   put(place, rows_csv='1', tmp__x_csv='a folder like others')
@@ -142,11 +161,11 @@ def test_temporary_files_and_locks_stay_here():
   assert sorted(there()) == ['rows.csv', 'tmp/x.csv']
 
 
-def test_a_damaged_index_is_made_anew():
+def test_a_damaged_table_is_made_anew():
   place = remote.local(URL)
   put(place, rows_csv='1')
   remote.publish(place)
-  (remote.root() / 'index.sqlite').write_bytes(b'no table' * 1000)
+  (remote.root() / 'memory' / 'shelf.tags.json').write_bytes(b'\xff' * 1000)
   assert texts(remote.local(URL)) == {'rows.csv': '1'}
 
 
@@ -228,16 +247,16 @@ def test_half_an_answer_is_not_read(monkeypatch):
   assert texts(remote.local(URL)) == {'rows.csv': '123456'}
   cuts[0] = 99
   fs.pipe_file('/shelf/runs/a/rows.csv', b'abcdefg')
-  with pytest.raises(core.InputError, match=r'rows\.csv ends early'):
+  with pytest.raises(core.InputError, match='changes while it is read'):
     remote.local(URL)
-  assert texts(remote.at(URL).mirror) == {'rows.csv': '123456'}
+  assert not texts(remote.at(URL).mirror)
 
 
-def test_a_lock_is_a_lease_and_publishes(machine):
+def test_a_lock_has_a_heartbeat_and_publishes(machine):
   place = remote.local(URL)
   with files.stage_lock(place, 'train'):
     put(place, metrics_jsonl='1')
-    assert '.train.lease.1' in there()
+    assert '.train.lease' in there()
     until(lambda: 'metrics.jsonl' in there())
   assert [*there()] == ['metrics.jsonl']
 
@@ -267,87 +286,6 @@ def test_two_machines_do_not_write_one_stage(machine, monkeypatch):
   thread.join()
 
 
-def test_a_lease_of_the_dead_is_taken_over_and_they_publish_no_more(machine):
-  dead = remote.Lease(remote.at(URL), 'train')
-  dead.acquire(wait=False)  # And it never gives a sign.
-  machine(1)
-  with files.stage_lock(remote.local(URL), 'train'):
-    assert '.train.lease.2' in there()
-    with pytest.raises(files.Held, match='has taken over'):
-      dead.beat()
-  dead.release()
-  assert there() == {}
-
-
-def test_a_number_that_is_given_again_is_another_lease(machine):
-  asleep = remote.Lease(remote.at(URL), 'train')
-  asleep.acquire(wait=False)
-  machine(1)
-  with files.stage_lock(remote.local(URL), 'train'):
-    pass
-  holder = remote.Lease(remote.at(URL), 'train')
-  holder.acquire(wait=False)
-  assert [*there()] == ['.train.lease.1']
-  with pytest.raises(files.Held, match='has taken over'):
-    asleep.beat()
-  asleep.release()
-  holder.beat()
-  assert [*there()] == ['.train.lease.1']
-
-
-def test_a_lease_whose_creation_was_not_answered_is_held(monkeypatch):
-  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).pipe_file
-
-  def create(*args, **keywords):
-    act(fs, *args, **keywords)
-    raise OSError('the connection is lost')
-
-  lease = remote.Lease(remote.at(URL), 'train')
-  with monkeypatch.context() as patch:
-    patch.setattr(fs, 'pipe_file', create, raising=False)
-    lease.acquire(wait=False)
-  lease.beat()
-  lease.release()
-  assert there() == {}
-
-
-def test_a_container_that_starts_again_takes_its_lease_over(monkeypatch):
-  lease = remote.Lease(remote.at(URL), 'train')
-  lease._sign['started'] = 'before'  # Its number is this process's.
-  lease.acquire(wait=False)
-  monkeypatch.setattr(remote, 'LIFE', 1e9)
-  remote.Lease(remote.at(URL), 'train').acquire(wait=False)
-
-
-def test_a_lease_is_kept_during_a_long_upload(machine, monkeypatch):
-  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).put_file
-
-  def crawl(*args, **keywords):
-    time.sleep(8 * remote.LIFE)
-    return act(fs, *args, **keywords)
-
-  monkeypatch.setattr(fs, 'put_file', crawl, raising=False)
-  place = remote.local(URL)
-  with files.stage_lock(place, 'train'):
-    put(place, rows_csv='1')
-    machine(1)
-    other = remote.Lease(remote.at(URL), 'train')
-    end = time.monotonic() + 6 * remote.LIFE
-    while time.monotonic() < end:
-      with pytest.raises(files.Held):
-        other.acquire(wait=False)
-    machine(0)
-
-
-def test_records_wait_for_a_lease_that_was_lost():
-  lost, place = remote.Lease(remote.at(URL), 'train'), remote.local(URL)
-  put(place, rows_csv='1', scores_json='{}')
-  lost._lost = True
-  with pytest.raises(files.Held):
-    remote.at(URL).publish(lost.check)
-  assert [*there()] == ['rows.csv']
-
-
 def test_a_cleared_cache_removes_nothing_elsewhere():
   place = remote.local(URL)
   put(place, rows_csv='1')
@@ -358,6 +296,28 @@ def test_a_cleared_cache_removes_nothing_elsewhere():
   ):
     shutil.rmtree(place)
   assert [*there()] == ['rows.csv']
+
+
+def test_a_fetch_that_fails_removes_nothing_elsewhere(machine, monkeypatch):
+  place = remote.local(URL)
+  put(place, rows_csv='1', scores_json='{}')
+  remote.publish(place)
+  machine(1)
+  put(remote.local(URL), rows_csv='changed', more_csv='2')
+  remote.publish(remote.at(URL).mirror)
+  machine(0)
+  before, fs = there(), remote.at(URL).fs
+  for again in (1, 2):
+    with monkeypatch.context() as patch:
+      patch.setattr(fs, 'get_file', lambda *_: 1 / 0, raising=False)
+      with pytest.raises(core.InputError), files.stage_lock(place, 'train'):
+        pass
+    if again == 1:
+      (place / 'scores.json').unlink()
+    assert there() == before
+  assert texts(remote.local(URL)) == {
+    name: content.decode() for name, content in before.items()
+  }
 
 
 def test_a_file_that_is_replaced_or_removed_while_it_is_read(monkeypatch):
@@ -379,31 +339,22 @@ def test_a_file_whose_name_goes_on_is_another():
   fs = remote.at(URL).fs
   fs.pipe_file('/shelf/runs/a0', b'1')
   remote.local(f'{URL}0')
-  assert remote.at(URL)._index.rows(URL) == {}
-
-
-def test_a_killed_process_of_this_machine_is_not_waited_for(monkeypatch):
-  lease = remote.Lease(remote.at(URL), 'train')
-  ended = subprocess.Popen([sys.executable, '-c', ''])
-  ended.wait()
-  lease._sign['process'] = ended.pid
-  lease.acquire(wait=False)
-  monkeypatch.setattr(remote, 'LIFE', 1e9)
-  remote.Lease(remote.at(URL), 'train').acquire(wait=False)
+  assert remote.at(URL).tags() == {}
 
 
 def winners(machines: int) -> int:
-  """How many of some threads get a lease at once."""
+  """How many of several threads are at a stage at once."""
   taken, ready = [], threading.Barrier(machines)
 
   def take() -> None:
-    lease = remote.Lease(remote.at(URL), 'train')
+    heart = other()
     ready.wait()
-    try:
-      lease.acquire(wait=False)
-      taken.append(lease)
-    except files.Held:
-      pass
+    with contextlib.suppress(files.Held):
+      heart.acquire(wait=False)
+      end = time.monotonic() + 8 * remote.LIFE
+      while time.monotonic() < end:
+        assert heart.beat() is None
+      taken.append(heart)
 
   threads = [threading.Thread(target=take) for _ in range(machines)]
   for thread in threads:
@@ -413,34 +364,61 @@ def winners(machines: int) -> int:
   return len(taken)
 
 
-def test_one_of_many_gets_a_lease():
-  for _ in range(10):
+def test_one_of_many_is_at_a_stage():
+  for _ in range(3):
     upath.UPath('memory://').fs.store.clear()
     assert winners(6) == 1
 
 
-def test_a_reader_leaves_what_a_process_of_this_machine_writes(tmp_path):
+def test_a_dead_process_is_waited_for_and_publishes_no_more(machine):
+  dead = other()
+  dead.acquire(wait=False)  # And it never gives a sign.
+  start = time.monotonic()
+  machine(1)
+  with files.stage_lock(remote.local(URL), 'train'):
+    assert time.monotonic() > start + remote.LIFE
+    assert isinstance(dead.beat(), files.Held)
+    with pytest.raises(files.Held, match='another process is at its stage'):
+      dead.finish(failed=False)
+    assert '.train.lease' in there()
+  assert there() == {}
+
+
+def test_a_dead_process_of_this_cache_is_not_waited_for(monkeypatch):
+  remote.Heartbeat(remote.at(URL), 'train').acquire(wait=False)
+  monkeypatch.setattr(remote, 'LIFE', 1e9)
+  remote.Heartbeat(remote.at(URL), 'train').acquire(wait=False)
+
+
+def test_signs_are_given_during_a_long_upload(machine, monkeypatch):
+  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).put_file
+
+  def crawl(*args, **keywords):
+    time.sleep(8 * remote.LIFE)
+    return act(fs, *args, **keywords)
+
+  monkeypatch.setattr(fs, 'put_file', crawl, raising=False)
+  place = remote.local(URL)
+  with files.stage_lock(place, 'train'):
+    put(place, rows_csv='1')
+    end = time.monotonic() + 6 * remote.LIFE
+    while time.monotonic() < end:
+      with pytest.raises(files.Held):
+        other().acquire(wait=False)
+
+
+def test_a_reader_leaves_what_a_process_of_this_machine_writes():
   place = remote.local(URL)
   put(place, a__metrics_jsonl='1', b__rows_csv='1')
   remote.publish(place)
-  writer = subprocess.Popen(
-    [
-      *(sys.executable, '-c'),
-      'import fcntl, sys; f = open(sys.argv[1], "w"); '
-      'fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()',
-      str(place / 'a' / '.train.lock'),
-    ],
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-  )
-  writer.stdout.readline()
-  put(place, a__metrics_jsonl='12')  # It is ahead of what it has published.
   fs = remote.at(URL).fs
   for name in ('a/metrics.jsonl', 'b/rows.csv'):
     fs.pipe_file(f'/shelf/runs/a/{name}', b'old')
+  with open(place / 'a' / '.train.lock', 'w') as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert texts(remote.local(URL) / 'b') == {'rows.csv': '1'}
+  (place / 'a' / '.train.lock').unlink()
   assert texts(remote.local(URL) / 'b') == {'rows.csv': 'old'}
-  assert texts(place / 'a')['metrics.jsonl'] == '12'
-  writer.communicate(b'\n')
 
 
 @pytest.mark.parametrize(
@@ -484,7 +462,6 @@ def test_a_package_that_is_missing(monkeypatch):
 def test_paths_and_urls():
   assert remote.is_url('s3://a/b')
   assert remote.is_url(pathlib.Path('s3://a/b'))  # Which has lost a slash.
-  assert remote.is_url(upath.UPath(URL))
   for path in ('runs/a', '/a', 'a:b', pathlib.Path('a'), 3, 'x://', None):
     assert not remote.is_url(path)
   mirror = remote.at(URL).mirror
@@ -570,14 +547,14 @@ def fresh(machine, monkeypatch, tmp_path):
   config.conf.pop('s3', None)
 
 
+@pytest.mark.process
 def test_a_real_server(server, fresh):
   fresh(server)
   url = f's3://{s3.BUCKET}/real'
   with files.stage_lock(remote.local(url), 'train'):
     put(remote.at(url).mirror, rows_csv='1', scores_json='{}')
-    other = remote.Lease(remote.at(url), 'train')
     with pytest.raises(files.Held):
-      other.acquire(wait=False)
+      other(url).acquire(wait=False)
   fresh(server, 1)
   assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
 
@@ -592,9 +569,8 @@ def test_a_server_of_googles_protocol(machine, monkeypatch, tmp_path):
     url = 'gs://shelf/real'
     with files.stage_lock(remote.local(url), 'train'):
       put(remote.at(url).mirror, rows_csv='1', scores_json='{}')
-      other = remote.Lease(remote.at(url), 'train')
       with pytest.raises(files.Held):
-        other.acquire(wait=False)
+        other(url).acquire(wait=False)
     machine(1)
     gcsfs.GCSFileSystem.clear_instance_cache()
     assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
@@ -605,118 +581,7 @@ def test_a_server_of_googles_protocol(machine, monkeypatch, tmp_path):
   gcsfs.GCSFileSystem.clear_instance_cache()
 
 
-# Publishes what follows a stage's first files, and dies where it would note
-# that one of them is sent, or removed.
-DIES = """
-import os, signal, sys
-from wm.runtime import files, remote
-
-url, at = sys.argv[1:]
-armed = []
-
-
-def fatal(act):
-  def noted(index, urls):
-    urls = urls if isinstance(urls, dict) else [*urls]
-    if armed and f'{url}/{at}' in urls:
-      os.kill(os.getpid(), signal.SIGKILL)
-    return act(index, urls)
-
-  return noted
-
-
-remote._Index.put = fatal(remote._Index.put)
-remote._Index.drop = fatal(remote._Index.drop)
-place = remote.local(url)
-with files.stage_lock(place, 'train'):
-  for number in (1, 2):
-    for name in ('rows.csv', f'new{number}.csv', 'scores.json'):
-      (place / name).write_text(str(number) * number)
-    if number == 2:
-      (place / 'new1.csv').unlink()
-      armed.append(1)
-    remote.at(url).publish()
-"""
-OLD = {'rows.csv': '1', 'new1.csv': '1', 'scores.json': '1'}
-NEW = {'rows.csv': '22', 'new2.csv': '22', 'scores.json': '22'}
-
-
-@pytest.mark.parametrize(
-  'at', ['rows.csv', 'new2.csv', 'scores.json', 'new1.csv']
-)
-def test_a_process_killed_before_its_row_loses_nothing(
-  root, server, fresh, tmp_path, monkeypatch, at
-):
-  url = f's3://{s3.BUCKET}/killed/{at}'
-  environment = {**os.environ, **s3.environment(server, tmp_path / 'home')}
-  command = [sys.executable, '-c', DIES, url, at]
-  killed = subprocess.run(command, env=environment, cwd=root)
-  assert killed.returncode == -signal.SIGKILL
-  fresh(server, 1)  # What another machine reads is of no later file.
-  read = texts(remote.local(url))
-  assert all(text in (OLD.get(n), NEW.get(n)) for n, text in read.items())
-  if read['scores.json'] == '22':
-    assert read.items() >= NEW.items()
-  fresh(server, 0)
-  place = tmp_path / 'home' / 'wm' / remote.MIRRORS
-  monkeypatch.setattr(remote, 'root', lambda: place)
-  (tmp_path / 'home' / 'wm').rename(tmp_path / 'aside')
-  shutil.copytree(tmp_path / 'aside', tmp_path / 'home' / 'wm')
-  assert texts(remote.local(url)).items() >= NEW.items()  # By a reader.
-  shutil.rmtree(tmp_path / 'home' / 'wm')
-  (tmp_path / 'aside').rename(tmp_path / 'home' / 'wm')
-  remote._opened.cache_clear()
-  mirror = remote.at(url).mirror
-  with files.stage_lock(mirror, 'train'):
-    left = {n: x for n, x in texts(mirror).items() if n[0] != '.'}
-    # What was not yet removed there has come back.
-    assert left in (NEW, {**OLD, **NEW})
-    assert left == NEW or at != 'new1.csv'
-  fresh(server, 2)
-  assert texts(remote.local(url)) == left
-
-
-def test_what_a_killed_process_sent_is_not_its_own_after_another(
-  machine, monkeypatch
-):
-  """A lease of another cache between says so, whatever its number."""
-
-  def hold(number: int) -> remote.Lease:
-    machine(number)
-    lease = remote.Lease(remote.at(URL), 'train')
-    lease.acquire(wait=True)
-    remote.local(URL)
-    remote.at(URL).lease = lease.name
-    return lease
-
-  hold(0)
-  place = remote.at(URL).mirror
-  put(place, rows_csv='mine')
-  with monkeypatch.context() as patch:
-    patch.setattr(remote.Remote, '_put', killed_after(remote.Remote._put))
-    with pytest.raises(Broken):
-      remote.at(URL).publish()
-  other = hold(1)
-  put(remote.at(URL).mirror, rows_csv='other')
-  remote.publish(remote.at(URL).mirror)
-  other.release()
-  again = hold(0)  # It has the number of the first.
-  assert again._number == 1
-  assert texts(place)['rows.csv'] == 'other'
-
-
-def killed_after(put):
-  """An upload without the row that says so."""
-
-  def lost(self, name, *given):
-    with pytest.MonkeyPatch.context() as patch:
-      patch.setattr(self._index, 'put', lambda rows: None)
-      put(self, name, *given)
-    raise Broken('killed')
-
-  return lost
-
-
+@pytest.mark.process
 def test_one_of_many_creates_an_object_of_a_real_server(server, fresh):
   fresh(server)
   fs, wins = remote.at(f's3://{s3.BUCKET}/x').fs, []
@@ -736,6 +601,7 @@ def test_one_of_many_creates_an_object_of_a_real_server(server, fresh):
   assert len(wins) == 1
 
 
+@pytest.mark.process
 def test_a_bucket_that_is_not_there(server, fresh):
   fresh(server)
   with (
@@ -745,6 +611,7 @@ def test_a_bucket_that_is_not_there(server, fresh):
     pass
 
 
+@pytest.mark.process
 def test_no_credentials(server, fresh, monkeypatch):
   fresh(server)
   for name in ('AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'):
@@ -754,6 +621,7 @@ def test_no_credentials(server, fresh, monkeypatch):
     remote.local(f's3://{s3.BUCKET}/a')
 
 
+@pytest.mark.process
 def test_requests_that_fail_stall_and_return_half(server, fresh, monkeypatch):
   """Nothing is lost, and nothing half-written read."""
   dice, url = random.Random(1), f's3://{s3.BUCKET}/faults'

@@ -25,7 +25,7 @@ CONFIG = (
 _RUN = (
   'import os, runpy, sys; sys.argv.pop(0); '
   'sys.path.insert(0, os.path.dirname(sys.argv[0])); '
-  'from wm.runtime import remote; remote.EVERY = 0.5; '
+  'from wm.runtime import remote; remote.EVERY, remote.LIFE = 0.5, 8; '
   "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
 

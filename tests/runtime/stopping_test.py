@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.launch import binaries
 from wm.runtime import stopping
 
 # What a process does once it has said that it is ready.
@@ -67,16 +68,21 @@ with exit_codes.exit_on_error('here'):
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,
-    # A process started in the background may have been told to ignore it.
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    preexec_fn=binaries.heard,
   )
   assert process.stdout.readline() == 'ready\n'
   return process
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('number', 'code', 'word'),
-  [(signal.SIGINT, 130, 'interrupted'), (signal.SIGTERM, 75, 'stopped')],
+  [
+    (signal.SIGINT, 130, 'interrupted'),
+    (signal.SIGTERM, 75, 'stopped'),
+    (signal.SIGHUP, 75, 'stopped'),
+    (signal.SIGUSR1, 75, 'stopped'),
+  ],
 )
 @pytest.mark.parametrize('work', [BUSY, ASLEEP, HOLDS, LATE])
 def test_a_signal_is_one_line_and_a_code(root, work, number, code, word):
@@ -90,6 +96,7 @@ def test_a_signal_is_one_line_and_a_code(root, work, number, code, word):
   assert out == ('saved\n' if work == HOLDS else '')
 
 
+@pytest.mark.process
 def test_no_signal_is_swallowed(root):
   dice = random.Random(0)
   for _ in range(5):
@@ -100,6 +107,7 @@ def test_no_signal_is_swallowed(root):
     assert process.returncode == 130
 
 
+@pytest.mark.process
 def test_a_second_signal_does_not_wait(root):
   process = start(root, STUCK)
   assert process.stdout.readline() == 'in\n'
@@ -112,6 +120,7 @@ def test_a_second_signal_does_not_wait(root):
   assert err == 'interrupted; run the same command again to go on\n'
 
 
+@pytest.mark.process
 def test_a_signal_after_the_end_changes_nothing(root):
   process = start(root, ENDS)
   assert process.stdout.readline() == 'in\n'
@@ -120,6 +129,7 @@ def test_a_signal_after_the_end_changes_nothing(root):
   assert process.returncode == 0
 
 
+@pytest.mark.process
 def test_nothing_half_written_is_left(root, tmp_path):
   process = start(root, CLEANS, str(tmp_path / 'file'))
   assert process.stdout.readline() == 'in\n'

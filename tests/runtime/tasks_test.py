@@ -132,6 +132,7 @@ def test_no_scheduler_is_a_line():
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.process
 def test_processes_do_what_is_missing_and_survive_a_kill(tmp_path):
   todo = writing(tmp_path, 6)
   (tmp_path / '2').write_text('text 2')
@@ -143,6 +144,7 @@ def test_processes_do_what_is_missing_and_survive_a_kill(tmp_path):
   assert (tmp_path / '5.fell').exists()
 
 
+@pytest.mark.process
 def test_bad_input_ends_it(tmp_path):
   bad = [tasks.Task(task_calls.refuses, {'value': 3})]
   for jobs in (1, 2):
@@ -150,6 +152,7 @@ def test_bad_input_ends_it(tmp_path):
       list(tasks.run(bad, jobs=jobs))
 
 
+@pytest.mark.process
 def test_processes_end_with_the_one_that_started_them(tmp_path):
   text = (
     'from tests.runtime import task_calls; from wm.runtime import tasks\n'
@@ -177,6 +180,7 @@ def until(condition) -> None:
     time.sleep(0.05)
 
 
+@pytest.mark.process
 def test_a_cluster_loses_workers_and_its_scheduler_and_nothing_else(tmp_path):
   needs_dask()
   place = tmp_path / 'files'

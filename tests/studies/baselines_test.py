@@ -26,7 +26,7 @@ def added(
   more, _ = baselines.added(
     rows_lib.rows_of(rows, world),
     Stages(training=wm.Training(**training)),
-    [registry.make('metric', one) for one in metrics],
+    [registry.make('metric', item) for item in metrics],
   )
   return {
     row.name: (registry.spec(row.model), registry.spec(row.scored_in))
@@ -40,12 +40,12 @@ def spec(world: str) -> str:
 
 
 def test_each_sampler_has_a_ceiling_and_each_architecture_an_untrained_one():
-  found = added(*TRAINED)
-  assert {*found} == {'untrained', 'uniform', 'oracle', *SUFFIXED}
-  assert found['bayes_paths'] == ('bayes()', spec(PATHS))
-  assert found['untrained'] == (NET, spec(WALKS))
-  one = added(TRAINED[0])
-  assert {*one} == {'untrained', 'uniform', 'oracle', 'bayes'}
+  result = added(*TRAINED)
+  assert {*result} == {'untrained', 'uniform', 'oracle', *SUFFIXED}
+  assert result['bayes_paths'] == ('bayes()', spec(PATHS))
+  assert result['untrained'] == (NET, spec(WALKS))
+  item = added(TRAINED[0])
+  assert {*item} == {'untrained', 'uniform', 'oracle', 'bayes'}
   wide = NET.replace('32', '64')
   two = added(TRAINED[0], f'wide: {wide} on {WALKS}')
   assert {*two} == {
@@ -68,10 +68,10 @@ def test_a_name_that_is_taken_gets_the_row_behind_it():
 
 def test_other_rules_have_baselines_of_their_own():
   other = 'maps(rows=3, columns=3, max_moves=12, city_seed=5)'
-  found = added(TRAINED[0], f'other: {NET} on {other}')
-  assert {'oracle_walks', 'oracle_other', 'untrained_other'} <= {*found}
+  result = added(TRAINED[0], f'other: {NET} on {other}')
+  assert {'oracle_walks', 'oracle_other', 'untrained_other'} <= {*result}
   first, second, third = (
-    registry.make('world', one) for one in (WALKS, PATHS, other)
+    registry.make('world', item) for item in (WALKS, PATHS, other)
   )
   assert core.world.same_rules(first, second)
   assert not core.world.same_rules(first, third)
@@ -80,14 +80,14 @@ def test_other_rules_have_baselines_of_their_own():
 
 def test_baselines_alone_ask_for_none_and_states_for_no_untrained_model():
   assert added('guess: uniform()', 'best: bayes()') == {}
-  found = added(TRAINED[0], objective='state')
-  assert {*found} == {'uniform', 'oracle', 'bayes'}
+  result = added(TRAINED[0], objective='state')
+  assert {*result} == {'uniform', 'oracle', 'bayes'}
 
 
 def test_what_no_metric_can_measure_is_left_out():
-  given = {'metrics': ['exactness()'], 'world': 'chess()'}
+  inputs = {'metrics': ['exactness()'], 'world': 'chess()'}
   row = f'net: {NET} on chess()'
-  assert {*added(row, **given, objective='state')} == {'oracle'}
+  assert {*added(row, **inputs, objective='state')} == {'oracle'}
 
 
 def test_in_names_the_world_that_a_row_is_scored_in():
@@ -125,9 +125,9 @@ def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
 
 
 def test_units_of_a_miniature_have_baselines_where_worlds_have_them(tmp_path):
-  told: dict[bool, list[str]] = {}
-  for wanted in (True, False):
-    lines = told[wanted] = []
+  messages: dict[bool, list[str]] = {}
+  for target in (True, False):
+    lines = messages[target] = []
     wm.miniature(
       [TRAINED[0]],
       WALKS,
@@ -135,14 +135,14 @@ def test_units_of_a_miniature_have_baselines_where_worlds_have_them(tmp_path):
       tmp_path,
       seeds=1,
       dry_run=True,
-      baselines=wanted,
+      baselines=target,
       log=lines.append,
     )
-  names = [line.split(':')[0].split('/')[-1] for line in told[True][1:]]
+  names = [line.split(':')[0].split('/')[-1] for line in messages[True][1:]]
   expected = {'walks-0', 'untrained-0', 'uniform-0', 'oracle-0', 'bayes-0'}
   assert expected <= {*names}
   assert {*names} <= {*expected, 'bayes_replanning-0'}
-  assert len(told[False]) == 2
+  assert len(messages[False]) == 2
 
 
 def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
@@ -166,7 +166,7 @@ def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
 
 
 def test_baselines_are_not_scored_twice(tmp_path):
-  given = {
+  inputs = {
     'world': WALKS,
     'metrics': 'next_token(num=20)',
     'out': tmp_path,
@@ -174,9 +174,9 @@ def test_baselines_are_not_scored_twice(tmp_path):
     'num_samples': 5,
   }
   rows = [f'walks: ngram(order=2) on {WALKS}']
-  wm.study(rows, **given)
+  wm.study(rows, **inputs)
   parts = [*(tmp_path / 'bayes' / 'scores').iterdir()]
   times = [path.stat().st_mtime_ns for path in parts]
-  wm.study(rows, **given)
+  wm.study(rows, **inputs)
   assert [path.stat().st_mtime_ns for path in parts] == times
   assert parts

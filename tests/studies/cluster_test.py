@@ -43,6 +43,7 @@ def tree(folder: pathlib.Path) -> dict[str, bytes]:
   }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('world', [FROG, SHORTEST])
 def test_chunks_are_sampled_anywhere(cluster, tmp_path, monkeypatch, world):
   monkeypatch.setattr(sampling, 'CHUNK', 70)
@@ -110,6 +111,7 @@ def test_no_cluster_leaves_a_partial_data_set(tmp_path):
   assert [*tree(tmp_path)] == ['data/train.partial/progress.json']
 
 
+@pytest.mark.process
 def test_games_are_read_anywhere(cluster, tmp_path):
   games = random_games(150)
   paths = []
@@ -131,6 +133,7 @@ def test_games_are_read_anywhere(cluster, tmp_path):
   assert trees[0] == trees[1]
 
 
+@pytest.mark.process
 def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
   monkeypatch.setattr(published, 'CHUNK', 40)
   options = wm.Sampling(num=300, num_heldout=50, text=True)
@@ -152,6 +155,7 @@ def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
   assert trees[0] == trees[1] == trees[2]
 
 
+@pytest.mark.process
 def test_a_shard_is_of_one_process(tmp_path):
   (tmp_path / 'a.pgn').write_text('1. e4 *\n')
   with pytest.raises(core.InputError, match='expected one of the two'):
@@ -169,7 +173,7 @@ def test_a_study_loses_a_worker_its_scheduler_and_its_driver(tmp_path):
     'print(jobs_test.study(sys.argv[1], cluster=sys.argv[2]))\n'
   )
   environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-  log = out / 'plain' / 'row.log'
+  log = out / 'plain' / 'run.log'
 
   def processes() -> list[int]:
     """Of rows that are at work."""

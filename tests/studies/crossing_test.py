@@ -7,20 +7,20 @@ import pytest
 import wm
 from tests.launch import binaries
 from wm import core
-from wm.studies import grid, rows
+from wm.studies import rows
 
 WORLD = 'lattice(size=3, length=8)'
 NET = 'transformer(layers=1, width=16)'
 TEXTS = [
   f'net: {NET} on {WORLD} with lr=0.1',
   f'other: {NET} on {WORLD} with match="sequences"',
-  f'third: {NET} on {WORLD} with match="steps", to="other"',
+  f'third: {NET} on {WORLD} with match="steps"',
   'oracle: oracle()',
 ]
 
 
 def crossed(axes, texts=TEXTS) -> list[rows.Row]:
-  return rows.crossed(rows.rows_of(texts, WORLD), grid.axes_of(axes))
+  return rows.flat(rows.crossed(rows.rows_of(texts, WORLD), axes))
 
 
 def test_trained_rows_are_at_every_place_and_others_once():
@@ -40,13 +40,9 @@ def test_trained_rows_are_at_every_place_and_others_once():
 
 
 def test_matched_rows_stay_at_their_place():
-  places = {row.name: row.settings.get('to') for row in crossed({'seed': [7]})}
-  assert places == {
-    'net_seed_7': None,
-    'other_seed_7': 'net_seed_7',
-    'third_seed_7': 'other_seed_7',
-    'oracle': None,
-  }
+  places = rows.crossed(rows.rows_of(TEXTS, WORLD), {'seed': [7, 8]})
+  partners = [rows.partner_of(place).name for place in places]
+  assert partners == ['net_seed_7', 'net_seed_8']
 
 
 def test_a_seed_is_of_training_alone():
@@ -109,6 +105,7 @@ def done(tmp_path_factory):
   return folders
 
 
+@pytest.mark.process
 def test_seeds_share_data_and_trials_and_are_trained_apart(done):
   folder = done[0]
   assert not (folder / 'net_seed_1' / 'data').exists()
@@ -124,6 +121,7 @@ def test_seeds_share_data_and_trials_and_are_trained_apart(done):
   assert not first.value.equals(second.value)
 
 
+@pytest.mark.process
 def test_processes_change_no_bit(done):
   here, there = done
   for name in ('net_seed_1', 'long_seed_2'):
@@ -136,6 +134,7 @@ def test_processes_change_no_bit(done):
   ).read_bytes()
 
 
+@pytest.mark.process
 def test_the_report_has_a_line_for_all_seeds_and_tests_recipes(done):
   text = (done[0] / 'report' / 'report.md').read_text()
   table = text.partition('## The table')[2].partition('\n## ')[0]

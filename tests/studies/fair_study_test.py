@@ -66,16 +66,16 @@ def test_a_dry_run_lists_what_is_left_and_makes_nothing(done, tmp_path):
 
 def test_matched_rows_have_the_numbers_of_the_other(done):
   out, _, _ = done
-  told = {
+  lines = {
     name: [
       files.read_json(out / name / 'data/train/manifest.json')['rows'],
       files.read_json(out / name / 'train.json')['step'],
     ]
     for name in ('paths', 'walks')
   }
-  assert told['paths'] == told['walks']
-  assert told['paths'][1] == 2
-  assert told['paths'][0] < 300
+  assert lines['paths'] == lines['walks']
+  assert lines['paths'][1] == 2
+  assert lines['paths'][0] < 300
 
 
 def test_each_trained_model_has_a_row_of_what_it_has_seen(done):

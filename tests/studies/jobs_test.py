@@ -1,16 +1,14 @@
 """Rows that are trained one or two at a time, or killed, give the same bits."""
 
 import json
-import pathlib
-import queue
 import signal
 import sys
+import threading
 
 import pytest
 
 import wm
-from wm.runtime import tasks
-from wm.studies import jobs as pools
+from wm.studies import runs as pools
 from wm.training import run_log
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -33,28 +31,29 @@ def study(out, **workers) -> dict[str, list]:
     num_samples=20,
     baselines=False,
   )
-  found = {}
+  result = {}
   for name in ('plain', 'other'):
     entries = json.loads((out / name / 'scores.json').read_text())
     values = [(e['value'], e['low'], e['high']) for e in entries]
-    found[name] = run_log.read(out / name / 'metrics.jsonl'), values
-  return found
+    result[name] = run_log.read(out / name / 'metrics.jsonl'), values
+  return result
 
 
+@pytest.mark.process
 def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
   alone = study(tmp_path / 'alone', jobs=1)
   command = pools.command
 
-  def deadly(call, **arguments) -> list[str]:
+  def deadly(job) -> list[str]:
     """The first row's process kills itself."""
-    if not arguments['out'].endswith('plain'):
-      return command(call, **arguments)
+    if not job[0].folder.endswith('plain'):
+      return command(job)
     kill = f'import os; os.kill(os.getpid(), {signal.SIGKILL.value})'
     return [sys.executable, '-c', kill]
 
   monkeypatch.setattr(pools, 'command', deadly)
   assert study(tmp_path / 'jobs', jobs=2) == alone
-  logs = [tmp_path / 'jobs' / row / 'row.log' for row in ('plain', 'other')]
+  logs = [tmp_path / 'jobs' / row / 'run.log' for row in ('plain', 'other')]
   assert [log.read_text() == '' for log in logs] == [True, False]
   assert not [*tmp_path.rglob('failed.json')]
 
@@ -74,39 +73,35 @@ sys.exit(len(got))
 """
 
 
-def test_a_process_of_a_cluster_is_told_once_to_stop(tmp_path, monkeypatch):
+@pytest.mark.process
+def test_a_process_of_a_cluster_is_told_once_to_stop(tmp_path):
   ready = tmp_path / 'ready'
-  monkeypatch.setattr(tasks, 'cancelled', ready.exists)
-  monkeypatch.setattr(pools, '_POLL', 0.02)
   command = ['python', '-c', COUNTING, str(ready)]
-  ended = pools.run_locked(command, str(tmp_path / 'train.log'), wait=False)
-  assert ended == (1, 'exit code 1')
+  where = str(tmp_path), 'train', False
+  ended = pools.run_locked(
+    command, *where, stopped=lambda seconds: ready.exists()
+  )
+  assert ended == 1
 
 
-def sleeping(folder: pathlib.Path, **callbacks) -> pools.Job:
-  """A job whose process sleeps; it is not done."""
-  callbacks = {
-    'command': lambda: [sys.executable, '-c', 'import time; time.sleep(99)'],
-    'done': lambda: False,
-    'begin': lambda: None,
-    **callbacks,
-  }
-  return pools.Job('row', 'train', folder, **callbacks)
+SLEEP = [sys.executable, '-c', 'import time; time.sleep(99)']
 
 
+@pytest.mark.process
 def test_a_process_that_starts_while_others_are_stopped_is_stopped(tmp_path):
-  pool, slots = pools.JobPool(), queue.SimpleQueue()
-  slots.put(0)
-  job = sleeping(tmp_path)
-  late = job._replace(command=lambda: pool._stop.set() or job.command())
-  assert pool._attempt(late, slots, 1, wait=False)
-  assert pool._told == [-signal.SIGTERM]
+  stop = threading.Event()
+  code = pools.run_locked(
+    *(SLEEP, str(tmp_path), 'train', False),
+    stopped=stop.wait,
+    started=lambda process: stop.set(),
+  )
+  assert code == -signal.SIGTERM
+  assert not (tmp_path / 'failed.json').exists()
 
 
-def test_a_failure_of_another_pool_stands_on_a_cluster(tmp_path, monkeypatch):
-  monkeypatch.setattr(tasks, 'num_workers', lambda *_: 1)
+def test_a_failure_of_another_pool_stands(tmp_path):
   (tmp_path / 'failed.json').write_text('{}')
-  job = sleeping(tmp_path, begin=lambda: pytest.fail('it was begun'))
-  pool = pools.JobPool(cluster='tcp://127.0.0.1:1')
-  assert [*pool._on_cluster([job], 1, wait=True)] == [(job, True)]
+  assert (
+    pools.run_locked(['no such program'], str(tmp_path), 'train', True) == 1
+  )
   assert (tmp_path / 'failed.json').exists()

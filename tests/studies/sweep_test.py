@@ -15,9 +15,9 @@ from wm import core
 from wm.options.calls import Sweeping
 from wm.runtime import files, stopping
 from wm.studies import grid, sweep
-from wm.studies import jobs as pools
+from wm.studies import runs as pools
 
-FLAGS = {'world': 'w()', 'model': 'm()', 'seed': 0, 'lr': 1.0}
+FLAGS = {'world': 'lattice()', 'model': 'ngram()', 'seed': 0, 'lr': 1.0}
 # A run: notes that it began; fails, waits or reports as its lr says.
 TRAINER = """
 import json, os, sys, time
@@ -31,30 +31,51 @@ if lr == 14: os.kill(os.getpid(), 9)
 if lr == 16 and not os.path.exists(f'{out}/well'): sys.exit(75)
 while lr == 15 and not os.path.exists(f'{out}/well'): time.sleep(.02)
 json.dump({'best_loss': lr + seed / 10, 'best_step': 3, 'seconds': 1.5,
-           'step': 5, 'devices': os.environ.get('CUDA_VISIBLE_DEVICES')},
+           'step': 0, 'devices': os.environ.get('CUDA_VISIBLE_DEVICES')},
           open(f'{out}/train.new', 'w'))
 os.replace(f'{out}/train.new', f'{out}/train.json')
 """
 
 
-def command(run, folder) -> list[str]:
-  flags = run.flags
-  script = [sys.executable, '-S', '-c', TRAINER]
-  return [*script, str(folder), str(flags['lr']), str(flags['seed'])]
+# Scores a run: fails, waits or counts as the run's lr says.
+SCORER = """
+import json, os, sys, time
+out, lr, mark = sys.argv[1], float(sys.argv[2]), sys.argv[4]
+if lr == 2 and not os.path.exists(f'{out}/well'): sys.exit('error: no metric')
+while lr == 5 and not os.path.exists(f'{out}/well'): time.sleep(.02)
+open(f'{out}/scored', 'a').write('x')
+json.dump(mark, open(f'{out}/run.json', 'w'))
+"""
 
 
-def runs(*texts: str) -> list[grid.GridRun]:
+@pytest.fixture(autouse=True)
+def pretending(monkeypatch) -> None:
+  monkeypatch.setattr(pools, 'command', command)
+
+
+def command(job) -> list[str]:
+  """A process that pretends to do a run, whose settings its name says."""
+  (run,) = job
+  script = SCORER if run.metrics else TRAINER
+  settings = dict(x.split('=') for x in run.name.split(',') if '=' in x)
+  words = [run.folder, settings.get('lr', '1'), settings.get('seed', '0')]
+  return [sys.executable, '-S', '-c', script, *words, run.mark()]
+
+
+def runs(*texts: str) -> list[grid.Place]:
   def value(name: str, text: str) -> int | float:
     return int(text) if name == 'seed' else float(text)
 
-  axes = [grid.parse_axis(text, value, dict) for text in texts]
-  return grid.runs(axes, {}, FLAGS)
+  start = [grid.Place({}, FLAGS, {})]
+  return grid.places(grid.parse(texts, value, dict), {}, start)
 
 
-def work(out, todo, jobs=2, **fields) -> tuple[list, list[str]]:
-  told = []
-  made = sweep.Sweep(out, todo, fields.pop('per', ()), command, **fields)
-  return made.work(jobs, told.append), told
+def work(out, todo, **options) -> tuple[list, list[str]]:
+  lines = []
+  made = sweep.Sweep(out, todo, Sweeping(**{'jobs': 2, **options}))
+  made.check(None)
+  made.work([*map(made.run_of, todo)], lines.append)
+  return made.table(), lines
 
 
 def began(out, name: str) -> int:
@@ -62,31 +83,33 @@ def began(out, name: str) -> int:
   return len(path.read_text()) if path.exists() else 0
 
 
+@pytest.mark.process
 def test_every_run_is_done_once_and_tabled(tmp_path):
   todo = runs('lr=3|1|2', 'seed=0|1')
-  ended, told = work(tmp_path, todo)
+  ended, lines = work(tmp_path, todo)
   assert [s.status for s in ended] == ['done'] * 6
-  assert len(told) == 6
-  assert told[-1].startswith('[6/6] ')
-  assert 'loss 3' in next(line for line in told if 'lr=3,seed=0' in line)
+  assert len(lines) == 6
+  assert lines[-1].startswith('[6/6] ')
+  assert 'loss 3' in next(line for line in lines if 'lr=3,seed=0' in line)
   page = (tmp_path / 'sweep.md').read_text()
   assert '6 runs; 6 done, 0 failed, 0 running, 0 waiting' in page
   best = page.index('| 1 | 2/2 | 1.05 | 0.1 | 3, 3 | 3 | done |')
   assert best < page.index('| 2 | 2/2 | 2.05 |')
-  again, told = work(tmp_path, todo)
+  again, lines = work(tmp_path, todo)
   assert again == ended
-  assert told == []
+  assert lines == []
   assert all(began(tmp_path, run.name) == 1 for run in todo)
 
 
+@pytest.mark.process
 def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   todo = runs('lr=13|14|1')
   (odd,), _ = work(tmp_path / 'odd', runs('lr=12'))
   assert odd.error == 'ValueError: twelve'
-  ended, told = work(tmp_path, todo, jobs=1)
+  ended, lines = work(tmp_path, todo, jobs=1)
   assert [s.status for s in ended] == ['failed', 'failed', 'done']
   assert [s.error for s in ended] == ['loss nan', 'killed by signal 9', '']
-  assert told[0] == '[1/3] lr=13: failed, loss nan'
+  assert lines[0] == '[1/3] lr=13: failed, loss nan'
   assert 'failed: killed by signal 9' in (tmp_path / 'sweep.md').read_text()
   rows = files.read_json(tmp_path / 'sweep.json')['runs']
   assert [row['status'] for row in rows] == ['failed', 'failed', 'done']
@@ -98,6 +121,7 @@ def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   assert not (tmp_path / 'runs' / 'lr=13' / 'failed.json').exists()
 
 
+@pytest.mark.process
 def test_a_run_that_was_told_to_stop_has_not_failed(tmp_path):
   todo = runs('lr=16|1')
   with pytest.raises(stopping.Stopped) as error:
@@ -112,28 +136,17 @@ def test_a_run_that_was_told_to_stop_has_not_failed(tmp_path):
   assert began(tmp_path, 'lr=1') == 1
 
 
-# Scores a run: fails, waits or counts as the run's lr says.
-SCORER = """
-import os, sys, time
-out, lr = sys.argv[1], float(sys.argv[2])
-if lr == 2 and not os.path.exists(f'{out}/well'): sys.exit('error: no metric')
-while lr == 5 and not os.path.exists(f'{out}/well'): time.sleep(.02)
-open(f'{out}/scored', 'a').write('x')
-"""
-
-
-def score(out, todo, by='one', jobs=2, **fields) -> tuple[list[str], list[str]]:
+def score(out, todo, by='exactness()', **options) -> tuple[list, list[str]]:
   """Names that are scored, and what was told."""
+  lines = []
+  made = sweep.Sweep(out, todo, Sweeping(**{'jobs': 2, **options}))
+  made.work([*map(made.run_of, todo)], lambda line: None)
+  folders = made.score(wm.Scoring(by), lines.append)
+  return [os.path.basename(folder) for folder in folders], lines
 
-  def scorer(run, folder) -> list[str]:
-    script = [sys.executable, '-S', '-c', SCORER]
-    return [*script, str(folder), str(run.flags['lr'])]
 
-  told = []
-  made = sweep.Sweep(out, todo, fields.pop('per', ()), command, **fields)
-  made.work(jobs, lambda line: None)
-  places = made.score(scorer, lambda run: [by, run.title], jobs, told.append)
-  return [place.name for place in places], told
+def standings(out, todo) -> list[sweep.Standing]:
+  return sweep.Sweep(out, todo, Sweeping()).standings()
 
 
 def times_scored(out, *names: str) -> list[int]:
@@ -141,32 +154,34 @@ def times_scored(out, *names: str) -> list[int]:
   return [len(p.read_text()) if p.exists() else 0 for p in paths]
 
 
+@pytest.mark.process
 def test_what_is_trained_is_scored_once_by_the_same(tmp_path):
   todo = runs('lr=1|13|3', 'seed=0|1')
-  names, told = score(tmp_path, todo)
+  names, lines = score(tmp_path, todo)
   assert names == ['lr=1,seed=0', 'lr=1,seed=1', 'lr=3,seed=0', 'lr=3,seed=1']
-  assert len(told) == 4
-  assert told[-1].startswith('[4/4] ')
-  assert told[-1].endswith(': scored')
+  assert len(lines) == 4
+  assert lines[-1].startswith('[4/4] ')
+  assert lines[-1].endswith(': scored')
   assert score(tmp_path, todo) == (names, [])
   assert times_scored(tmp_path, *names) == [1] * 4
   # By more metrics, or of more runs, it is gone on with.
   more = runs('lr=1|13|3|4', 'seed=0|1')
   assert len(score(tmp_path, more)[1]) == 2
-  assert len(score(tmp_path, more, by='two')[1]) == 6
+  assert len(score(tmp_path, more, by='next_token()')[1]) == 6
   assert times_scored(tmp_path, *names) == [2] * 4
 
 
+@pytest.mark.process
 def test_a_failed_scoring_is_recorded_beside_the_training(tmp_path):
   todo = runs('lr=1|2')
-  names, told = score(tmp_path, todo, jobs=1)
+  names, lines = score(tmp_path, todo, jobs=1)
   assert names == ['lr=1']
-  assert told[1] == '[2/2] lr=2: failed, no metric'
+  assert lines[1] == '[2/2] lr=2: failed, no metric'
   page = (tmp_path / 'sweep.md').read_text()
   assert '2 runs; 1 done, 1 failed' in page
   assert '| 2 | 1/1 | 2 |' in page, 'its loss stands'
   assert 'failed: no metric' in page
-  assert [run.labels for run in grid.winners(tmp_path, 2)] == [
+  assert [run.labels for run in sweep.winners(tmp_path, 2)] == [
     {'lr': '1'},
     {'lr': '2'},
   ]
@@ -178,6 +193,7 @@ def test_a_failed_scoring_is_recorded_beside_the_training(tmp_path):
   assert '2 runs; 2 done' in (tmp_path / 'sweep.md').read_text()
 
 
+@pytest.mark.process
 def test_only_runs_that_keep_their_checkpoints_are_scored(tmp_path):
   todo = runs('lr=3|1|4', 'seed=0|1')
   for run in todo:
@@ -188,6 +204,7 @@ def test_only_runs_that_keep_their_checkpoints_are_scored(tmp_path):
   assert kept == names
 
 
+@pytest.mark.process
 def test_nothing_to_score(tmp_path):
   assert score(tmp_path, runs('lr=13')) == ([], [])
 
@@ -201,6 +218,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)
 out = pathlib.Path(sys.argv[1])
 do = getattr(sweep_test, sys.argv[3])
+sweep_test.pools.command = sweep_test.command
 with exit_codes.exit_on_error(str(out)):
   do(out, sweep_test.runs(sys.argv[2]), jobs=1)
 """
@@ -223,6 +241,7 @@ def wait_for(condition) -> None:
   raise AssertionError('nothing happened for ten minutes')
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   process = background(root, tmp_path)
@@ -230,7 +249,7 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   os.kill(process.pid, how)
   assert process.wait(600) == (-9 if how == signal.SIGKILL else 130)
   todo = runs('lr=1|15|2')
-  states = [s.status for s in grid.read(tmp_path, todo)]
+  states = [s.status for s in standings(tmp_path, todo)]
   assert states == ['done', 'waiting', 'waiting']
   # Killed, it leaves a process at the second run; that one may end its work.
   (tmp_path / 'runs' / 'lr=15' / 'well').touch()
@@ -241,35 +260,37 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   assert began(tmp_path, 'lr=1') == began(tmp_path, 'lr=2') == 1
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_is_stopped_while_it_scores_goes_on(tmp_path, root, how):
   process = background(root, tmp_path, 'lr=1|5|3', 'score')
-  wait_for((tmp_path / 'runs' / 'lr=5' / 'score.log').exists)
+  wait_for((tmp_path / 'runs' / 'lr=1' / 'scored').exists)
   os.kill(process.pid, how)
   assert process.wait(600) == (-9 if how == signal.SIGKILL else 130)
   assert not list(tmp_path.glob('runs/*/failed.json'))
   assert times_scored(tmp_path, 'lr=1', 'lr=5', 'lr=3') == [1, 0, 0]
   (tmp_path / 'runs' / 'lr=5' / 'well').touch()
-  names, told = score(tmp_path, runs('lr=1|5|3'))
+  names, lines = score(tmp_path, runs('lr=1|5|3'))
   assert names == ['lr=1', 'lr=5', 'lr=3']
-  assert len(told) == 2
+  assert len(lines) == 2
   assert times_scored(tmp_path, 'lr=1', 'lr=3') == [1, 1]
   assert [began(tmp_path, name) for name in names] == [1] * 3
 
 
+@pytest.mark.process
 def test_two_sweeps_share_the_work(tmp_path, root):
   process = background(root, tmp_path)
   wait_for(lambda: began(tmp_path, 'lr=15'))
   todo = runs('lr=1|15|2')
-  made = sweep.Sweep(tmp_path, todo, (), command)
+  made = sweep.Sweep(tmp_path, todo, Sweeping())
 
   def log(line: str) -> None:
     if 'lr=2' in line:  # The one that was free comes before the one held.
       (tmp_path / 'runs' / 'lr=15' / 'well').touch()
 
-  ended = made.work(1, log)
+  made.work([*map(made.run_of, todo)], log)
   assert process.wait(600) == 0
-  assert [s.status for s in ended] == ['done'] * 3
+  assert [s.status for s in made.table()] == ['done'] * 3
   assert [began(tmp_path, f'lr={n}') for n in (1, 15, 2)] == [1, 1, 1]
 
 
@@ -285,16 +306,19 @@ def test_worlds_and_models_may_be_objects(tmp_path):
 
 
 def test_a_run_without_a_world_is_refused(tmp_path):
-  (run,) = grid.runs([], {}, {**FLAGS, 'world': None})
+  (run,) = grid.places({}, {'world': None}, [grid.Place({}, FLAGS, {})])
   with pytest.raises(core.InputError, match='run has no --world'):
     work(tmp_path, [run])
 
 
+@pytest.mark.process
 def test_another_sweep_under_the_same_names_is_refused(tmp_path):
   work(tmp_path, runs('lr=1|2'))
+  about = {'world': 'lattice()', 'model': 'ngram()', **wm.Training(lr=1).run()}
+  files.write_json(tmp_path / 'runs' / 'lr=1' / 'train.run.json', about)
   changed = [
-    grid.GridRun(run.labels, {**run.flags, 'steps': 7}, run.chosen)
-    for run in runs('lr=2|3')
+    grid.Place(run.labels, {**run.flags, 'steps': 7}, run.chosen)
+    for run in runs('lr=1|3')
   ]
   with pytest.raises(core.InputError, match='its steps is 1000, not 7'):
     work(tmp_path, changed)
@@ -304,6 +328,7 @@ def test_another_sweep_under_the_same_names_is_refused(tmp_path):
   assert began(tmp_path, 'lr=1') == 1
 
 
+@pytest.mark.process
 def test_only_the_best_keep_their_checkpoints(tmp_path):
   todo = runs('lr=3|1|2', 'seed=0|1')
   for run in todo:
@@ -317,13 +342,14 @@ def test_only_the_best_keep_their_checkpoints(tmp_path):
   assert len(list(tmp_path.glob('per/runs/*/checkpoints'))) == 2
 
 
+@pytest.mark.process
 def test_jobs_get_their_devices_in_turn(tmp_path):
-  work(tmp_path, runs('lr=1|2|3|4'), pool=pools.JobPool(['6']))
-  found = {
+  work(tmp_path, runs('lr=1|2|3|4'), devices=['6'])
+  result = {
     json.loads(path.read_text())['devices']
     for path in tmp_path.glob('runs/*/train.json')
   }
-  assert found == {'6'}
+  assert result == {'6'}
 
 
 def test_an_unknown_axis_for_the_best_is_refused_at_once(tmp_path):
@@ -332,10 +358,11 @@ def test_an_unknown_axis_for_the_best_is_refused_at_once(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_winners_are_ranked_by_the_mean_over_seeds(tmp_path):
   todo = runs('lr=3|1|13', 'seed=0|1', 'floor=0|1')
   work(tmp_path, todo, per=['floor'])
-  best = grid.winners(tmp_path, 1)
+  best = sweep.winners(tmp_path, 1)
   assert [run.labels for run in best] == [
     {'lr': '1', 'floor': '0'},
     {'lr': '1', 'floor': '1'},
@@ -343,30 +370,44 @@ def test_winners_are_ranked_by_the_mean_over_seeds(tmp_path):
   assert best[0].chosen == {'lr': 1.0, 'floor': 0.0}
   assert best[0].flags['seed'] == 0
   # The failed are no winners, however many are wanted.
-  assert len(grid.winners(tmp_path, 3)) == 4
+  assert len(sweep.winners(tmp_path, 3)) == 4
 
 
 def test_a_candidate_is_as_bad_as_its_worst_seed_is_lost():
-  one, other = runs('lr=1', 'seed=0|1')
+  first, second = runs('lr=1', 'seed=0|1')
   made = [
-    grid.Standing(one, 'done', {'best_loss': 0.1}),
-    grid.Standing(other, 'failed', {}),
+    sweep.Standing(first, 'done', {'best_loss': 0.1}),
+    sweep.Standing(second, 'failed', {}),
   ]
-  (candidate,) = grid.groups(made, ())[()]
-  assert math.isinf(candidate.loss)
-  assert candidate.ended
+  (candidate,) = sweep.groups(made, ())[()]
+  assert math.isinf(sweep.mean_loss(candidate))
+  assert sweep.has_ended(candidate)
 
 
+def test_a_page_has_a_column_for_what_all_seeds_have_evaluated(tmp_path):
+  several = []
+  for run in runs('floor=1|2', 'seed=0|1'):
+    floor, seed = float(run.labels['floor']), int(run.labels['seed'])
+    best = {'best_loss': floor, 'best_exact': 1 / floor + seed / 100}
+    best |= {'best_step': 1, 'seconds': 1.0, 'best_labelwise': None}
+    several.append(sweep.Standing(run, sweep.DONE, best))
+  sweep.write(tmp_path, several, [])
+  page = (tmp_path / 'sweep.md').read_text()
+  assert '| exact | labelwise |' in page
+  assert '| 1 | 2/2 | 1 | 0 | 1.005 |  | 1, 1 | 2 | done |' in page
+
+
+@pytest.mark.process
 def test_winners_of_a_sweep_under_way_are_refused(tmp_path):
   todo = runs('lr=1|2')
-  grid.write(tmp_path, grid.read(tmp_path, todo), ())
+  sweep.write(tmp_path, standings(tmp_path, todo), ())
   with pytest.raises(core.InputError, match='2 of 2 runs have not ended'):
-    grid.winners(tmp_path, 1)
+    sweep.winners(tmp_path, 1)
   with pytest.raises(core.InputError, match='no such file'):
-    grid.winners(tmp_path / 'none', 1)
+    sweep.winners(tmp_path / 'none', 1)
   work(tmp_path / 'bad', runs('lr=13'), per=['lr'])
   with pytest.raises(core.InputError, match='every run of 13 failed'):
-    grid.winners(tmp_path / 'bad', 1)
+    sweep.winners(tmp_path / 'bad', 1)
   files.write_json(tmp_path / 'sweep.json', {'rows': []})
-  with pytest.raises(core.InputError, match='not the table of a sweep'):
-    grid.winners(tmp_path, 1)
+  with pytest.raises(core.InputError, match='lacks runs, per'):
+    sweep.winners(tmp_path, 1)

@@ -1,6 +1,8 @@
 """Checkpoints: what is kept, and that no damage goes unnoticed."""
 
 import errno
+import gc
+import json
 import logging
 import os
 
@@ -45,9 +47,9 @@ def book(step: int, best: int | None) -> dict:
 
 @pytest.fixture
 def kept(tmp_path):
-  found = checkpoints.Checkpoints(tmp_path, read_only=False)
-  yield found
-  found.close()
+  result = checkpoints.Checkpoints(tmp_path, read_only=False)
+  yield result
+  result.close()
 
 
 def test_progress_is_that_of_the_moment_of_saving(kept):
@@ -67,11 +69,11 @@ def test_best_and_last_are_kept_and_come_back(kept):
   assert kept.steps() == [2, 5]
   assert kept.last() == 5
   for step in (2, 5):
-    found = kept.state(step, abstract(a_state(step)))
-    for one, other in zip(
-      jax.tree.leaves(found), jax.tree.leaves(a_state(step)), strict=True
+    result = kept.state(step, abstract(a_state(step)))
+    for first, other in zip(
+      jax.tree.leaves(result), jax.tree.leaves(a_state(step)), strict=True
     ):
-      np.testing.assert_array_equal(one, other)
+      np.testing.assert_array_equal(first, other)
     assert kept.progress(step)['best'] == {'step': 2}
 
 
@@ -82,9 +84,9 @@ def test_a_state_given_up_while_it_is_saved_is_saved_as_it_was(kept):
   for _ in range(20):
     now = step(now)
   kept.wait()
-  found = kept.params(1, abstract(a_state(0)).params)
+  result = kept.params(1, abstract(a_state(0)).params)
   np.testing.assert_array_equal(
-    found['a.kernel'], a_state(0).params['a.kernel']
+    result['a.kernel'], a_state(0).params['a.kernel']
   )
 
 
@@ -92,10 +94,10 @@ def test_restores_onto_a_mesh(kept):
   kept.save(1, a_state(1), book(1, None))
   kept.wait()
   mesh = state.mesh(2, 1)
-  found = kept.state(1, abstract(a_state(1), mesh))
-  assert len(found.params['a.kernel'].sharding.device_set) == 2
+  result = kept.state(1, abstract(a_state(1), mesh))
+  assert len(result.params['a.kernel'].sharding.device_set) == 2
   np.testing.assert_array_equal(
-    found.params['a.kernel'], a_state(1).params['a.kernel']
+    result.params['a.kernel'], a_state(1).params['a.kernel']
   )
 
 
@@ -121,15 +123,15 @@ def refused(out) -> str:
   """What is said of checkpoint 7, '' if it comes back as it was."""
   kept = checkpoints.Checkpoints(out, read_only=True)
   try:
-    found = kept.state(7, abstract(a_state(7)))
+    result = kept.state(7, abstract(a_state(7)))
   except core.InputError as error:
     return str(error)
   finally:
     kept.close()
-  for one, other in zip(
-    jax.tree.leaves(found), jax.tree.leaves(a_state(7)), strict=True
+  for first, other in zip(
+    jax.tree.leaves(result), jax.tree.leaves(a_state(7)), strict=True
   ):
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(first, other)
   return ''
 
 
@@ -253,3 +255,63 @@ def test_an_error_of_tensorstore_names_what_the_system_said(kept, monkeypatch):
   monkeypatch.setattr(kept._manager, 'save', broken)
   with pytest.raises(OSError, match=os.strerror(errno.EIO)):
     kept.save(1, a_state(1), book(1, None))
+
+
+def spoil(folder, name, change):
+  """Changes a file of checkpoint 1, and its hash as well."""
+  place = folder / 'checkpoints' / '1'
+  path = place / name
+  path.write_text(change(path.read_text()))
+  hashes = checkpoints._hashes(place)
+  (place / checkpoints.HASHES).write_text(json.dumps(hashes))
+
+
+@pytest.mark.parametrize(
+  ('name', 'change', 'says'),
+  [
+    ('progress/metadata', lambda t: '{"a": 1}', 'progress lacks best'),
+    ('progress/metadata', lambda t: '[1]', 'progress: expected an object'),
+    ('progress/metadata', lambda t: '{"best": "x"}', 'best: expected an obj'),
+    (
+      'progress/metadata',
+      lambda t: '{"best": {"step": "x"}}',
+      r'best\.step: expected a whole number',
+    ),
+    ('progress/metadata', lambda t: '{junk', 'is not whole'),
+    (
+      'params/_METADATA',
+      lambda t: t.replace(
+        '"skip_deserialize": false', '"skip_deserialize": true'
+      ),
+      'is not whole',
+    ),
+    ('params/array_metadatas/process_0', lambda t: '[]', 'is not whole'),
+    ('_CHECKPOINT_METADATA', lambda t: '[]', 'no|not a folder of checkpoints'),
+  ],
+)
+def test_damage_with_right_hashes_is_one_line(
+  tmp_path, capfd, name, change, says
+):
+  with_one = checkpoints.Checkpoints(tmp_path, read_only=False)
+  with_one.save(1, a_state(1), book(1, 1))
+  with_one.close()
+  spoil(tmp_path, name, change)
+
+  def read():
+    opened = checkpoints.Checkpoints(tmp_path, read_only=True)
+    opened.chosen('best')
+    opened.state(1, abstract(a_state(1)))
+
+  with pytest.raises(core.InputError, match=says):
+    read()
+  gc.collect()
+  assert capfd.readouterr().err == ''
+
+
+@pytest.mark.parametrize('threads', [0, -1, 10**6, 2**70, 'x', 1.5])
+def test_threads_of_a_run_are_within_bounds(tmp_path, threads):
+  about = {'max_len': 9, 'model': 'm()', 'vocab_sha256': '0', 'world': 'w()'}
+  path = tmp_path / 'train.run.json'
+  path.write_text(json.dumps({**about, 'threads': threads}))
+  with pytest.raises(core.InputError, match='threads: expected a whole number'):
+    checkpoints.world_of(tmp_path)

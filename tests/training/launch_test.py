@@ -24,6 +24,7 @@ def out(tmp_path_factory):
   return out
 
 
+@pytest.mark.process
 def test_help_imports_nothing_heavy(root):
   done = subprocess.run(
     [sys.executable, '-X', 'importtime', 'launch/train.py', '--help'],
@@ -37,6 +38,7 @@ def test_help_imports_nothing_heavy(root):
     assert f' {heavy}\n' not in done.stderr
 
 
+@pytest.mark.process
 def test_a_run_prints_its_summary_and_nothing_else(root, out):
   """In a process of its own: other libraries print where Python cannot see."""
   brief = ['--steps=3', '--batch=8', f'--out={out}']

@@ -142,12 +142,12 @@ def test_training_starts_from_the_untrained_predictor(tmp_path):
   kept.close()
   assert book['step'] == 0
   untrained = network.init(trainer.spec, 3)
-  for one, other in zip(
+  for first, other in zip(
     jax.tree.leaves(untrained),
     jax.tree.leaves(trainer.spec.tree(begun.params)),
     strict=True,
   ):
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(first, other)
 
 
 def test_checkpoints_are_saved_at_their_steps_alone(tmp_path, monkeypatch):
@@ -339,9 +339,9 @@ def test_a_finished_run_is_left_as_it_is(trained):
   ],
 )
 def test_another_run_in_the_folder_is_refused(trained, fields, message):
-  wanted = {'steps': 200, **LEARN, **fields}
+  expected = {'steps': 200, **LEARN, **fields}
   with pytest.raises(core.InputError, match=message):
-    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, trained[0], config(**wanted))
+    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, trained[0], config(**expected))
 
 
 def test_a_run_from_before_a_field_was_there_is_of_its_default(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.marks import few
 from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
@@ -48,11 +49,11 @@ def chess(length=20):
 
 
 def batch(world, num=6):
-  found = world.sample(num, 0)
-  lengths = np.maximum(found.lengths - 3 * np.arange(num), 1).astype(np.int32)
+  result = world.sample(num, 0)
+  lengths = np.maximum(result.lengths - 3 * np.arange(num), 1).astype(np.int32)
   lengths[-1] = 0  # As where a batch is filled up.
-  labels = world.sequence_labels(found.tokens, lengths)
-  return found.tokens, lengths, labels
+  labels = world.sequence_labels(result.tokens, lengths)
+  return result.tokens, lengths, labels
 
 
 def judged(objective, logits, tokens, labels=()):
@@ -69,12 +70,12 @@ def test_zero_logits_cost_what_the_paper_says():
     objective = loss_lib.StateLoss(world, loss)
     assert objective.outputs == 1878
     zeros = np.zeros((*tokens.shape, objective.outputs))
-    found = judged(objective, zeros, tokens, (jnp.asarray(labels),))
+    result = judged(objective, zeros, tokens, (jnp.asarray(labels),))
     want = (64 * np.log(13) + 5 * np.log(2) + np.log(27) + 4 * np.log(256)) / 75
     assert want == pytest.approx(2.574654, abs=1e-6)
-    mean = float(objective.mean(found, jnp.asarray(lengths)))
+    mean = float(objective.mean(result, jnp.asarray(lengths)))
     assert mean == pytest.approx(want, rel=3e-6)
-    sums = np.asarray(objective.evaluation(found, jnp.asarray(lengths)))
+    sums = np.asarray(objective.evaluation(result, jnp.asarray(lengths)))
     assert objective.means(sums)['trajectory'] == 0
     assert sums[1] == lengths.sum()
     assert sums[3] == np.maximum(lengths - 1, 0).sum()
@@ -101,12 +102,12 @@ def test_losses_by_hand():
     first += classes
   heads = world.heads.sizes
   act = jax.jit(functools.partial(layers.state_losses, heads=heads))
-  found = act(logits, labels)
-  np.testing.assert_allclose(found, want, rtol=1e-5)
+  result = act(logits, labels)
+  np.testing.assert_allclose(result, want, rtol=1e-5)
   np.testing.assert_array_equal(layers.state_classes(logits, heads), named)
   real = np.arange(tokens.shape[1]) < lengths[:, None]
-  given = judged(objective, logits, tokens, (jnp.asarray(labels),))
-  sums = np.asarray(objective.evaluation(given, jnp.asarray(lengths)))
+  inputs = judged(objective, logits, tokens, (jnp.asarray(labels),))
+  sums = np.asarray(objective.evaluation(inputs, jnp.asarray(lengths)))
   parts = ('loss_board', 'loss_rules', 'loss_counters')
   assert objective.names == (*parts, 'exact', 'labelwise', 'trajectory')
   exact = (named == labels).all(-1)
@@ -136,11 +137,11 @@ def test_by_token_and_by_sequence(kind):
   extra = (jnp.asarray(labels),) if kind is loss_lib.StateLoss else ()
   size = 5 if extra else len(tiny.VOCAB)
   logits = RNG.normal(size=(*tokens.shape, size))
-  found = {}
+  result = {}
   for loss in ('token', 'sequence'):
     objective = kind(world, loss)
-    given = judged(objective, logits, tokens, extra)
-    found[loss] = float(objective.mean(given, jnp.asarray(lengths)))
+    inputs = judged(objective, logits, tokens, extra)
+    result[loss] = float(objective.mean(inputs, jnp.asarray(lengths)))
   table = log_softmax(logits)
   if extra:
     picked = -np.take_along_axis(table, labels.astype(int), -1)[..., 0]
@@ -152,9 +153,9 @@ def test_by_token_and_by_sequence(kind):
       for row, size in zip(picked, lengths, strict=True)
     ]
   rows = [row for row in rows if len(row)]
-  assert found['token'] == pytest.approx(np.concatenate(rows).mean(), rel=1e-5)
+  assert result['token'] == pytest.approx(np.concatenate(rows).mean(), rel=1e-5)
   by_row = np.mean([row.mean() for row in rows])
-  assert found['sequence'] == pytest.approx(by_row, rel=1e-5)
+  assert result['sequence'] == pytest.approx(by_row, rel=1e-5)
   assert abs(by_row - np.concatenate(rows).mean()) > 1e-3
 
 
@@ -165,13 +166,13 @@ def test_pads_make_no_difference():
   pads = np.arange(tokens.shape[1]) >= lengths[:, None]
   for loss in ('token', 'sequence'):
     objective = loss_lib.StateLoss(world, loss)
-    found = []
+    result = []
     for wild in (0, 1e4):
-      some = np.where(pads[..., None], wild, logits)
-      given = judged(objective, some, tokens, (jnp.asarray(labels),))
-      found.append(objective.mean(given, jnp.asarray(lengths)))
-      found.append(objective.evaluation(given, jnp.asarray(lengths)).sum())
-    assert found[:2] == found[2:]
+      sample = np.where(pads[..., None], wild, logits)
+      inputs = judged(objective, sample, tokens, (jnp.asarray(labels),))
+      result.append(objective.mean(inputs, jnp.asarray(lengths)))
+      result.append(objective.evaluation(inputs, jnp.asarray(lengths)).sum())
+    assert result[:2] == result[2:]
 
 
 def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
@@ -207,15 +208,15 @@ def test_each_process_makes_labels_of_its_own_rows_once():
       asked.append(len(tokens))
       return super().sequence_labels(tokens, lengths)
 
-  found = tiny.World().sample(6, 0)
-  for mesh, wanted in (((2, 1), [3, 3]), ((1, 2), [6])):
+  result = tiny.World().sample(6, 0)
+  for mesh, expected in (((2, 1), [3, 3]), ((1, 2), [6])):
     asked.clear()
     labels = loop.place_batch(
-      state.mesh(*mesh), found.tokens, found.lengths, Spy()
+      state.mesh(*mesh), result.tokens, result.lengths, Spy()
     )[2]
-    assert asked == wanted
+    assert asked == expected
     np.testing.assert_array_equal(
-      labels, tiny.World().sequence_labels(found.tokens, found.lengths)
+      labels, tiny.World().sequence_labels(result.tokens, result.lengths)
     )
 
 
@@ -268,8 +269,8 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   real = np.arange(held.tokens.shape[1]) < held.lengths[:, None]
   assert loss[real].mean() == pytest.approx(summary['heldout_loss'], rel=1e-5)
   assert not named[~real].any()
-  one = predictor.states(held.tokens[[3]], held.lengths[[3]])
-  np.testing.assert_array_equal(one[0], named[3])
+  item = predictor.states(held.tokens[[3]], held.lengths[[3]])
+  np.testing.assert_array_equal(item[0], named[3])
 
 
 def test_a_network_of_states_gives_no_next_token(trained):
@@ -323,10 +324,10 @@ def test_small_and_large_losses_keep_their_digits(scale):
   firm = logits.copy()  # Sure of the right class.
   for k, first in enumerate((0, 5, 10)):
     firm[np.arange(50), first + labels[:, k]] += 20
-  for given in (logits, firm):
+  for inputs in (logits, firm):
     want, slope, first = np.zeros((50, 3)), np.zeros((50, 13)), 0
     for k, classes in enumerate(heads):
-      part = given[:, first : first + classes].astype(np.float64)
+      part = inputs[:, first : first + classes].astype(np.float64)
       # The others' logits against the label's, summed without cancellation.
       gap = part - np.take_along_axis(part, labels[:, [k]], 1)
       np.put_along_axis(gap, labels[:, [k]], -np.inf, 1)
@@ -341,14 +342,16 @@ def test_small_and_large_losses_keep_their_digits(scale):
       first += classes
     truth = jnp.asarray(labels)
     act = jax.jit(functools.partial(layers.state_losses, heads=heads))
-    losses, back = jax.vjp(act, jnp.asarray(given), truth)
+    losses, back = jax.vjp(act, jnp.asarray(inputs), truth)
     np.testing.assert_allclose(losses, want, rtol=3e-5, atol=1e-30)
-    found = back(jnp.ones_like(losses))[0]
-    np.testing.assert_allclose(found, slope, rtol=3e-4, atol=1e-7)
-    assert np.isfinite(found).all()
+    result = back(jnp.ones_like(losses))[0]
+    np.testing.assert_allclose(result, slope, rtol=3e-4, atol=1e-7)
+    assert np.isfinite(result).all()
 
 
-@pytest.mark.parametrize('spec', ['lattice(length=12)', 'chess(length=6)'])
+@pytest.mark.parametrize(
+  'spec', few(1, ['lattice(length=12)', 'chess(length=6)'])
+)
 def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   """With every head, every position and every row in the loss."""
   world = registry.make('world', spec)
@@ -365,8 +368,8 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
     now, report = trainer.train_step(now, np.int32(step), *placed)
   sums = trainer.evaluate(now.params)
   assert sums[1] == lengths.sum()
-  found = trainer.objective.means(sums)
-  assert found['exact'] == found['trajectory'] == 1, found
+  result = trainer.objective.means(sums)
+  assert result['exact'] == result['trajectory'] == 1, result
   assert float(report[0] / report[1]) < 0.02
   params = jax.device_get(trainer.spec.tree(now.params))
   predictor = networks.NetworkStatePredictor(

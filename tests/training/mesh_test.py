@@ -31,34 +31,36 @@ def lines(group: tuple[str, ...]) -> dict[tuple[str, int, int], dict]:
     check=False,
   )
   assert done.returncode == 0, done.stderr[-2000:]
-  found = map(json.loads, done.stdout.splitlines())
-  return {(line['family'], *line['mesh']): line for line in found}
+  results = map(json.loads, done.stdout.splitlines())
+  return {(line['family'], *line['mesh']): line for line in results}
 
 
 def of(family: str) -> dict[tuple[str, int, int], dict]:
   """The lines of a family; those it is run with are made at once."""
-  found = lines(tuple(SOME if family in SOME else REST))
-  return {key: line for key, line in found.items() if key[0] == family}
+  result = lines(tuple(SOME if family in SOME else REST))
+  return {key: line for key, line in result.items() if key[0] == family}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('family', FAMILIES)
 def test_more_devices_do_not_make_more_work(family):
   """Weights of a model axis are halves, so that there it may be less."""
-  one = of(family)[family, 1, 1]
+  item = of(family)[family, 1, 1]
   for (_, data, model), line in of(family).items():
     if data > 1:
       for figure in ('memory', 'flops'):
-        ratio = line[figure] / one[figure]
+        ratio = line[figure] / item[figure]
         assert ratio < 1.1, f'{figure} on {data} x {model}: {ratio:.2f} times'
         assert model > 1 or ratio > 0.9, f'{figure}: {ratio:.2f} times'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize('family', FAMILIES)
 def test_results_do_not_depend_on_the_mesh(family):
   for (_, data, _), line in of(family).items():
     if data > 1:
-      one, other = np.array(line['alike'])
-      one[:4] *= data  # Sums; then the gradient's norm and the learning rate.
-      np.testing.assert_allclose(other, one, rtol=1e-5)
+      first, other = np.array(line['alike'])
+      first[:4] *= data  # Sums; then the gradient's norm and the learning rate.
+      np.testing.assert_allclose(other, first, rtol=1e-5)
       assert line['apart'] < 2e-5
       np.testing.assert_allclose(*line['sums'][::-1], rtol=1e-5)

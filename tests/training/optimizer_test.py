@@ -7,6 +7,7 @@ import optax
 import pytest
 
 from tests import tiny
+from tests.marks import few
 from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
@@ -24,23 +25,23 @@ def rates(**fields) -> np.ndarray:
 
 
 def test_warm_up_then_cosine_to_zero():
-  found = rates()
-  np.testing.assert_allclose(found[:10], 0.05 * np.arange(1, 11), rtol=1e-5)
+  result = rates()
+  np.testing.assert_allclose(result[:10], 0.05 * np.arange(1, 11), rtol=1e-5)
   after = np.arange(90) / 90
   np.testing.assert_allclose(
-    found[10:], 0.25 * (1 + np.cos(np.pi * after)), atol=1e-6
+    result[10:], 0.25 * (1 + np.cos(np.pi * after)), atol=1e-6
   )
 
 
 @pytest.mark.parametrize('horizon', [0, 40, 400])
 @pytest.mark.parametrize('shape', ['linear', 'cosine'])
 def test_the_published_formula_with_floor_and_horizon(shape, horizon):
-  found = rates(schedule=shape, floor=0.1, horizon=horizon)
+  result = rates(schedule=shape, floor=0.1, horizon=horizon)
   step, end = np.arange(100), horizon or 100
   part = (np.minimum(step, end) - 10) / (end - 10)
   fall = 1 - part if shape == 'linear' else (1 + np.cos(np.pi * part)) / 2
   expected = np.where(step < 10, (step + 1) / 10, 0.1 + 0.9 * fall)
-  np.testing.assert_allclose(found, 0.5 * expected, rtol=1e-5)
+  np.testing.assert_allclose(result, 0.5 * expected, rtol=1e-5)
 
 
 def test_a_floor_of_one_is_constant():
@@ -61,8 +62,8 @@ def test_constant_and_no_warm_up():
 
 
 def test_a_warm_up_longer_than_the_run_is_cut():
-  found = rates(steps=5, warmup=100)
-  np.testing.assert_allclose(found, 0.1 * np.arange(1, 6), rtol=1e-5)
+  result = rates(steps=5, warmup=100)
+  np.testing.assert_allclose(result, 0.1 * np.arange(1, 6), rtol=1e-5)
 
 
 def test_one_step_of_warm_up():
@@ -85,11 +86,11 @@ def test_decay_leaves_biases_norms_and_embeddings():
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
-  found = network.NetworkSpec(model, 9, 12).shapes
+  results = network.NetworkSpec(model, 9, 12).shapes
   for decay_all in (False, True):
-    mask = state_lib.decay_mask(found, decay_all, model.undecayed)
+    mask = state_lib.decay_mask(results, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}
-    named = {path for path in found if path.endswith(('.a_log', '.dt_bias'))}
+    named = {path for path in results if path.endswith(('.a_log', '.dt_bias'))}
     assert len(named) == 2
     assert named == kept if decay_all else named < kept
 
@@ -129,8 +130,8 @@ def test_beta2_weighs_the_squares():
 
 def step(transform, state, params, grad, loss=1.0):
   grads = {'a.kernel': jnp.asarray(grad, jnp.float32)}
-  found, state = transform.update(grads, state, params, loss=jnp.float32(loss))
-  return optax.apply_updates(params, found), state
+  result, state = transform.update(grads, state, params, loss=jnp.float32(loss))
+  return optax.apply_updates(params, result), state
 
 
 @pytest.mark.parametrize(
@@ -151,10 +152,10 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   kept = step(transform, transform.init(params), params, [0.5, 2])
   assert int(state_lib.num_updates(kept[1])) == 1
   bad = step(transform, *kept[::-1], grad, loss)
-  for one, other in zip(
+  for first, other in zip(
     jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
   ):
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(first, other)
   # And what follows is as if it had not been: moments, schedule and all.
   after = step(transform, *bad[::-1], [0.5, 2])
   expected = step(transform, *kept[::-1], [0.5, 2])
@@ -164,21 +165,21 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
 
 def test_the_guard_changes_no_good_step():
   params = {'a.kernel': jnp.array([1.0, -2.0])}
-  found = []
+  result = []
   for skips in (0, 3):
     transform = state_lib.make_optimizer(Training(skips=skips), params)
     state = transform.init(params)
     for grad in ([0.5, 2], [3, -1]):
       after, state = step(transform, state, params, grad)
-    found.append(after['a.kernel'])
-  np.testing.assert_array_equal(*found)
+    result.append(after['a.kernel'])
+  np.testing.assert_array_equal(*result)
 
 
 def _adam(tree) -> list:
   if isinstance(tree, optax.ScaleByAdamState):
     return [tree]
   if isinstance(tree, tuple):
-    return [found for part in tree for found in _adam(part)]
+    return [result for part in tree for result in _adam(part)]
   return []
 
 
@@ -236,7 +237,7 @@ def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
     assert np.prod(shape) == batch * rows * columns
 
 
-@pytest.mark.parametrize('model', list(FAMILIES)[:2])
+@pytest.mark.parametrize('model', few(1, list(FAMILIES)[:2]))
 def test_muons_updates_have_singular_values_near_one(model):
   """Each map by itself, whatever axes its kernel has."""
   spec = spec_of(model)
@@ -251,11 +252,11 @@ def test_muons_updates_have_singular_values_near_one(model):
     for path, leaf in shapes.items()
   }
   params = jax.tree.map(jnp.zeros_like, grads)
-  found, _ = transform.update(grads, transform.init(params), params)
+  result, _ = transform.update(grads, transform.init(params), params)
   for path, (batch, rows, columns) in FAMILIES[model].items():
     inputs, outputs = axes[path]
     move = np.moveaxis(
-      found[path],
+      result[path],
       [*inputs, *outputs],
       range(-len(inputs) - len(outputs), 0),
     ).reshape(batch, rows, columns)
@@ -264,10 +265,16 @@ def test_muons_updates_have_singular_values_near_one(model):
     assert values.min() > 0.3
     assert values.max() < 1.3
   # The rest is AdamW's first step: the sign.
-  np.testing.assert_allclose(np.abs(found['embedding.table']), 1.0, rtol=1e-3)
+  np.testing.assert_allclose(np.abs(result['embedding.table']), 1.0, rtol=1e-3)
 
 
-@pytest.mark.parametrize('model', list(FAMILIES))
+@pytest.mark.parametrize(
+  'model',
+  [
+    pytest.param(name, marks=pytest.mark.slow if number else ())
+    for number, name in enumerate(FAMILIES)
+  ],
+)
 def test_stacks_of_matrices_move_as_each_does(model):
   """By the same state, which does not tell the two apart."""
   spec = spec_of(model)

@@ -25,9 +25,9 @@ def files(options: str = 'Training') -> list[str]:
 
 
 def test_options_pass_through_few_files():
-  found = files()
-  assert 'wm/training/loop.py' in found
-  assert len(found) <= 9, found
+  results = files()
+  assert 'wm/training/loop.py' in results
+  assert len(results) <= 9, results
 
 
 if __name__ == '__main__':

@@ -33,12 +33,12 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
   state = loop.state_lib.create(
     trainer.spec, 0, trainer.optimizer, trainer.abstract
   )
-  found = []
+  result = []
   source = batches.Curriculum(trainer.batches, config, trainer.max_len, 0)
   for step, batch in loop.Prefetch(source, trainer.mesh, STEPS).run(0):
     state, report = trainer.train_step(state, np.int32(step), *batch)
-    found.append(float(report[0] / report[1]))
-  return found, state
+    result.append(float(report[0] / report[1]))
+  return result, state
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,11 @@ def test_the_digest_names_the_batch(data):
 
 def test_held_out_rows_come_once_each(data):
   heldout = data[1]
-  found = []
+  results = []
   for tokens, lengths in loop.heldout_batches(heldout, 7, tiny.World().max_len):
     assert tokens.shape == (7, tokens.shape[1])
     assert tokens.shape[1] <= tiny.World().max_len
-    found += [
+    results += [
       tuple(row[:used])
       for row, used in zip(tokens, lengths, strict=True)
       if used
@@ -68,7 +68,7 @@ def test_held_out_rows_come_once_each(data):
     tuple(row[:used])
     for row, used in zip(every.tokens, every.lengths, strict=True)
   ]
-  assert sorted(found) == sorted(want)
+  assert sorted(results) == sorted(want)
 
 
 def test_a_part_in_process_memory_is_enough():

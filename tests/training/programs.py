@@ -99,13 +99,13 @@ def compiled(
   everywhere = NamedSharding(mesh, PartitionSpec())
   number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
   lowered = jax.jit(act).lower(abstract, number, *batch)
-  found = lowered.compile()
+  result = lowered.compile()
   return Program(
-    found,
+    result,
     abstract,
     mesh,
-    found.memory_analysis().temp_size_in_bytes,
-    found.cost_analysis()['flops'],
+    result.memory_analysis().temp_size_in_bytes,
+    result.cost_analysis()['flops'],
   )
 
 
@@ -181,8 +181,10 @@ def main() -> None:
     meshes = [(1, 1), (8, 1)]
     if name in ('transformer, scan', 'slice'):
       meshes.append((4, 2))
-    found = [compiled(spec, objective, mesh(devices, *size)) for size in meshes]
-    for size, program in zip(meshes, found, strict=True):
+    results = [
+      compiled(spec, objective, mesh(devices, *size)) for size in meshes
+    ]
+    for size, program in zip(meshes, results, strict=True):
       line = {
         'family': name,
         'mesh': size,
@@ -190,7 +192,7 @@ def main() -> None:
         'flops': program.flops,
       }
       if size != (1, 1):
-        line |= _compared(found[0], program, objective)
+        line |= _compared(results[0], program, objective)
       print(json.dumps(line), flush=True)
 
 

@@ -85,15 +85,15 @@ def test_another_head(copy):
   """A run of next tokens is neither resumed nor scored as one of states."""
   asked = '--world=tiny()', f'--out={copy}'
   brief = '--model=mean_mlp()', '--objective=state', '--steps=8', '--batch=16'
-  said = binaries.refused('train', *asked, *brief)
-  assert "its objective is 'next', not 'state'" in said
+  output = binaries.refused('train', *asked, *brief)
+  assert "its objective is 'next', not 'state'" in output
   path = copy / 'train.run.json'
   files.write_json(path, {**files.read_json(path), 'objective': 'state'})
   shutil.rmtree(copy / 'scores', ignore_errors=True)
   metric = '--metric=exactness(num=2)'
-  said = binaries.refused('score', *asked, metric)
-  assert 'the model does not fit checkpoint' in said
-  assert 'head' in said
+  output = binaries.refused('score', *asked, metric)
+  assert 'the model does not fit checkpoint' in output
+  assert 'head' in output
   assert not (copy / 'scores.json').exists()
   with pytest.raises(core.InputError, match=r'does not fit checkpoint.*head'):
     checkpoints.load(copy, world=Labelled())
@@ -112,7 +112,7 @@ def test_a_record_that_lacks_the_model(copy):
 def test_a_record_of_wrong_types(copy, field, value):
   path = copy / 'train.run.json'
   files.write_json(path, {**files.read_json(path), field: value})
-  with pytest.raises(core.InputError, match=f'{field} is .*expected'):
+  with pytest.raises(core.InputError, match=f'{field}: expected'):
     checkpoints.load(copy)
 
 
@@ -144,7 +144,7 @@ def test_a_truncated_checkpoint_is_named(copy):
 
 
 def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
-  hashes = [checkpoints.load(one)[1]['sha256'] for one in (run, copy)]
+  hashes = [checkpoints.load(first)[1]['sha256'] for first in (run, copy)]
   assert hashes[0] == hashes[1]
   # The same steps from another seed, put in place of these.
   other = copy.parent / 'other'

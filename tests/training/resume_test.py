@@ -80,25 +80,26 @@ def arrays(run) -> dict[str, np.ndarray]:
   rule = state.make_optimizer(config, shapes, (), matrices)
   abstract = state.abstract_state(shapes, rule, mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
-  found = kept.state(kept.last(), abstract)
+  result = kept.state(kept.last(), abstract)
   kept.close()
-  return jax.device_get(network.flatten(found))
+  return jax.device_get(network.flatten(result))
 
 
 def same(one, other) -> None:
   """Metrics and last checkpoints are equal to the bit."""
   metrics = [(run / 'metrics.jsonl').read_bytes() for run in (one, other)]
   assert metrics[0] == metrics[1]
-  whole, found = arrays(one), arrays(other)
-  assert whole.keys() == found.keys()
+  whole, result = arrays(one), arrays(other)
+  assert whole.keys() == result.keys()
   for path, array in whole.items():
-    assert array.tobytes() == found[path].tobytes(), path
+    assert array.tobytes() == result[path].tobytes(), path
 
 
 def rows(run) -> list[dict]:
   return run_log.read(run / 'metrics.jsonl')
 
 
+@pytest.mark.process
 def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   run = copy(folder, 'killed')
   for die in (['batch', 9], ['save', 21], ['line', 45]):
@@ -110,6 +111,7 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   assert not [p for p in kept.folder.iterdir() if not p.name.isdigit()]
 
 
+@pytest.mark.process
 def test_killed_before_old_checkpoints_are_removed_it_removes_them(folder):
   run = folder / 'old'
   shutil.copytree(folder / 'whole', run)
@@ -121,6 +123,7 @@ def test_killed_before_old_checkpoints_are_removed_it_removes_them(folder):
   assert {path.name for path in (run / 'checkpoints').iterdir()} == names
 
 
+@pytest.mark.process
 def test_a_clock_that_steps_changes_nothing(folder):
   run = copy(folder, 'clock')
   finish(start(run, die=['clock', 9]))
@@ -129,6 +132,7 @@ def test_a_clock_that_steps_changes_nothing(folder):
   assert 0 < summary['seconds'] < 120
 
 
+@pytest.mark.process
 def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
   run = copy(folder, 'told')
   for name, code, step, word in (
@@ -138,14 +142,15 @@ def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
     process = start(run, die=[name, step])
     err = process.communicate(timeout=600)[1]
     assert process.returncode == code
-    said = [line for line in err.splitlines() if line[:7] != 'train: ']
-    assert said == [f'{word}; run the same command again to go on']
+    output = [line for line in err.splitlines() if line[:7] != 'train: ']
+    assert output == [f'{word}; run the same command again to go on']
     (last,) = {int(p.name) for p in (run / 'checkpoints').iterdir()} - {20}
     assert step - 3 <= last < 60, 'the step under way is saved'
   finish(start(run))
   same(folder / 'whole', run)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   'rounds', [1, pytest.param(10, marks=pytest.mark.slow)]
 )
@@ -153,9 +158,9 @@ def test_of_many_that_start_at_once_one_trains(folder, rounds):
   for k in range(rounds):
     run = copy(folder, f'many{rounds}_{k}')
     crowd = [start(run) for _ in range(2)]
-    said = [process.communicate(timeout=600)[1] for process in crowd]
-    assert sorted(process.returncode for process in crowd) == [0, 2], said
-    for process, err in zip(crowd, said, strict=True):
+    output = [process.communicate(timeout=600)[1] for process in crowd]
+    assert sorted(process.returncode for process in crowd) == [0, 2], output
+    for process, err in zip(crowd, output, strict=True):
       if process.returncode:
         assert len(err.splitlines()) == 1
         assert f'{run}: another process (' in err
@@ -164,13 +169,14 @@ def test_of_many_that_start_at_once_one_trains(folder, rounds):
     shutil.rmtree(run)
 
 
+@pytest.mark.process
 def test_goes_on_with_other_numbers_of_devices(folder):
   run = copy(folder, 'moved')
   finish(start(run, devices=2, die=['saved', 14]), SIGKILLED)
   finish(start(run, devices=4, mesh_model=2, die=['saved', 35]), SIGKILLED)
   finish(start(run, devices=1))
-  for one, other in zip(rows(folder / 'whole'), rows(run), strict=True):
-    assert one == pytest.approx(other, rel=1e-4)
+  for first, other in zip(rows(folder / 'whole'), rows(run), strict=True):
+    assert first == pytest.approx(other, rel=1e-4)
   moved = arrays(run)
   for path, array in arrays(folder / 'whole').items():
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
@@ -210,8 +216,8 @@ def two(run, die=(None, None), slurm=False, num=2) -> list[forked.Process]:
 def test_two_processes_stop_together(folder, name, codes):
   run = copy(folder, f'together_{name}')
   pair = two(run, die=(None, [name, 9]))
-  said = [process.communicate(timeout=600)[1] for process in pair]
-  assert [process.returncode for process in pair] == codes, said
+  output = [process.communicate(timeout=600)[1] for process in pair]
+  assert [process.returncode for process in pair] == codes, output
   (last,) = [int(path.name) for path in (run / 'checkpoints').iterdir()]
   assert 6 <= last < 60
   for process in two(run):
@@ -226,28 +232,29 @@ def test_goes_on_with_other_numbers_of_processes(folder):
   """Two, then one, then four."""
   run = copy(folder, 'processes')
   pair = two(run, die=(None, ['SIGTERM', 9]))
-  said = [process.communicate(timeout=600)[1] for process in pair]
-  assert [process.returncode for process in pair] == [75, 75], said
+  output = [process.communicate(timeout=600)[1] for process in pair]
+  assert [process.returncode for process in pair] == [75, 75], output
   finish(start(run, die=['SIGTERM', 33], save_every=60), 75)
   summaries = [finish(x) for x in two(run, die=(None,) * 4, num=4)]
   assert {x['step'] for x in summaries} == {60}
-  for one, other in zip(rows(folder / 'whole'), rows(run), strict=True):
-    assert one == pytest.approx(other, rel=1e-4)
+  for first, other in zip(rows(folder / 'whole'), rows(run), strict=True):
+    assert first == pytest.approx(other, rel=1e-4)
   moved = arrays(run)
   for path, array in arrays(folder / 'whole').items():
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   'slurm', [False, pytest.param(True, marks=pytest.mark.slow)]
 )
 def test_two_processes_end_where_one_does(folder, slurm):
   run = copy(folder, f'two_{slurm}')
   summaries = [finish(process) for process in two(run, slurm=slurm)]
-  one = rows(folder / 'whole')[-1]
+  item = rows(folder / 'whole')[-1]
   assert summaries[0]['heldout_loss'] == summaries[1]['heldout_loss']
   assert summaries[0]['heldout_loss'] == pytest.approx(
-    one['heldout_loss'], rel=1e-4
+    item['heldout_loss'], rel=1e-4
   )
   assert [row['step'] for row in rows(run)] == [
     row['step'] for row in rows(folder / 'whole')

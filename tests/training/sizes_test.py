@@ -19,11 +19,11 @@ TASKS = {"Manhattan's shortest paths": (4589, 99), 'Othello games': (61, 60)}
 def test_header_counts_the_parameters(path):
   text = path.read_text()
   (spec,) = re.findall(r'^--model=(.*)$', text, re.MULTILINE)
-  ((said, task),) = re.findall(
+  ((output, task),) = re.findall(
     r'^# ([\d,]+) parameters on ([^(]+) \(', text, re.MULTILINE
   )
   shape = network.NetworkSpec(registry.make('model', spec), *TASKS[task])
-  assert f'{shape.num_params:,}' == said
+  assert f'{shape.num_params:,}' == output
   assert f'sizes/{path.name}' in text
 
 

@@ -61,7 +61,7 @@ def test_a_run_is_known_by_what_it_started_from(first, still):
       r"has model 'mean_mlp\(\)'; expected 'mean_mlp\(width=8\)'",
     ),
     (mean_mlp.MODEL, 'nowhere', 'holds no training run'),
-    ('ngram()', '', 'is counted and starts from nothing'),
+    ('ngram()', '', 'is fitted by counting, without a start'),
   ],
 )
 def test_what_cannot_be_started_from_is_refused(

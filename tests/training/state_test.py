@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
@@ -45,20 +46,23 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
 
 @pytest.mark.parametrize(
   ('spec', 'mesh_size'),
-  [
-    ('dropout=0.2', (2, 1)),
-    ('dropout=0.2', (1, 2)),
-    # On a mesh, scans are tried in mesh_test too.
-    pytest.param(
-      "scan=True, remat=True, norm='rms', mlp='swiglu'",
-      (2, 1),
-      marks=pytest.mark.slow,
-    ),
-  ],
+  few(
+    1,
+    [
+      ('dropout=0.2', (2, 1)),
+      ('dropout=0.2', (1, 2)),
+      # On a mesh, scans are tried in mesh_test too.
+      pytest.param(
+        "scan=True, remat=True, norm='rms', mlp='swiglu'",
+        (2, 1),
+        marks=pytest.mark.slow,
+      ),
+    ],
+  ),
 )
 def test_losses_do_not_depend_on_the_mesh(spec, mesh_size):
-  one, other = run(spec, (1, 1))[0], run(spec, mesh_size)[0]
-  np.testing.assert_allclose(one, other, rtol=2e-5)
+  first, other = run(spec, (1, 1))[0], run(spec, mesh_size)[0]
+  np.testing.assert_allclose(first, other, rtol=2e-5)
 
 
 @pytest.mark.parametrize('mesh_size', [(2, 1), (1, 2)])
@@ -108,10 +112,10 @@ def test_flattened_parameters_come_back():
   assert len(flat) == len(jax.tree.leaves(params))
   again = spec.tree(flat)
   assert jax.tree.structure(again) == jax.tree.structure(params)
-  for one, other in zip(
+  for first, other in zip(
     jax.tree.leaves(params), jax.tree.leaves(again), strict=True
   ):
-    assert one is other
+    assert first is other
 
 
 FLAGS = pathlib.Path(__file__).parents[2] / 'launch' / 'flags'
@@ -132,6 +136,7 @@ def shipped() -> dict[str, state.Shapes]:
   }
 
 
+@pytest.mark.slow
 def test_a_device_of_any_topology_holds_its_share_of_the_state():
   every = shipped()
   assert len(every) > 10

@@ -25,6 +25,7 @@ def folder(tmp_path_factory):
   return folder
 
 
+@pytest.mark.process
 def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   run = copy(folder, 'killed')
   finish(start(run, die=['batch', 25], **STATES), SIGKILLED)
@@ -38,9 +39,9 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
     == files.read_json(whole / 'train.json')['heldout_exact']
   )
   pair = [checkpoints.load(out, 'last')[0] for out in (whole, run)]
-  params = [found.placed(found.devices[0]) for found in pair]
-  for one, other in zip(*map(jax.tree.leaves, params), strict=True):
-    assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+  params = [result.placed(result.devices[0]) for result in pair]
+  for first, other in zip(*map(jax.tree.leaves, params), strict=True):
+    assert np.asarray(first).tobytes() == np.asarray(other).tobytes()
   about = files.read_json(run / 'train.run.json')
   assert (about['objective'], about['loss']) == ('state', 'sequence')
 
@@ -65,20 +66,23 @@ def test_from_sampling_to_scores(tmp_path, world):
   call('sample', what, out, '--num=60', '--num_heldout=12')
   model = '--model=transformer(layers=1, width=16, heads=2)'
   brief = ['--objective=state', '--steps=6', '--batch=8', '--lr=0.01']
-  said = call('train', what, model, out, *brief)
-  summary = json.loads(said)
+  output = call('train', what, model, out, *brief)
+  summary = json.loads(output)
   assert summary['step'] == 6
   assert 0 <= summary['heldout_exact'] <= 1
   data = tmp_path / 'data' / 'heldout'
   metric = f"--metric=exactness(num=12, data='{data}')"
   if 'chess' in world:
     asked = ['--checkpoint=last', '--metric=compression(trials=2)']
-    said = call('score', what, out, *asked)
-    assert 'needs_predictor' in said  # It names states alone.
-  said = call('score', what, out, metric, '--checkpoint=last')
+    # It names states alone: nothing is measured.
+    code, output, err = binaries.run('score', what, out, *asked)
+    assert code == 1
+    assert 'needs_predictor' in output
+    assert 'was not measured in any trial' in err
+  output = call('score', what, out, metric, '--checkpoint=last')
   scores = {e['quantity']: e for e in files.read_json(tmp_path / 'scores.json')}
   for name in ('exact', 'loss'):
     assert scores[name]['value'] == pytest.approx(
       summary[f'heldout_{name}'], rel=1e-4
     )
-  assert 'exactness: exact' in said
+  assert 'exactness: exact' in output

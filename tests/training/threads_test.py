@@ -24,10 +24,13 @@ CONFIG = {
 CORES = [*range(compute.cores())]
 if hasattr(os, 'sched_getaffinity'):
   CORES = sorted(os.sched_getaffinity(0))
-pytestmark = pytest.mark.skipif(
-  len(CORES) < 2 or not hasattr(os, 'sched_setaffinity'),
-  reason='this process may use one core, or may not choose',
-)
+pytestmark = [
+  pytest.mark.process,
+  pytest.mark.skipif(
+    len(CORES) < 2 or not hasattr(os, 'sched_setaffinity'),
+    reason='this process may use one core, or may not choose',
+  ),
+]
 
 
 def train(out, cores, code=0, die=None, **config) -> dict:

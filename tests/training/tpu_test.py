@@ -19,15 +19,14 @@ ROWS = 256
 
 
 def figures(family: str) -> None:
-  """Prints [chips, temporaries, operations, steps of loops] of a gradient."""
+  """Prints [chips, temporaries, operations, loops] of a step."""
   spec, objective = programs.FAMILIES[family]
   for chips, topology in TOPOLOGIES.items():
     plan = wm.plan(
       'connect4()', spec, topology, objective=objective, batch=ROWS * chips,
-      mesh_data=chips, length=programs.LENGTH, train_only=True,
+      mesh_data=chips, length=programs.LENGTH,
     )  # fmt: skip
-    need = plan.needs[0]
-    numbers = [chips, need.temporaries, need.work.flops, need.work.depth]
+    numbers = [chips, plan.temporaries, plan.flops, plan.loops]
     print(json.dumps(numbers), flush=True)
 
 
@@ -45,11 +44,11 @@ def test_a_chip_does_the_same_on_a_pod_of_any_size(family):
   )
   assert done.returncode == 0, done.stderr[-2000:]
   rows = [json.loads(x) for x in done.stdout.splitlines() if x[:1] == '[']
-  memory, flops, depth = ({row[0]: row[k] for row in rows} for k in (1, 2, 3))
+  memory, flops, loops = ({row[0]: row[k] for row in rows} for k in (1, 2, 3))
   for chips in (4, 16):
     assert flops[chips] == pytest.approx(flops[1], rel=0.1)
     # No product is cut into a loop that goes round the chips.
-    assert depth[chips] == depth[1]
+    assert loops[chips] == loops[1]
   # One chip alone keeps small arrays where they are not counted.
   assert memory[4] <= 1.1 * memory[1] + 4e6
   assert memory[16] == pytest.approx(memory[4], rel=0.1, abs=1e6)

@@ -31,14 +31,14 @@ TOMITA = {
 @pytest.mark.parametrize('name', TOMITA)
 def test_tomita_languages_are_what_python_matches(name):
   world = automaton.World(preset=name)
-  some = [*languages.words('01', BINARY)]
+  sample = [*languages.words('01', BINARY)]
   if name == 'tomita6':
-    wanted = [(w.count('0') - w.count('1')) % 3 == 0 for w in some]
+    expected = [(w.count('0') - w.count('1')) % 3 == 0 for w in sample]
     size = 3
   else:
     pattern, size = TOMITA[name]
-    wanted = [bool(re.fullmatch(pattern, ''.join(word))) for word in some]
-  np.testing.assert_array_equal(languages.accepted(world, some), wanted)
+    expected = [bool(re.fullmatch(pattern, ''.join(word))) for word in sample]
+  np.testing.assert_array_equal(languages.accepted(world, sample), expected)
   facts = world.stats()
   assert facts['states_given'] == size
   assert facts['states'] == size - facts['dead_ends']
@@ -72,16 +72,16 @@ def test_numbers_of_words_by_length_are_golden(name, numbers):
 def counted(world, longest):
   """Words of each length, by integer counts along the table."""
   ways = {0: 1}
-  found = []
+  result = []
   for _ in range(longest + 1):
-    found.append(sum(n for s, n in ways.items() if world.delta[s, 0] >= 0))
+    result.append(sum(n for s, n in ways.items() if world.delta[s, 0] >= 0))
     after = {}
     for row, number in ways.items():
       for head in world.delta[row, 1:].tolist():
         if head >= 0:
           after[head] = after.get(head, 0) + number
     ways = after
-  return found
+  return result
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_regular_expressions_are_what_python_matches(regex, pattern, symbols):
   pytest.importorskip('automata')
   world = automaton.World(regex=regex)
   assert world.vocab[2:] == tuple(sorted(symbols))
-  some = [*languages.words(world.vocab[2:], 6)]
-  wanted = [bool(re.fullmatch(pattern, ''.join(word))) for word in some]
-  np.testing.assert_array_equal(languages.accepted(world, some), wanted)
+  sample = [*languages.words(world.vocab[2:], 6)]
+  expected = [bool(re.fullmatch(pattern, ''.join(word))) for word in sample]
+  np.testing.assert_array_equal(languages.accepted(world, sample), expected)
 
 
 def test_symbols_of_a_regular_expression_may_be_words():
@@ -166,30 +166,30 @@ def test_symbols_of_a_regular_expression_may_be_words():
 @settings(max_examples=30, deadline=None)
 def test_any_regular_expression_is_minimal_and_right(regex):
   pytest.importorskip('automata')
-  some = [*languages.words('ab', 6)]
-  wanted = [bool(re.fullmatch(regex, ''.join(word))) for word in some]
-  if not any(wanted[1:]):
+  sample = [*languages.words('ab', 6)]
+  expected = [bool(re.fullmatch(regex, ''.join(word))) for word in sample]
+  if not any(expected[1:]):
     return
   world = automaton.World(regex=regex)
-  known = [word for word in some if set(word) <= set(world.vocab)]
+  known = [word for word in sample if set(word) <= set(world.vocab)]
   right = [bool(re.fullmatch(regex, ''.join(word))) for word in known]
   np.testing.assert_array_equal(languages.accepted(world, known), right)
   rows = np.arange(len(world.delta))
   firsts, seconds = (grid.reshape(-1, 1) for grid in np.meshgrid(rows, rows))
-  told = world.boundary(firsts, seconds, 8).sizes > 0
-  told |= world.boundary(seconds, firsts, 8).sizes > 0
-  np.testing.assert_array_equal(told, (firsts != seconds)[:, 0])
+  lines = world.boundary(firsts, seconds, 8).sizes > 0
+  lines |= world.boundary(seconds, firsts, 8).sizes > 0
+  np.testing.assert_array_equal(lines, (firsts != seconds)[:, 0])
 
 
 def test_lengths_are_uniform_and_words_of_a_length_are():
   world = automaton.World(preset='tomita4', length=6)
   num = 30_000
-  found = world.sample(num, 1)
-  lengths = np.bincount(found.lengths, minlength=7)[1:]
+  result = world.sample(num, 1)
+  lengths = np.bincount(result.lengths, minlength=7)[1:]
   assert abs(lengths / num - 1 / 6).max() < 0.01
-  assert (found.tokens[np.arange(num), found.lengths - 1] == world.end).all()
+  assert (result.tokens[np.arange(num), result.lengths - 1] == world.end).all()
   drawn, counts = np.unique(
-    found.tokens[found.lengths == 5], axis=0, return_counts=True
+    result.tokens[result.lengths == 5], axis=0, return_counts=True
   )
   assert len(drawn) == 13
   assert abs(counts / counts.sum() - 1 / 13).max() < 0.01
@@ -208,9 +208,9 @@ def test_words_are_uniform_over_all_of_them():
 
 def test_counts_beyond_floating_point_do_not_overflow():
   world = automaton.World(preset='s5', length=700, sampling='words')
-  found = world.sample(3, 1)
-  assert (judging.judge(world, found) == 'valid').all()
-  assert found.lengths.min() > 690  # 120 times as many at each length.
+  result = world.sample(3, 1)
+  assert (judging.judge(world, result) == 'valid').all()
+  assert result.lengths.min() > 690  # 120 times as many at each length.
 
 
 def test_prefixes_leave_room_for_the_shortest_end():
@@ -230,9 +230,9 @@ def test_boundaries_of_many_symbols_are_less_deep():
 
 def test_only_what_fits_the_budget_is_completable():
   world = automaton.World(preset='dyck_1_3')
-  one = np.repeat(world.parse('('), 4, 0)
+  item = np.repeat(world.parse('('), 4, 0)
   opened, closed = (world.vocab.index(symbol) for symbol in '()')
-  fits = capabilities.feasible_tokens(world, one, np.array([1, 2, 3, 4]))
+  fits = capabilities.feasible_tokens(world, item, np.array([1, 2, 3, 4]))
   assert fits[:, closed].tolist() == [False, True, True, True]
   assert fits[:, opened].tolist() == [False, False, False, True]
   assert not fits[:, world.end].any()

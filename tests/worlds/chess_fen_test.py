@@ -144,11 +144,11 @@ def test_longer_rows_format_alike():
 def test_impossible(text, rule, message):
   with pytest.raises(core.InputError) as error:
     chess_notation.parse_fen(text)
-  said = str(error.value)
-  assert f'({rule})' in said
-  assert message in said
-  assert repr(text) in said
-  assert '\n' not in said
+  output = str(error.value)
+  assert f'({rule})' in output
+  assert message in output
+  assert repr(text) in output
+  assert '\n' not in output
 
 
 FEN_RULES = [

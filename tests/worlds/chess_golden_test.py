@@ -85,10 +85,10 @@ def token_sums(moves, lengths):
 def label_sums(moves, lengths, ep):
   """CRC of the labels of every state of each game."""
   for first in range(0, len(moves), CHUNK):
-    some = lengths[first : first + CHUNK]
-    part = moves[first : first + CHUNK, : some.max(initial=0)]
-    labels = chess.replay_labels(part, some, ep)
-    for row, length in zip(labels, some.tolist(), strict=True):
+    sample = lengths[first : first + CHUNK]
+    part = moves[first : first + CHUNK, : sample.max(initial=0)]
+    labels = chess.replay_labels(part, sample, ep)
+    for row, length in zip(labels, sample.tolist(), strict=True):
       yield zlib.crc32(row[: length + 1].tobytes())
 
 

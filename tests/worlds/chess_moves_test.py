@@ -37,23 +37,23 @@ def test_possible_moves():
 
 def test_possible_moves_are_those_of_pieces_on_an_empty_board():
   chess = pytest.importorskip('chess')
-  found = set()
+  result = set()
   for piece in 'PpNQ':  # Queens move as kings, rooks and bishops do.
     enemy = chess.Piece.from_symbol('p' if piece.isupper() else 'P')
     for square in range(8, 56) if piece in 'Pp' else chess.SQUARES:
       board = chess.Board(None)
       board.turn = piece.isupper()
       board.set_piece_at(square, chess.Piece.from_symbol(piece))
-      found |= {move.uci() for move in board.pseudo_legal_moves}
+      result |= {move.uci() for move in board.pseudo_legal_moves}
       for other in chess.SQUARES:
         if piece in 'Pp' and other != square:
           board.set_piece_at(other, enemy)
-      found |= {move.uci() for move in board.pseudo_legal_moves}
+      result |= {move.uci() for move in board.pseudo_legal_moves}
   known = [
     chess_notation.uci(packed)
     for packed in chess_notation.possible_moves().tolist()
   ]
-  assert set(known) == found
+  assert set(known) == result
 
 
 @pytest.mark.parametrize(

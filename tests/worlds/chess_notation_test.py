@@ -71,9 +71,9 @@ def test_san():
 
 
 def test_san_moves():
-  found = chess_notation.san_moves(chess.start())
-  assert len(found) == 20
-  assert found[:5] == ['Na3', 'Nc3', 'Nf3', 'Nh3', 'a3']
+  results = chess_notation.san_moves(chess.start())
+  assert len(results) == 20
+  assert results[:5] == ['Na3', 'Nc3', 'Nf3', 'Nh3', 'a3']
   assert chess_notation.san_moves(chess_notation.parse_fen(MATED)) == []
 
 

@@ -40,13 +40,13 @@ def test_the_start_token_sets_up_the_position(world):
 def test_labels_of_games_are_those_of_their_states(start):
   world = chess.World(length=30, start=start, stop='moves')
   games = world.sample(20, 1)
-  found = world.sequence_labels(games.tokens, games.lengths)
+  result = world.sequence_labels(games.tokens, games.lengths)
   states = world.init(len(games))
   for place, tokens in enumerate(games.tokens.T):
     states = world.advance(states, tokens)
     here = games.lengths > place
-    wanted = world.labels(states[here])
-    np.testing.assert_array_equal(found[here, place], wanted)
+    expected = world.labels(states[here])
+    np.testing.assert_array_equal(result[here, place], expected)
 
 
 @pytest.mark.parametrize('start', [ENDGAME, BLACK])
@@ -89,8 +89,10 @@ def test_of_the_usual_games_none_are_taken_for_those_of_an_endgame(
   assert (kept.tokens[:, 0] == games.tokens[0, 0]).all()
   with pytest.raises(core.InputError, match='vocabulary is not that of chess'):
     sampling.stored(chess.World(length=40), folder, 9, 0)
-  with pytest.raises(core.InputError, match='from the standard position'):
-    wm.ingest(['no.pgn'], tmp_path / 'out', world=registry.spec(world))
+  path = tmp_path / 'usual.pgn'
+  path.write_text('[Event "a"]\n\n1. e4 e5 2. Nf3 Nc6 *\n\n')
+  with pytest.raises(core.InputError, match='no game is left of 1: 1 from pos'):
+    wm.ingest([path], tmp_path / 'out', world=registry.spec(world))
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def after(world, state, *words):
 
 @pytest.mark.parametrize('fen', PERFT)
 def test_counts_are_perft(world, fen):
-  wanted = PERFT[fen]
-  assert exact.count(world, at(world, fen)[0], len(wanted)) == wanted
+  expected = PERFT[fen]
+  assert exact.count(world, at(world, fen)[0], len(expected)) == expected
 
 
 def test_the_start_token_comes_first(world):
@@ -151,9 +151,9 @@ def test_a_state_remembers_the_moves_that_led_to_it(world):
   names = [world.vocab[t] for t in world.history(state)[0] if t]
   assert names == ['e2e4', 'c7c5', 'g1f3']
   assert world.prefix_moves(state).tolist() == [[3, 3]]
-  found = world.sample_prefixes(state, np.array([3]), np.array([0]))
-  assert found.ok[0]
-  assert found.lengths[0] == 4
+  result = world.sample_prefixes(state, np.array([3]), np.array([0]))
+  assert result.ok[0]
+  assert result.lengths[0] == 4
 
 
 def test_a_position_from_a_fen_has_no_prefix(world):
@@ -179,12 +179,12 @@ def test_a_history_without_room_is_forgotten():
 
 
 def test_after_is_walk(world):
-  found = world.sample(30, 8)
+  result = world.sample(30, 8)
   lengths = (basics.hash64(4, np.arange(30)) % np.uint64(129)).astype(np.int32)
-  lengths = np.minimum(lengths, found.lengths)
+  lengths = np.minimum(lengths, result.lengths)
   lengths[:2] = 0, 1
-  _, walked = world.walk(world.init(30), found.tokens, lengths)
-  np.testing.assert_array_equal(world.after(found.tokens, lengths), walked)
+  _, walked = world.walk(world.init(30), result.tokens, lengths)
+  np.testing.assert_array_equal(world.after(result.tokens, lengths), walked)
 
 
 # Labels.
@@ -204,12 +204,12 @@ def test_labels_of_known_states(world):
 
 
 def test_labels_follow_the_tokens_of_a_game(world):
-  found = world.sample(6, 2)
-  moves = chess_notation.packed_ids('compact')[found.tokens[:, 1:]]
-  wanted = kernels.replay_labels(moves, found.lengths - 1)
+  result = world.sample(6, 2)
+  moves = chess_notation.packed_ids('compact')[result.tokens[:, 1:]]
+  expected = kernels.replay_labels(moves, result.lengths - 1)
   for ply in (0, 7, 19):
-    states = world.after(found.tokens, np.full(6, ply + 1))
-    np.testing.assert_array_equal(world.labels(states), wanted[:, ply])
+    states = world.after(result.tokens, np.full(6, ply + 1))
+    np.testing.assert_array_equal(world.labels(states), expected[:, ply])
 
 
 # Games.
@@ -247,18 +247,18 @@ def test_games_from_the_usual_start_have_a_law(policy):
 
 
 def test_a_length_below_the_least_keeps_what_is_cut():
-  found = chess.World(length=6).sample(500, 1)
-  assert (found.lengths == 7).all()
+  result = chess.World(length=6).sample(500, 1)
+  assert (result.lengths == 7).all()
 
 
 def test_games_stop_where_asked():
   lengths = {}
   for stop in kernels.STOPS:
     world = chess.World(length=300, stop=stop)
-    found = world.sample(60, 4)
-    ended = world.over(world.after(found.tokens, found.lengths))
-    lengths[stop] = found.lengths.sum()
-    cut = found.lengths == world.max_len
+    result = world.sample(60, 4)
+    ended = world.over(world.after(result.tokens, result.lengths))
+    lengths[stop] = result.lengths.sum()
+    cut = result.lengths == world.max_len
     if stop == 'moves':
       assert (ended | cut).all()
   assert lengths['moves'] > lengths['automatic'] > lengths['claims']
@@ -266,8 +266,8 @@ def test_games_stop_where_asked():
 
 def test_random_games_are_as_published():
   """Statistics of section 4.3: plies to within four standard errors."""
-  found = chess.World(length=1024).sample(500, 6)
-  plies = found.lengths - 1
+  result = chess.World(length=1024).sample(500, 6)
+  plies = result.lengths - 1
   assert abs(plies.mean() - 327) < 4 * plies.std() / np.sqrt(500)
   assert abs(np.median(plies) - 338) < 20
   assert plies.min() >= 20
@@ -291,10 +291,10 @@ def test_games_cut_as_those_of_people_are_else_the_same(world):
 
 def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
   shifted = chess.World(policy='few_captures')
-  found, plain = shifted.sample(60, 1), world.sample(60, 1)
+  result, plain = shifted.sample(60, 1), world.sample(60, 1)
   pieces = [
     (w.labels(w.after(f.tokens, f.lengths))[:, :64] > 0).sum(-1).mean()
-    for w, f in ((shifted, found), (world, plain))
+    for w, f in ((shifted, result), (world, plain))
   ]
   assert pieces[0] > pieces[1] + 3
   np.testing.assert_array_equal(
@@ -306,9 +306,9 @@ def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
 
 def test_long_games_only_have_one_length(world):
   """Uniform games as long as people's, at most (section 11, item 6)."""
-  found = chess.World(length=128, least=100).sample(300, 3)
-  assert found.lengths.min() > 100
-  assert (found.lengths == 129).mean() > 0.9
+  result = chess.World(length=128, least=100).sample(300, 3)
+  assert result.lengths.min() > 100
+  assert (result.lengths == 129).mean() > 0.9
 
 
 def test_trials_are_stratified_by_ply(world):
@@ -330,10 +330,10 @@ def test_recurring_states_have_several_prefixes():
     for k in range(12)
   ]
   several = np.zeros(50, bool)
-  for found in drawn:
-    assert found.ok.all()
-    several |= (found.tokens != drawn[0].tokens).any(1)
-    reached = world.after(found.tokens, found.lengths)
+  for result in drawn:
+    assert result.ok.all()
+    several |= (result.tokens != drawn[0].tokens).any(1)
+    reached = world.after(result.tokens, result.lengths)
     np.testing.assert_array_equal(
       world.state_id(reached), world.state_id(states)
     )
@@ -347,13 +347,13 @@ def test_boundaries_of_known_pairs(world):
   first, second = at(
     world, '4k3/8/8/8/8/8/4P3/4K3 w - - 0 1', '4k3/8/8/8/8/8/3P4/4K3 w - - 0 1'
   )
-  found = world.boundary(first[None], second[None], 1).listed()[0]
-  assert [world.vocab[s[0]] for s in found] == ['e1d2', 'e2e3', 'e2e4']
+  results = world.boundary(first[None], second[None], 1).listed()[0]
+  assert [world.vocab[s[0]] for s in results] == ['e1d2', 'e2e3', 'e2e4']
   # Castling rights alone: told apart at once, and by no other first move.
   rights = '4k3/8/8/8/8/8/8/4K2R w {} - 0 1'
   first, second = at(world, rights.format('K'), rights.format('-'))
-  found = world.boundary(first[None], second[None], 1).listed()[0]
-  assert [world.vocab[s[0]] for s in found] == ['e1g1']
+  results = world.boundary(first[None], second[None], 1).listed()[0]
+  assert [world.vocab[s[0]] for s in results] == ['e1g1']
   assert not world.boundary(second[None], first[None], 3).sizes.any()
 
 
@@ -363,15 +363,15 @@ def test_boundaries_with_states_that_are_no_position(world):
   )
   start = world.header
   twenty = [(t,) for t in np.flatnonzero(world.legal(states[1:2])[0]).tolist()]
-  for first, second, wanted in (
+  for first, second, expected in (
     (0, 1, [start]),
     (1, 0, twenty),
     (1, 2, twenty),
     (2, 1, []),
     (0, 2, [start]),
   ):
-    found = world.boundary(states[first, None], states[second, None], 2)
-    assert found.listed() == [wanted]
+    result = world.boundary(states[first, None], states[second, None], 2)
+    assert result.listed() == [expected]
 
 
 def test_pictures(world):

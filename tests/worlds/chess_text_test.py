@@ -90,6 +90,7 @@ def run(root, name, *args):
   )
 
 
+@pytest.mark.process
 def test_count_from_the_command_line(root):
   done = run(root, 'count.py', '--world=chess()', '--depth=4')
   assert (done.returncode, done.stderr) == (0, '')
@@ -100,10 +101,11 @@ def test_count_from_the_command_line(root):
   assert done.stdout == '1 48\n2 2039\n'
 
 
+@pytest.mark.process
 def test_boundary_from_the_command_line(root):
   done = run(
     root,
-    'boundary.py',
+    'count.py',
     '--world=chess()',
     '--first_state=4k3/8/8/8/8/8/8/4K2R w K - 0 1',
     '--second_state=4k3/8/8/8/8/8/8/4K2R w - - 0 1',
@@ -114,6 +116,7 @@ def test_boundary_from_the_command_line(root):
   assert done.stdout == 'e1g1\n1 1 14\n2 1 77\n'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('state', 'said'),
   [

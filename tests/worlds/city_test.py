@@ -3,6 +3,7 @@ import pytest
 from scipy.sparse import csgraph, csr_matrix
 
 from wm import core
+from wm.worlds import maps
 from wm.worlds.maps import streets
 
 
@@ -18,7 +19,7 @@ def components(graph):
 @pytest.mark.parametrize('shape', [(2, 2), (3, 7), (8, 8), (9, 4), (30, 25)])
 @pytest.mark.parametrize('seed', range(4))
 def test_nearly_all_of_a_city_is_strongly_connected(shape, seed):
-  graph = streets.generate(*shape, seed)
+  graph = maps.generate(*shape, seed)
   crossings = shape[0] * shape[1]
   assert len(graph) >= crossings
   largest = np.bincount(components(graph)).max()
@@ -28,7 +29,7 @@ def test_nearly_all_of_a_city_is_strongly_connected(shape, seed):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_a_city_has_one_way_streets_a_diagonal_and_dead_ends(seed):
-  graph = streets.generate(14, 14, seed)
+  graph = maps.generate(14, 14, seed)
   sources, labels, targets = graph.edges()
   back = (graph.delta[targets] == sources[:, None]).any(1)
   assert 0.2 < back.mean() < 0.8
@@ -43,7 +44,7 @@ def test_a_city_has_one_way_streets_a_diagonal_and_dead_ends(seed):
 
 
 def test_labels_are_the_bearings():
-  graph = streets.generate(10, 9, 1)
+  graph = maps.generate(10, 9, 1)
   u, labels, v = graph.edges()
   angles = streets.bearing(
     graph.lat[u], graph.lon[u], graph.lat[v], graph.lon[v]
@@ -57,17 +58,17 @@ def test_labels_are_the_bearings():
 
 
 def test_a_city_is_a_function_of_its_size_and_seed():
-  one, two, other = (streets.generate(8, 8, seed) for seed in (0, 0, 1))
-  np.testing.assert_array_equal(one.delta, two.delta)
-  assert one.lat.tolist() == two.lat.tolist()
-  assert one.lat.tolist() != other.lat.tolist()
+  first, two, other = (maps.generate(8, 8, seed) for seed in (0, 0, 1))
+  np.testing.assert_array_equal(first.delta, two.delta)
+  assert first.lat.tolist() == two.lat.tolist()
+  assert first.lat.tolist() != other.lat.tolist()
 
 
 def test_a_city_of_one_street_is_refused():
   with pytest.raises(core.InputError, match='at least 2 x 2'):
-    streets.generate(1, 8, 0)
+    maps.generate(1, 8, 0)
 
 
 def test_a_city_that_no_memory_holds_is_refused():
   with pytest.raises(core.InputError, match='at most 1,000,000 in all'):
-    streets.generate(100_000, 100_000, 0)
+    maps.generate(100_000, 100_000, 0)

@@ -31,10 +31,10 @@ def every(name):
 
 def walks_of(world, num=80, split='all'):
   """Tokens of walks as lists."""
-  found = world.sample(num, 3, split)
+  result = world.sample(num, 3, split)
   return [
     row[:size].tolist()
-    for row, size in zip(found.tokens, found.lengths, strict=True)
+    for row, size in zip(result.tokens, result.lengths, strict=True)
   ]
 
 
@@ -53,14 +53,14 @@ def test_walks_take_arcs_to_their_goal(world):
 @pytest.mark.parametrize('world', EDITED, ids=lambda world: world.name)
 def test_shortest_walks_cost_the_least_and_are_the_solvers(world):
   short = dataclasses.replace(world, walks='shortest')
-  found = short.sample(300, 1)
-  costs = short.costs(found)
+  result = short.sample(300, 1)
+  costs = short.costs(result)
   np.testing.assert_array_equal(costs.cost, costs.least)
   walked = {tuple(row) for row in walks_of(short, 2000)}
   goal, start = max(walked)[:2]
   expected = graphs.shortest_paths(world.graph, start - NODE0, goal - NODE0)
-  some = {row[1:-1] for row in walked if row[:2] == (goal, start)}
-  assert some <= {tuple(node + NODE0 for node in path) for path in expected}
+  sample = {row[1:-1] for row in walked if row[:2] == (goal, start)}
+  assert sample <= {tuple(node + NODE0 for node in path) for path in expected}
   wandering = world.costs(world.sample(300, 1))
   assert (wandering.cost >= wandering.least).all()
   # On a line there is one way only.

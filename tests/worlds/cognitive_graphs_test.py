@@ -12,9 +12,9 @@ EDITED = [
 
 
 def peer(graph):
-  found = networkx.DiGraph()
-  found.add_edges_from(graph.arcs)
-  return found
+  result = networkx.DiGraph()
+  result.add_edges_from(graph.arcs)
+  return result
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_shortest_paths_are_a_trusted_peers(graph):
   trusted.add_nodes_from(graph.nodes)
   for start in graph.nodes:
     for goal in graph.nodes:
-      found = graphs.shortest_paths(graph, start, goal)
+      results = graphs.shortest_paths(graph, start, goal)
       if not networkx.has_path(trusted, start, goal):
-        assert not found
+        assert not results
         continue
       expected = networkx.all_shortest_paths(trusted, start, goal)
-      assert list(found) == sorted(map(tuple, expected))
+      assert list(results) == sorted(map(tuple, expected))
 
 
 def test_where_doors_lead_by_chance_the_likelier_side_is_chosen():
@@ -121,11 +121,11 @@ def test_every_condition_has_an_answer(name):
 @pytest.mark.parametrize('domain', questions.DOMAINS)
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_names_are_different_words(name, domain):
-  told = [questions.node_names(name, domain, 22, seed) for seed in (0, 1, 2)]
-  for known in told:
+  lines = [questions.node_names(name, domain, 22, seed) for seed in (0, 1, 2)]
+  for known in lines:
     assert len({word.lower() for word in known.values()}) == len(known) >= 22
     assert all(word.split() == [word] for word in known.values())
-  assert told[0] != told[1] != told[2]
+  assert lines[0] != lines[1] != lines[2]
 
 
 @pytest.mark.parametrize(

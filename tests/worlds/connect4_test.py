@@ -72,12 +72,12 @@ def test_sizes_are_those_of_the_list(rows, columns, data):
   assert exact.sizes(world, first, second, depth)[0] == [
     int((lengths <= k).sum()) for k in range(1, depth + 1)
   ]
-  one, two = (exact.count(world, s, depth) for s in (first, second))
+  item, two = (exact.count(world, s, depth) for s in (first, second))
   interior = world.count(first, second, depth)[1]
   assert all(
-    n <= min(pair) for n, *pair in zip(interior, one, two, strict=True)
+    n <= min(pair) for n, *pair in zip(interior, item, two, strict=True)
   )
-  assert exact.sizes(world, first, first, depth)[1] == [*np.cumsum(one)]
+  assert exact.sizes(world, first, first, depth)[1] == [*np.cumsum(item)]
 
 
 def test_the_uniform_model_is_right_on_nearly_every_tall_board():
@@ -95,8 +95,8 @@ def test_prefixes_are_uniform_over_orders():
   world = connect4.World(rows=2, columns=2)
   num = 3000
   states = np.tile(np.array([[2, 1]], np.int32), (num, 1))
-  found = world.sample_prefixes(states, np.full(num, 3), np.arange(num))
-  orders, counts = np.unique(found.tokens, axis=0, return_counts=True)
+  result = world.sample_prefixes(states, np.full(num, 3), np.arange(num))
+  orders, counts = np.unique(result.tokens, axis=0, return_counts=True)
   assert orders.tolist() == [[1, 1, 2], [1, 2, 1], [2, 1, 1]]
   assert (abs(counts - num / 3) < 120).all()
   assert not world.sample_prefixes(
@@ -122,7 +122,7 @@ def test_the_uniform_model_tells_no_two_tall_boards_apart():
   """Section 2.2's example: valid nearly everywhere, and recall 0."""
   world = connect4.World(rows=300)
   uniform = oracles.Uniform(len(world.vocab), world.end, world.max_len)
-  fields = {'trials': 6, 'samples': 0, 'boundary_samples': 1}
+  fields = {'trials': 6, 'samples': 0}
   few, all_ = (
     distinction.Metric(boundary='sampled', attempts=attempts, **fields)
     for attempts in (2, 10_000)

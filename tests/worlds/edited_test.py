@@ -37,8 +37,8 @@ def test_a_disc_turns_and_squares_stay_taken():
   np.testing.assert_array_equal(same, start)
   for label, value in ((c3, 1), (d4, 0), (d4, 3), (side, 2)):
     assert is_dead(world, edit(world, start, label, value))
-  one = edit(world, start, d4, 1)
-  assert is_dead(world, edit(world, one, 36, 1))  # Nothing is left to turn.
+  item = edit(world, start, d4, 1)
+  assert is_dead(world, edit(world, item, 36, 1))  # Nothing is left to turn.
 
 
 def test_an_intersection_becomes_another_on_the_way_there():
@@ -70,17 +70,17 @@ def test_edited_positions_of_chess_are_possible(chess):
   games = chess.sample(40, 0)
   points = probing.label(chess, games)
   values = [np.unique(column) for column in points.label.T]
-  given = chess, games, points, ~points.prompt, values, 1
-  found = state_edits.draw(*given)
-  assert found.done.all()
-  start = chess.init(len(found.row))
-  states = chess.walk(start, found.tokens, found.place + 1)[1]
-  edited = chess.edited(states, found.label, found.new)
-  for row, wanted in zip(edited, found.legal_after, strict=True):
+  inputs = chess, games, points, ~points.prompt, values, 1
+  result = state_edits.draw(*inputs)
+  assert result.done.all()
+  start = chess.init(len(result.row))
+  states = chess.walk(start, result.tokens, result.place + 1)[1]
+  edited = chess.edited(states, result.label, result.new)
+  for row, expected in zip(edited, result.legal_after, strict=True):
     read = chess.rows(
       chess_notation.parse_fen(chess_notation.format_fen(row))[None]
     )
-    np.testing.assert_array_equal(chess.legal(read)[0], wanted)
+    np.testing.assert_array_equal(chess.legal(read)[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_edited_positions_of_chess_are_possible(chess):
   ],
 )
 def test_impossible_positions_are_dead(chess, square, piece, why):
-  found = edit(
+  result = edit(
     chess, chess.opening(), at(square), chess_notation.PIECES.index(piece)
   )
-  assert is_dead(chess, found), why
+  assert is_dead(chess, result), why
 
 
 def test_the_king_that_is_not_to_move_is_not_in_check(chess):

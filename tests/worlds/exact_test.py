@@ -39,22 +39,24 @@ def world(request):
 
 def enumerated(world, state, depth):
   """Every legal token sequence of up to `depth` tokens, by brute force."""
-  level, found = [((), state)], []
+  level, result = [((), state)], []
   for _ in range(depth):
     deeper = []
     for path, at in level:
       for token in np.flatnonzero(world.legal(at[None])[0]):
         after = world.advance(at[None], np.array([token], np.int32))[0]
         deeper.append(((*path, int(token)), after))
-    found += [path for path, _ in deeper]
+    result += [path for path, _ in deeper]
     level = deeper
-  return found
+  return result
 
 
 def brute_boundary(world, first, second, depth):
-  one = set(enumerated(world, first, depth))
+  item = set(enumerated(world, first, depth))
   two = set(enumerated(world, second, depth))
-  beyond = {s for s in one - two if all(s[:k] in two for k in range(1, len(s)))}
+  beyond = {
+    s for s in item - two if all(s[:k] in two for k in range(1, len(s)))
+  }
   return sorted(beyond, key=lambda suffix: (len(suffix), suffix))
 
 
@@ -67,13 +69,13 @@ def small(world):
 def test_boundary_is_that_of_brute_force(world):
   states, depth = world.sample_states(16, 11), small(world)
   first, second = states[:8], states[8:]
-  found = world.boundary(first, second, depth).listed()
-  for t, suffixes in enumerate(found):
+  results = world.boundary(first, second, depth).listed()
+  for t, suffixes in enumerate(results):
     assert suffixes == brute_boundary(world, first[t], second[t], depth)
     both = enumerated(world, first[t], depth)
     both = set(both) & set(enumerated(world, second[t], depth))
-    found = world.count(first[t], second[t], depth)
-    for sizes, listed in zip(found, (suffixes, both), strict=True):
+    results = world.count(first[t], second[t], depth)
+    for sizes, listed in zip(results, (suffixes, both), strict=True):
       lengths = [len(suffix) for suffix in listed]
       assert sizes == [lengths.count(k) for k in range(1, depth + 1)]
 
@@ -89,15 +91,15 @@ def test_count_is_that_of_enumeration(world):
   depth = small(world)
   for state in world.sample_states(6, 13):
     lengths = [len(s) for s in enumerated(world, state, depth)]
-    wanted = [lengths.count(k) for k in range(1, depth + 1)]
-    assert exact.count(world, state, depth) == wanted
+    expected = [lengths.count(k) for k in range(1, depth + 1)]
+    assert exact.count(world, state, depth) == expected
 
 
 def test_a_state_can_be_named_by_a_sequence(world):
-  found = world.sample(1, 31)
-  size = np.minimum(found.lengths, 3)
-  words = [world.vocab[t] for t in found.tokens[0, : size[0]]]
-  _, after = world.walk(world.init(1), found.tokens, size)
+  result = world.sample(1, 31)
+  size = np.minimum(result.lengths, 3)
+  words = [world.vocab[t] for t in result.tokens[0, : size[0]]]
+  _, after = world.walk(world.init(1), result.tokens, size)
   np.testing.assert_array_equal(exact.locate(world, ' '.join(words)), after[0])
 
 
@@ -106,7 +108,7 @@ def test_a_named_state_is_read_first_then_a_sequence():
   state = exact.locate(world, '3,1')
   assert world.format(state) == '3,1'
   assert world.format(exact.locate(world, '3')) == '3,?'
-  for text, said in [
+  for text, output in [
     ('3,999', "'999' is not among"),
     ('3 1 nowhere', 'is no map state'),
     (
@@ -115,7 +117,7 @@ def test_a_named_state_is_read_first_then_a_sequence():
     ),
     ('', 'is no map state'),
   ]:
-    with pytest.raises(core.InputError, match=said):
+    with pytest.raises(core.InputError, match=output):
       exact.locate(world, text)
 
 
@@ -124,10 +126,10 @@ def test_answers_about_the_lattice():
   assert [*wm.count(world, None, 3)] == [2, 5, 12]
   assert [*wm.count(world, 'right', 1)] == [3]
   assert wm.boundary(world, '1', '0', 2).sizes == [(1, 1, 2), (2, 2, 6)]
-  found = wm.boundary(world, '1', 'stay', 2)
-  assert found.suffixes() == ['left', 'stay left']
-  assert found.sizes == [(1, 1, 2), (2, 2, 6)]
-  assert found.by_length == [(1, 1, 2), (2, 1, 4)]
+  result = wm.boundary(world, '1', 'stay', 2)
+  assert result.suffixes() == ['left', 'stay left']
+  assert result.sizes == [(1, 1, 2), (2, 2, 6)]
+  assert result.by_length == [(1, 1, 2), (2, 1, 4)]
 
 
 @pytest.mark.parametrize('depth', [1, 4, 7])
@@ -136,12 +138,12 @@ def test_sizes_of_pairs_are_those_of_listing(depth):
   states = world.sample_states(40, 1)
   first, second = states[:20], states[20:]
   second[:5, 0] = first[:5, 0]  # Verbal apart by destination only.
-  one, two = world.automaton(first), world.automaton(second)
+  item, two = world.automaton(first), world.automaton(second)
   for t in range(20):
-    pair = [(a.rows[t], a.goals[t]) for a in (one, two)]
-    listed = dfa.product(one.delta, *pair, depth)
+    pair = [(a.rows[t], a.goals[t]) for a in (item, two)]
+    listed = dfa.product(item.delta, *pair, depth)
     sizes = exact.sizes(world, first[t], second[t], depth)
-    assert sizes == tuple(product_ref.sizes(some, depth) for some in listed)
+    assert sizes == tuple(product_ref.sizes(sample, depth) for sample in listed)
 
 
 def run(root, *args):
@@ -158,14 +160,15 @@ def test_boundary_from_the_command_line(root):
     *('--world=connect4(rows=6)', '--depth=5'),
     *('--first_state=1,1,1,2,2,2,2', '--second_state=3,1,1,2,2,2,2'),
   )
-  code, said, _ = binaries.run('boundary', *asked)
-  assert (code, said) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
-  code, said, _ = binaries.run('boundary', *asked, '--interior')
-  assert (code, said) == (0, '1 0 7\n2 0 49\n3 0 343\n4 1 2400\n5 24 16772\n')
-  said = binaries.refused('boundary', *asked, '--interior', '--model=uniform()')
-  assert '--model were given: expected one of the two' in said
+  code, output, _ = binaries.run('count', *asked)
+  assert (code, output) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
+  code, output, _ = binaries.run('count', *asked, '--interior')
+  assert (code, output) == (0, '1 0 7\n2 0 49\n3 0 343\n4 1 2400\n5 24 16772\n')
+  output = binaries.refused('count', *asked, '--interior', '--model=uniform()')
+  assert '--model were given: expected one of the two' in output
 
 
+@pytest.mark.process
 def test_count_from_the_command_line(root):
   done = run(root, 'count.py', '--world=lattice(size=3)', '--depth=3')
   assert (done.returncode, done.stdout) == (0, '1 2\n2 5\n3 12\n')
@@ -181,19 +184,21 @@ def endless(root):
   )
 
 
+@pytest.mark.process
 def test_a_count_without_end_shows_what_it_has(root):
   process = endless(root)
-  found = [process.stdout.readline() for _ in range(4)]
-  assert found == ['1 20\n', '2 400\n', '3 8902\n', '4 197281\n']
+  result = [process.stdout.readline() for _ in range(4)]
+  assert result == ['1 20\n', '2 400\n', '3 8902\n', '4 197281\n']
   process.send_signal(signal.SIGINT)
   error = process.communicate(timeout=600)[1]
   assert process.returncode == stopping.Exit.INTERRUPTED
   assert error == 'interrupted\n'
 
 
+@pytest.mark.process
 def test_a_boundary_in_compiled_code_hears_ctrl_c(root):
   """In the midst of a search that would take hours; twice it came back."""
-  said = """
+  output = """
 sys.path.insert(0, '..')
 from wm.kernels.chess import positions as kernel
 search = kernel._search
@@ -205,8 +210,8 @@ del sys.argv[0]
 """
   process = subprocess.Popen(
     [
-      *(sys.executable, '-c', HEARING.replace('del sys.argv[0]', said)),
-      *('boundary.py', CHESS, '--depth=20'),
+      *(sys.executable, '-c', HEARING.replace('del sys.argv[0]', output)),
+      *('count.py', CHESS, '--depth=20'),
       *('--first_state=e4 e5', '--second_state=e4 e6'),
     ],
     cwd=root / 'launch',
@@ -221,6 +226,7 @@ del sys.argv[0]
   assert error == 'interrupted\n'
 
 
+@pytest.mark.process
 def test_a_reader_may_leave_early(root):
   process = endless(root)
   assert process.stdout.readline() == '1 20\n'
@@ -229,6 +235,7 @@ def test_a_reader_may_leave_early(root):
   assert process.wait(600)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
   ('args', 'said'),
   [
@@ -237,10 +244,10 @@ def test_a_reader_may_leave_early(root):
     (('count.py', '--world=lattice()', '--state=7'), 'expected 0..4'),
     (('count.py', '--world=lattice()', '--depth=0'), 'depth'),
     (
-      ('boundary.py', '--world=lattice()', '--first_state=1'),
+      ('count.py', '--world=lattice()', '--first_state=1'),
       '--second_state is required',
     ),
-    (('fetch_map.py', '--out=x', '--map_file=no.osm'), 'no such file: no.osm'),
+    (('ingest.py', '--out=x', '--map_file=no.osm'), 'no such file: no.osm'),
     (('count.py', "--world=maps(nodes='n', edges='e')"), 'no such file: n'),
   ],
 )

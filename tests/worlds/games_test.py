@@ -83,11 +83,11 @@ class Toy(games.GameWorld):
     return tokens, (tokens != 0).sum(1).astype(np.int32)
 
   def transpositions(self, tokens, lengths, seeds):
-    found = np.zeros_like(tokens)
+    result = np.zeros_like(tokens)
     for t, length in enumerate(lengths):
       order = np.argsort(basics.hash64(seeds[t], np.arange(length)))
-      found[t, :length] = tokens[t, order]
-    return found
+      result[t, :length] = tokens[t, order]
+    return result
 
   def known(self, states):
     return states[:, 1]
@@ -127,11 +127,11 @@ def test_a_state_has_the_prefix_of_its_history():
 def test_prefixes_are_headed_orders_of_the_moves():
   world = Toy()
   states = np.repeat(world.parse('426'), 600, 0)
-  found = world.sample_prefixes(states, np.full(600, 3), np.arange(600))
-  assert found.ok.all()
-  assert (found.tokens[:, 0] == GO).all()
-  assert (found.lengths == 4).all()
-  orders, counts = np.unique(found.tokens[:, 1:], axis=0, return_counts=True)
+  result = world.sample_prefixes(states, np.full(600, 3), np.arange(600))
+  assert result.ok.all()
+  assert (result.tokens[:, 0] == GO).all()
+  assert (result.lengths == 4).all()
+  orders, counts = np.unique(result.tokens[:, 1:], axis=0, return_counts=True)
   assert orders.tolist() == sorted(map(list, itertools.permutations([2, 4, 6])))
   assert counts.min() > 60
 
@@ -153,59 +153,59 @@ def test_states_without_a_history_have_no_prefix(states):
 def test_prefixes_of_another_length_are_none():
   world = Toy()
   states = np.repeat(world.parse('4265'), 3, 0)
-  found = world.sample_prefixes(states, np.array([4, 3, 5]), np.arange(3))
-  assert found.ok.tolist() == [True, False, False]
-  assert found.tokens.shape == (3, 6)
-  assert not found.tokens[1:].any()
+  result = world.sample_prefixes(states, np.array([4, 3, 5]), np.arange(3))
+  assert result.ok.tolist() == [True, False, False]
+  assert result.tokens.shape == (3, 6)
+  assert not result.tokens[1:].any()
 
 
 def recurring(world):
   """(taken cells) -> distinct proper prefixes in the pool, by counting."""
   tokens, lengths = world.play(world.pool, games.POOL_SEED, random=True)
-  found = {}
+  result = {}
   for row, length in zip(tokens, lengths, strict=True):
     for k in range(2, length):
       prefix = tuple(row[1:k].tolist())
-      found.setdefault(frozenset(prefix), set()).add(prefix)
-  return {cells: some for cells, some in found.items() if len(some) > 1}
+      result.setdefault(frozenset(prefix), set()).add(prefix)
+  return {cells: sample for cells, sample in result.items() if len(sample) > 1}
 
 
 def test_recurring_states_are_the_pools():
   world = Toy(states='recurring')
-  wanted = recurring(world)
+  target = recurring(world)
   drawn = {}
   for state in world.sample_states(3000, 4):
     text = world.format(state)
     cells = frozenset(map(int, text))
-    assert tuple(map(int, text)) in wanted[cells]
+    assert tuple(map(int, text)) in target[cells]
     drawn[cells] = drawn.get(cells, 0) + 1
-  assert set(drawn) == set(wanted)
-  expected = 3000 / len(wanted)
+  assert set(drawn) == set(target)
+  expected = 3000 / len(target)
   spread = sum((n - expected) ** 2 / expected for n in drawn.values())
-  assert spread < len(wanted) + 5 * np.sqrt(2 * len(wanted))
+  assert spread < len(target) + 5 * np.sqrt(2 * len(target))
 
 
 def test_recurring_prefixes_are_uniform_over_the_pools():
   world = Toy(states='recurring')
-  wanted = recurring(world)
-  cells = max(wanted, key=lambda c: len(wanted[c]))
+  expected = recurring(world)
+  cells = max(expected, key=lambda c: len(expected[c]))
   text = ''.join(map(str, sorted(cells)))
   states = np.repeat(world.parse(text), 2000, 0)
   moves = np.full(2000, len(cells))
-  found = world.sample_prefixes(states, moves, np.arange(2000))
-  assert found.ok.all()
-  rows, counts = np.unique(found.tokens[:, 1:], axis=0, return_counts=True)
-  assert set(map(tuple, rows.tolist())) == wanted[cells]
+  result = world.sample_prefixes(states, moves, np.arange(2000))
+  assert result.ok.all()
+  rows, counts = np.unique(result.tokens[:, 1:], axis=0, return_counts=True)
+  assert set(map(tuple, rows.tolist())) == expected[cells]
   assert counts.min() > 2000 / len(rows) / 2
 
 
 def test_a_state_outside_the_pool_has_no_prefix():
   world = Toy(states='recurring', pool=12)
-  wanted = recurring(world)
+  expected = recurring(world)
   outside = next(
     cells
     for cells in itertools.combinations([1, 2, 4, 5, 6], 3)
-    if frozenset(cells) not in wanted
+    if frozenset(cells) not in expected
   )
   state = world.parse(''.join(map(str, outside)))
   assert world.prefix_moves(state).tolist() == [[1, 0]]
@@ -226,8 +226,8 @@ def test_bad_fields_are_named(fields):
 
 def test_sampled_games_are_the_worlds_and_trial_states_random():
   world = Toy()
-  found = world.sample(300, 2)
-  assert (found.tokens[:, 1] == 1).all()
+  result = world.sample(300, 2)
+  assert (result.tokens[:, 1] == 1).all()
   opened = world.history(world.sample_states(300, 2))[:, 0]
   assert set(opened.tolist()) == {1, 2, 3, 4, 5, 6}
 
@@ -238,9 +238,9 @@ def test_splits_part_the_games_in_order_of_number():
   keys = world.split_key(core.Sequences(tokens, lengths))
   for split in ('train', 'heldout', 'all'):
     rows = sampling.in_split(keys, split)
-    found = world.sample(40, 3, split)
-    np.testing.assert_array_equal(found.tokens, tokens[rows][:40])
-    np.testing.assert_array_equal(found.lengths, lengths[rows][:40])
+    result = world.sample(40, 3, split)
+    np.testing.assert_array_equal(result.tokens, tokens[rows][:40])
+    np.testing.assert_array_equal(result.lengths, lengths[rows][:40])
 
 
 def test_samples_do_not_depend_on_the_chunk(monkeypatch):
@@ -265,9 +265,9 @@ def test_keys_are_those_of_whole_games():
 def test_counts_come_one_by_one():
   world = Toy()
   start = exact.opening(world)
-  found = exact.counts(world, start, CELLS + 3)
-  assert next(found) == 6
-  assert [6, *found] == exact.count(world, start, CELLS + 3)
+  result = exact.counts(world, start, CELLS + 3)
+  assert next(result) == 6
+  assert [6, *result] == exact.count(world, start, CELLS + 3)
 
 
 def test_tags_are_tens_of_plies():

@@ -52,20 +52,20 @@ def test_tables_are_groups(group):
   np.testing.assert_array_equal(table[:, 0], np.arange(size))
   for lines in (table, table.T):  # Each element once: inverses on both sides.
     assert (np.sort(lines, axis=1) == np.arange(size)).all()
-  some = basics.hash64(3, np.arange(40)) % np.uint64(size)
-  for c in np.unique(some.astype(int)):  # (a b) c is a (b c).
+  sample = basics.hash64(3, np.arange(40)) % np.uint64(size)
+  for c in np.unique(sample.astype(int)):  # (a b) c is a (b c).
     np.testing.assert_array_equal(table[table, c], table[:, table[:, c]])
 
 
 @pytest.mark.parametrize('group', ORDERS)
 def test_orders_of_elements_are_golden(group):
   table = full(group)
-  found, power = np.zeros(len(table), int), np.arange(len(table))
+  result, power = np.zeros(len(table), int), np.arange(len(table))
   for k in range(1, 13):
-    found[(power == 0) & (found == 0)] = k
+    result[(power == 0) & (result == 0)] = k
     power = table[power, np.arange(len(table))]
   assert (
-    dict(zip(*np.unique(found, return_counts=True), strict=True))
+    dict(zip(*np.unique(result, return_counts=True), strict=True))
     == (ORDERS[group])
   )
 
@@ -83,12 +83,12 @@ def test_which_groups_commute_and_which_are_simple():
 
 def closure(table, generators):
   """Elements that products of some elements reach."""
-  found = {0}
+  result = {0}
   fresh = [0]
   while fresh:
-    fresh = sorted({int(t) for t in table[fresh][:, generators].flat} - found)
-    found |= set(fresh)
-  return found
+    fresh = sorted({int(t) for t in table[fresh][:, generators].flat} - result)
+    result |= set(fresh)
+  return result
 
 
 @pytest.mark.parametrize('group', [*GROUPS, 'a6', 's6', 'z100'])
@@ -104,10 +104,10 @@ def test_tables_agree_with_sympy(group):
   combinatorics = pytest.importorskip('sympy.combinatorics')
   named = combinatorics.named_groups
   kind = named.SymmetricGroup if group[0] == 's' else named.AlternatingGroup
-  wanted = {tuple(p.array_form) for p in kind(int(group[1:])).elements}
+  expected = {tuple(p.array_form) for p in kind(int(group[1:])).elements}
   world = groups.World(group)
   rows = [tuple(images) for images in world.elements.tolist()]
-  assert set(rows) == wanted
+  assert set(rows) == expected
   assert rows == sorted(rows)
   places = {row: n for n, row in enumerate(rows)}
   pairs = basics.hash64(1, np.arange(300)[:, None], np.arange(2))
@@ -128,9 +128,9 @@ def cycles_of(name):
 @pytest.mark.parametrize('group', ['s3', 's5', 'a5'])
 def test_a_word_is_what_its_tokens_do_one_after_the_other(group):
   world = groups.World(group, length=30)
-  found = world.sample(20, 3)
-  labels = world.sequence_labels(found.tokens, found.lengths)
-  for word, states in zip(found.tokens, labels[..., 0], strict=True):
+  result = world.sample(20, 3)
+  labels = world.sequence_labels(result.tokens, result.lengths)
+  for word, states in zip(result.tokens, labels[..., 0], strict=True):
     places = list(range(len(world.elements[0])))
     for token, state in zip(word, states, strict=True):
       images = world.elements[world.chosen[token - 1]]
@@ -158,17 +158,17 @@ def test_known_products():
 @settings(max_examples=20, deadline=None)
 def test_labels_are_the_states_of_a_walk(group, tokens, seed):
   world = groups.World(group, tokens, 12)
-  found = world.sample(6, seed)
+  result = world.sample(6, seed)
   lengths = (basics.hash64(seed, np.arange(6)) % np.uint64(13)).astype(np.int32)
-  labels = world.sequence_labels(found.tokens, lengths)
+  labels = world.sequence_labels(result.tokens, lengths)
   assert labels.shape == (6, 12, 1)
   assert world.heads.sizes == (len(world.elements),)
   for n, k in itertools.product(range(6), range(12)):
-    one = slice(n, n + 1)
+    item = slice(n, n + 1)
     cut = np.array([k + 1])
-    state = world.walk(world.init(1), found.tokens[one], cut)[1]
-    wanted = state[0, 0] if k < lengths[n] else 0
-    assert labels[n, k, 0] == wanted
+    state = world.walk(world.init(1), result.tokens[item], cut)[1]
+    expected = state[0, 0] if k < lengths[n] else 0
+    assert labels[n, k, 0] == expected
 
 
 def test_labels_stop_at_the_first_illegal_token():
@@ -186,11 +186,11 @@ def test_labels_stop_at_the_first_illegal_token():
 
 def test_words_are_uniform_and_states_soon_are():
   world = groups.World('a5', length=24)
-  found = world.sample(4000, 1)
-  assert (found.lengths == 24).all()
-  counts = np.bincount(found.tokens.ravel(), minlength=61)[1:]
+  result = world.sample(4000, 1)
+  assert (result.lengths == 24).all()
+  counts = np.bincount(result.tokens.ravel(), minlength=61)[1:]
   assert abs(counts / counts.mean() - 1).max() < 0.15
-  labels = world.sequence_labels(found.tokens, found.lengths)
+  labels = world.sequence_labels(result.tokens, result.lengths)
   last = np.bincount(labels[:, -1, 0], minlength=60)
   assert last.min() > 30
 
@@ -211,8 +211,8 @@ def test_every_token_is_legal_so_no_state_is_told_apart():
   assert not world.boundary(states[:3], states[3:6], 12).sizes.any()
   assert exact.count(world, states[0], 3) == [120, 120**2, 120**3]
   dead = np.full((2, 1), core.DEAD)
-  found = world.boundary(np.stack([states[0], dead[0]]), dead, 12)
-  np.testing.assert_array_equal(found.sizes, [120, 0])
+  result = world.boundary(np.stack([states[0], dead[0]]), dead, 12)
+  np.testing.assert_array_equal(result.sizes, [120, 0])
 
 
 @pytest.mark.parametrize(('name', 'depth'), [('s3', 5), ('a4', 4), ('s5', 2)])

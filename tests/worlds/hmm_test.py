@@ -61,9 +61,9 @@ def test_matrices_are_the_published_ones(name, published):
   process = made(f'hmm(preset={name!r})').process
   assert process.tokens == tuple(published)
   size = len(process.states)
-  wanted = [np.array(x.split(), float) for x in published.values()]
-  wanted = np.reshape(wanted, (-1, size, size))
-  np.testing.assert_allclose(process.matrices, wanted, atol=1e-12)
+  expected = [np.array(x.split(), float) for x in published.values()]
+  expected = np.reshape(expected, (-1, size, size))
+  np.testing.assert_allclose(process.matrices, expected, atol=1e-12)
 
 
 def test_stationary_distributions():
@@ -84,8 +84,8 @@ def test_the_filter_is_what_all_paths_say(spec):
     assert total.sum() == pytest.approx(1)
     possible = total > 0
     assert np.isnan(beliefs[~possible]).all()
-    wanted = masses[possible] / total[possible, None]
-    np.testing.assert_allclose(beliefs[possible], wanted, atol=1e-10)
+    expected = masses[possible] / total[possible, None]
+    np.testing.assert_allclose(beliefs[possible], expected, atol=1e-10)
 
 
 @each
@@ -111,9 +111,9 @@ def test_next_tokens_are_what_all_paths_say(spec):
 @each
 def test_a_belief_is_a_point_of_the_simplex_that_the_last_one_fixes(spec):
   world = made(spec)
-  found, law = world.sample(300, 0), world.data_distribution()
+  result, law = world.sample(300, 0), world.data_distribution()
   memory = law.init(300)
-  for column in found.tokens.T:
+  for column in result.tokens.T:
     before, memory = memory, law.advance(memory, column)
     assert (law.belief(memory) >= 0).all()
     np.testing.assert_allclose(law.belief(memory).sum(1), 1, rtol=1e-10)
@@ -126,11 +126,11 @@ def test_a_belief_is_a_point_of_the_simplex_that_the_last_one_fixes(spec):
 
 def distinct(world: hmm.World, num: int) -> int:
   """Beliefs that sequences come to, the first included."""
-  found = world.sample(num, 0)
+  result = world.sample(num, 0)
   states = [world.init(1)]
   for length in range(1, world.max_len + 1):
     lengths = np.full(num, length)
-    states.append(world.walk(world.init(num), found.tokens, lengths)[1])
+    states.append(world.walk(world.init(num), result.tokens, lengths)[1])
   return len(np.unique(np.concatenate(states), axis=0))
 
 
@@ -157,17 +157,17 @@ def test_sequences_are_as_likely_as_all_paths_say(spec):
 
 def test_hidden_states_are_as_likely_as_beliefs_say():
   world = made('hmm()')
-  found = world.sample(30_000, 2)
-  shown = world.hidden_states(found)
+  result = world.sample(30_000, 2)
+  shown = world.hidden_states(result)
   assert shown.shape == (30_000, 10, 3)
   assert (shown.sum(-1) == 1).all()
-  beliefs = after(world, found.tokens)
+  beliefs = after(world, result.tokens)
   for low in (0.0, 0.1, 0.5, 0.9):
     rows = (beliefs >= low) & (beliefs < low + 0.1)
     assert shown[:, -1][rows].mean() == pytest.approx(
       beliefs[rows].mean(), abs=0.02
     )
-  bare = core.Sequences(found.tokens, found.lengths)
+  bare = core.Sequences(result.tokens, result.lengths)
   with pytest.raises(core.InputError, match="without side data 'hidden'"):
     world.hidden_states(bare)
 
@@ -200,15 +200,15 @@ def test_the_entropy_rate_of_what_is_known_is_that_of_a_long_filter(spec, rate):
 
 
 def long_entropy(world: hmm.World) -> float:
-  found, law = world.sample(16, 0), world.data_distribution()
+  result, law = world.sample(16, 0), world.data_distribution()
   memory, total = law.init(16), 0.0
-  for t, column in enumerate(found.tokens.T):
+  for t, column in enumerate(result.tokens.T):
     odds = np.exp(law.next(memory)[1])
     total += -(odds * np.log(np.where(odds > 0, odds, 1))).sum(1).mean() * (
       t >= 100
     )
     memory = law.advance(memory, column)
-  return total / (found.tokens.shape[1] - 100)
+  return total / (result.tokens.shape[1] - 100)
 
 
 def test_the_entropy_rate_of_mess3_lies_between_its_bounds():
@@ -273,6 +273,8 @@ def test_a_file_is_read_as_written(tmp_path):
 
 
 TRAP = {'a': [[0.5, 0.5], [0, 1]]}
+# In state 0, which is never left, the token b would have -0.4.
+SIGNED = {'a': [[1.4, 0], [0.5, 0.1]], 'b': [[-0.4, 0], [0.2, 0.2]]}
 BAD = [
   ({'matrices': {}}, 'expected words'),
   ([], 'expected an object of matrices'),
@@ -288,7 +290,18 @@ BAD = [
   ({'matrices': {'a': [[None]]}}, 'holds nan'),
   ({'matrices': {'a': [[10**400]]}}, 'is not 1 x 1 numbers'),
   ({'matrices': {'a': [[0.5, 0.4], [0, 1]]}}, "rows of state 's0' sum to 0.9"),
-  ({'matrices': TRAP}, "state 's0' is never reached from 's1'.*\"start\""),
+  (
+    {'matrices': {'a': np.eye(2).tolist()}},
+    "'s0' and 's1' never lead to each other.*\"start\"",
+  ),
+  (
+    {'matrices': {'a': [[0.5, 0], [0, 1]]}, 'start': [1, 0]},
+    'a process that stops',
+  ),
+  ({'matrices': SIGNED, 'start': [1, 0]}, "'a' holds 1.4; expected"),
+  ({'transition': [[1]], 'emission': [[0.5, 0.4]]}, "of state 's0' sum to 0.9"),
+  ({'transition': [[1]], 'emission': [[1], [1]]}, "'0' has shape"),
+  ({'transition': 3, 'emission': [[1], [1]]}, "matrix of '0' holds 3"),
   ({'matrices': GOOD, 'states': ['x']}, 'expected 2 different names'),
   ({'matrices': GOOD, 'states': ['x', 'x']}, 'expected 2 different names'),
   ({'matrices': GOOD, 'states': 'xy'}, 'expected 2 different names'),
@@ -334,3 +347,90 @@ def test_bad_fields(fields, said):
 def test_no_such_file():
   with pytest.raises(core.InputError, match=r'no such file: none\.json'):
     hmm.World(file='none.json').init(1)
+
+
+def test_beliefs_are_written_and_read():
+  world = made("hmm(preset='rrxor')")
+  state = world.advance(world.init(1), np.array([1]))
+  text = world.format(state[0])
+  assert text.split(', ')[:3] == [
+    'S 0.33333333333348',
+    'S0 0.33333333333348',
+    'S1 0',
+  ]
+  np.testing.assert_array_equal(world.parse(text), state)
+  half = world.format(world.parse('S 0.5,T 0.5')[0])
+  assert half == 'S 0.5, S0 0, S1 0, T 0.5, F 0'
+  for bad in ('S 0.5', 'S 2, T -1', 'Q 1', 'S'):
+    with pytest.raises(core.InputError, match=r'belief|unknown state'):
+      world.parse(bad)
+
+
+def test_a_stationary_start_may_leave_states_behind(tmp_path):
+  """Any chain with one class of states that is never left has one."""
+  rng = np.random.default_rng(0)
+  for size in (2, 3, 5):
+    moves = rng.dirichlet(np.ones(size), size)
+    moves[-1] = np.eye(size)[-1]  # The rest is left for good.
+    path = tmp_path / 'chain.json'
+    path.write_text(json.dumps({'matrices': {'a': moves.tolist()}}))
+    start = hmm.World(file=str(path)).process.start
+    np.testing.assert_array_equal(start, np.eye(size)[-1])
+  ring = np.roll(np.eye(4), 1, axis=1)
+  path.write_text(json.dumps({'matrices': {'a': ring.tolist()}}))
+  np.testing.assert_allclose(hmm.World(file=str(path)).process.start, 1 / 4)
+
+
+@pytest.mark.parametrize(
+  'names',
+  [
+    ('start', 'transition', 'emission'),
+    ('startprob', 'transmat', 'emissionprob'),
+    ('startprob_', 'transmat_', 'emissionprob_'),
+    ('pi', 'A', 'B'),
+  ],
+)
+def test_a_start_a_transition_and_an_emission_are_a_process(tmp_path, names):
+  """Each state emits, then moves."""
+  rng = np.random.default_rng(1)
+  moves, emits = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(2), 3)
+  values = [0, 0.5, 0.5], moves.tolist(), emits.tolist()
+  path = tmp_path / 'triple.json'
+  path.write_text(json.dumps(dict(zip(names, values, strict=True))))
+  process = hmm.World(file=str(path)).process
+  assert process.tokens == ('0', '1')
+  for token, i, j in np.ndindex(2, 3, 3):
+    mass = emits[i, token] * moves[i, j]
+    assert process.matrices[token, i, j] == pytest.approx(mass)
+  np.testing.assert_array_equal(process.start, values[0])
+
+
+CASES = {
+  '07/leftright.json': (0, 0, 1),
+  '07/periodic.json': (0.5, 0.5),
+  '07/two_class.json': 'no single distribution is stationary',
+  '07/two_class_start.json': (0.25,) * 4,
+  '08/fanizza.json': 'is a generalised hidden Markov process',
+  '08/tom_quantum.json': 'is a generalised hidden Markov process',
+  '08/signed.json': 'holds -0.1; expected 2 x 2 numbers from 0 to 1',
+  '08/stopping.json': 'a process that stops',
+}
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_processes_of_others(name, cases):
+  world = hmm.World(file=str(cases / name))
+  if isinstance(CASES[name], str):
+    with pytest.raises(core.InputError, match=CASES[name]):
+      world.init(1)
+  else:
+    np.testing.assert_allclose(world.process.start, CASES[name], atol=1e-12)
+
+
+def test_a_triple_is_the_process_of_its_matrices(cases):
+  triple, joint = (
+    hmm.World(file=str(cases / '09' / name)).process
+    for name in ('hmmlearn.json', 'joint.json')
+  )
+  np.testing.assert_allclose(triple.matrices, joint.matrices, atol=1e-12)
+  np.testing.assert_array_equal(triple.start, joint.start)

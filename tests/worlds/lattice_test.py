@@ -10,9 +10,9 @@ from wm.worlds.base import exact
 def test_walls_have_two_moves_and_the_middle_three(size):
   world = lattice.World(size=size)
   legal = world.legal(np.arange(size, dtype=np.int32)[:, None])
-  wanted = np.full(size, 3)
-  wanted[[0, -1]] = 2
-  np.testing.assert_array_equal(legal.sum(-1), wanted)
+  expected = np.full(size, 3)
+  expected[[0, -1]] = 2
+  np.testing.assert_array_equal(legal.sum(-1), expected)
   assert not legal[0, world.vocab.index('left')]
   assert not legal[-1, world.vocab.index('right')]
 
@@ -24,8 +24,8 @@ def test_clipped_walls_stop_no_move():
   np.testing.assert_array_equal(world.advance(rows, moves)[:, 0], [0, 1, 1, 2])
   assert world.legal(rows)[:, 1:].all()
   # Moves are uniform over all three: each state is as likely in the long run.
-  found = world.sample(2000, 0)
-  last = world.walk(world.init(2000), found.tokens, found.lengths)[1]
+  result = world.sample(2000, 0)
+  last = world.walk(world.init(2000), result.tokens, result.lengths)[1]
   share = np.bincount(last[:, 0]) / 2000
   np.testing.assert_allclose(share, 1 / 3, atol=0.04)
 
@@ -33,11 +33,11 @@ def test_clipped_walls_stop_no_move():
 def test_the_last_token_names_the_state_where_the_walk_ends():
   world = lattice.World(size=3, length=6, named=True)
   assert world.vocab[4:] == ('at0', 'at1', 'at2')
-  found = world.sample(40, 0)
-  assert (found.lengths == 7).all()
-  moves = found.tokens[:, :-1]
-  before = world.walk(world.init(40), moves, found.lengths - 1)[1]
-  np.testing.assert_array_equal(found.tokens[:, -1] - 4, before[:, 0])
+  result = world.sample(40, 0)
+  assert (result.lengths == 7).all()
+  moves = result.tokens[:, :-1]
+  before = world.walk(world.init(40), moves, result.lengths - 1)[1]
+  np.testing.assert_array_equal(result.tokens[:, -1] - 4, before[:, 0])
   plain = lattice.World(size=3, length=6).sample(40, 0)
   np.testing.assert_array_equal(moves, plain.tokens)
   legal = world.legal(np.arange(4, dtype=np.int32)[:, None])
@@ -48,12 +48,12 @@ def test_the_last_token_names_the_state_where_the_walk_ends():
 
 def test_occupancy_of_three_states_is_that_of_the_markov_chain():
   world = lattice.World(size=3)
-  found = world.sample(4000, 0)
+  result = world.sample(4000, 0)
   state = world.init(4000)
   visits = np.zeros(3)
   # The probe's positions: after each of the first 99 moves.
   for k in range(99):
-    state = world.advance(state, found.tokens[:, k])
+    state = world.advance(state, result.tokens[:, k])
     visits += np.bincount(state[:, 0], minlength=3)
   share = visits / visits.sum()
   np.testing.assert_allclose(share, [0.290456, 0.429190, 0.280355], atol=0.002)
@@ -74,38 +74,38 @@ def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
   for _ in range(99):
     now = now @ chain
     total += now @ np.log(count)
-  process, found = world.data_distribution(), world.sample(2000, 0)
+  process, result = world.data_distribution(), world.sample(2000, 0)
   memory, entropy = process.init(2000), 0.0
   for t in range(99):
-    memory = process.advance(memory, found.tokens[:, t])
+    memory = process.advance(memory, result.tokens[:, t])
     log_probs = process.next(memory)[1]
     known = np.where(np.isfinite(log_probs), log_probs, 0)
     entropy -= (np.exp(log_probs) * known).sum(-1).mean()
   assert entropy / 99 == pytest.approx(total / 99, abs=2e-3)
   if nats is not None:
     assert total / 99 == pytest.approx(nats, abs=1e-6)
-  for given in (('train', False), ('all', True)):
+  for inputs in (('train', False), ('all', True)):
     with pytest.raises(core.InputError, match="available: 'all', distinct="):
-      world.data_distribution(*given)
+      world.data_distribution(*inputs)
 
 
 def test_counts_are_exact_beyond_64_bits():
   world = lattice.World(size=5)
   moves = (world.delta[:, None, :] == np.arange(5)[:, None]).sum(-1)
   power = np.eye(5, dtype=int).astype(object)
-  wanted = []
+  expected = []
   for _ in range(60):
     power = power @ moves.astype(object)
-    wanted.append(int(power[2].sum()))
-  assert exact.count(world, np.array([2]), 60) == wanted
-  assert wanted[-1] > 2**63
+    expected.append(int(power[2].sum()))
+  assert exact.count(world, np.array([2]), 60) == expected
+  assert expected[-1] > 2**63
 
 
 def test_boundary_of_the_middle_against_the_wall():
   world = lattice.World(size=3)
   left, stay, right = 1, 2, 3
-  found = world.boundary(np.array([[1]]), np.array([[0]]), 2).listed()[0]
-  assert found == [(left,), (stay, left)]
+  result = world.boundary(np.array([[1]]), np.array([[0]]), 2).listed()[0]
+  assert result == [(left,), (stay, left)]
   assert exact.sizes(world, np.array([1]), np.array([0]), 3)[0][:2] == [1, 2]
   back = world.boundary(np.array([[0]]), np.array([[1]]), 2).listed()[0]
   assert back == [(right, right)]
@@ -117,9 +117,9 @@ def test_interior_and_boundary_are_what_is_legal():
   first, second = np.array([1]), np.array([3])
   inner = world.count(first, second, depth)[1]
   for k, count in enumerate(exact.count(world, first, depth)):
-    found = world.boundary(first[None], second[None], k + 1).listed()[0]
+    results = world.boundary(first[None], second[None], k + 1).listed()[0]
     beyond = 0
-    for suffix in found:
+    for suffix in results:
       _, after = world.walk(
         first[None], np.array([suffix]), np.array([len(suffix)])
       )
@@ -132,8 +132,8 @@ def test_prefixes_are_uniform_over_all_that_reach_the_state():
   world = lattice.World(size=3)
   num, moves = 4000, 4
   states = np.full((num, 1), 1, np.int32)
-  found = world.sample_prefixes(states, np.full(num, moves), np.arange(num))
-  paths, counts = np.unique(found.tokens, axis=0, return_counts=True)
+  result = world.sample_prefixes(states, np.full(num, moves), np.arange(num))
+  paths, counts = np.unique(result.tokens, axis=0, return_counts=True)
   steps = (world.delta[:, None, :] == np.arange(3)[:, None]).sum(-1)
   assert len(paths) == np.linalg.matrix_power(steps, moves)[0, 1]
   assert abs(counts / num - 1 / len(paths)).max() < 0.015
@@ -143,8 +143,8 @@ def test_a_state_too_far_for_the_moves_has_no_prefix():
   world = lattice.World(size=5, length=10)
   states = np.array([[4], [4], [0]], np.int32)
   assert world.prefix_moves(states).tolist() == [[4, 9], [4, 9], [1, 9]]
-  found = world.sample_prefixes(states, np.array([3, 4, 10]), np.arange(3))
-  assert found.ok.tolist() == [False, True, False]
+  result = world.sample_prefixes(states, np.array([3, 4, 10]), np.arange(3))
+  assert result.ok.tolist() == [False, True, False]
 
 
 def test_bad_sizes_and_states_are_refused():

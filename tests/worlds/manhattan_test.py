@@ -89,13 +89,13 @@ def test_shape_of_the_graphs(
 
 
 def test_differences_between_the_graphs(worlds):
-  one = {t[:2]: t[2] for t in triples(worlds['shortest'].graph)}
+  item = {t[:2]: t[2] for t in triples(worlds['shortest'].graph)}
   two = {t[:2]: t[2] for t in triples(worlds['random'].graph)}
   assert triples(worlds['random'].graph) == triples(worlds['traffic'].graph)
-  moved = [key for key in one if key in two and one[key] != two[key]]
+  moved = [key for key in item if key in two and item[key] != two[key]]
   assert len(moved) == 42
-  assert {node for node, _ in one.keys() - two.keys()} == {42438066}
-  assert {node for node, _ in two.keys() - one.keys()} == {7732571914}
+  assert {node for node, _ in item.keys() - two.keys()} == {42438066}
+  assert {node for node, _ in two.keys() - item.keys()} == {7732571914}
   assert (
     len(triples(worlds['shortest'].graph) | triples(worlds['random'].graph))
     == 9749
@@ -143,14 +143,14 @@ def test_unit_distances(worlds, kind, reachable, longest, mean, near):
   counts = np.bincount(hops.reshape(-1), minlength=256)
   assert (np.diagonal(hops) == 0).all()
   counts[0] -= len(hops)
-  found = counts[: np.iinfo(hops.dtype).max]
+  results = counts[: np.iinfo(hops.dtype).max]
   assert counts[0] == 0
-  assert found.sum() == reachable
-  assert np.flatnonzero(found)[-1] == longest
-  assert (found * np.arange(len(found))).sum() / reachable == pytest.approx(
+  assert results.sum() == reachable
+  assert np.flatnonzero(results)[-1] == longest
+  assert (results * np.arange(len(results))).sum() / reachable == pytest.approx(
     mean, abs=5e-5
   )
-  assert found[:96].sum() == near
+  assert results[:96].sum() == near
   assert world._pairs_from[-1] == near
 
 
@@ -173,8 +173,8 @@ def test_walks_by_length_from_all_nodes(worlds):
   world = worlds['random']
   walks = [4579, 9705, 21998, 52506, 130046, 332346, 871959]
   # From the start: an origin, any destination, and `end` where that is.
-  wanted = [4579 * walks[k + 1] + walks[k] for k in range(6)]
-  assert exact.count(world, world.init(1)[0], 8) == [4579, 4579**2, *wanted]
+  expected = [4579 * walks[k + 1] + walks[k] for k in range(6)]
+  assert exact.count(world, world.init(1)[0], 8) == [4579, 4579**2, *expected]
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_walks_by_length_from_all_nodes(worlds):
 )
 def test_boundary_sizes(worlds, first, second, sizes):
   world = worlds['random']
-  one, two = world.parse(first), world.parse(second)
-  assert exact.sizes(world, one[0], two[0], 6)[0] == sizes
-  found = world.boundary(one, two, 6).listed()[0]
-  lengths = np.array([len(suffix) for suffix in found])
+  item, two = world.parse(first), world.parse(second)
+  assert exact.sizes(world, item[0], two[0], 6)[0] == sizes
+  results = world.boundary(item, two, 6).listed()[0]
+  lengths = np.array([len(suffix) for suffix in results])
   assert [(lengths <= k).sum() for k in range(1, 7)] == sizes
 
 
@@ -214,26 +214,26 @@ SAMPLES = {
 @pytest.mark.parametrize('kind', KINDS)
 def test_classes_of_the_published_samples(worlds, manhattan, kind):
   world = worlds[kind]
-  found = text.read(manhattan / kind / 'samples.txt', world)
-  causes = judging.judge(world, found)
-  wanted = SAMPLES[kind]
+  result = text.read(manhattan / kind / 'samples.txt', world)
+  causes = judging.judge(world, result)
+  expected = SAMPLES[kind]
   names, counts = np.unique(causes, return_counts=True)
   assert dict(zip(names.tolist(), counts.tolist(), strict=True)) == {
     name: number
     for name, number in zip(
-      ('valid', 'path_fail', 'dest_fail', 'no_end'), wanted, strict=False
+      ('valid', 'path_fail', 'dest_fail', 'no_end'), expected, strict=False
     )
     if number
   }
-  assert (found.lengths.min(), found.lengths.max()) == wanted[5:7]
-  steps, _ = world.walk(world.init(6400), found.tokens, found.lengths)
+  assert (result.lengths.min(), result.lengths.max()) == expected[5:7]
+  steps, _ = world.walk(world.init(6400), result.tokens, result.lengths)
   broken = causes == 'path_fail'
-  assert abs(np.median(steps[broken] - 2) - wanted[4]) <= 1
-  moves = found.lengths - 2 - (causes != 'no_end')
-  ended = (found.tokens == world.end).any(1)
-  moves = found.lengths - 2 - ended
-  assert (moves.sum(), moves[causes == 'valid'].sum()) == wanted[7:9]
-  assert edges_used(world, found.take(causes == 'valid')) == wanted[9]
+  assert abs(np.median(steps[broken] - 2) - expected[4]) <= 1
+  moves = result.lengths - 2 - (causes != 'no_end')
+  ended = (result.tokens == world.end).any(1)
+  moves = result.lengths - 2 - ended
+  assert (moves.sum(), moves[causes == 'valid'].sum()) == expected[7:9]
+  assert edges_used(world, result.take(causes == 'valid')) == expected[9]
 
 
 def edges_used(world, sequences):
@@ -256,30 +256,32 @@ def test_invalid_samples_are_the_published_ones(worlds, manhattan, kind):
   causes = judging.judge(
     world, text.read(manhattan / kind / 'samples.txt', world)
   )
-  found = [line for line, c in zip(lines, causes, strict=True) if c != 'valid']
-  assert sorted(found) == sorted(invalid)
+  results = [
+    line for line, c in zip(lines, causes, strict=True) if c != 'valid'
+  ]
+  assert sorted(results) == sorted(invalid)
 
 
 def test_valid_turns_are_the_edges(worlds, manhattan):
   for kind in KINDS:
     graph = worlds[kind].graph
-    wanted = {}
+    expected = {}
     with open(manhattan / kind / 'valid_turns.csv', newline='') as file:
       for line in csv.DictReader(file):
-        wanted[int(line['node'])] = set(line['directions'].split())
+        expected[int(line['node'])] = set(line['directions'].split())
     for row, node in enumerate(graph.ids.tolist()):
       labels = np.flatnonzero(graph.delta[row] >= 0)
       names = {streets.DIRECTIONS[label] for label in labels}
-      assert names == wanted.get(node, set())
+      assert names == expected.get(node, set())
 
 
 def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
   graph = streets.load_csv(manhattan / 'nodes.csv', manhattan / 'edges.csv')
   path = manhattan / 'trips_sample.csv'
-  found = maps.load_trips(path, graph)
+  result = maps.load_trips(path, graph)
   # By brute force over great-circle distances.
   names = [spellings[0] for spellings in maps.TRIP_COLUMNS]
-  wanted, rows, published = dict.fromkeys(found.counts, 0), [], []
+  expected, rows, published = dict.fromkeys(result.counts, 0), [], []
   with open(path, newline='') as file:
     for line in csv.DictReader(file):
       a, b, c, d = (float(line[name]) for name in names)
@@ -296,17 +298,17 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
         if ends[0] == ends[1]
         else 'used'
       )
-      wanted[cause] += 1
-      wanted['trips'] += 1
+      expected[cause] += 1
+      expected['trips'] += 1
       rows += [ends] * (cause == 'used')
       flat = [
         int(np.hypot(graph.lat - lat, graph.lon - lon).argmin())
         for lat, lon in ((a, b), (c, d))
       ]
       published += [flat] * (cause == 'used')
-  wanted['other_nodes'] = sum(map(operator.ne, rows, published))
-  assert found.counts == wanted
-  assert wanted == {
+  expected['other_nodes'] = sum(map(operator.ne, rows, published))
+  assert result.counts == expected
+  assert expected == {
     'trips': 998,
     'used': 842,
     'unreadable': 0,
@@ -315,10 +317,10 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
     'same_node': 5,
     'other_nodes': 93,
   }
-  np.testing.assert_array_equal(found.pairs, rows)
+  np.testing.assert_array_equal(result.pairs, rows)
   again = maps.load_trips(path, graph, 'degrees')
   np.testing.assert_array_equal(again.pairs, published)
-  assert again.counts == wanted
+  assert again.counts == expected
 
 
 def test_routes_of_taxi_trips_are_shortest(manhattan):
@@ -328,19 +330,21 @@ def test_routes_of_taxi_trips_are_shortest(manhattan):
     traversal='shortest',
     trips=str(manhattan / 'trips_sample.csv'),
   )
-  found = world.sample(998, 0)
-  assert (judging.judge(world, found) == 'valid').all()
-  dropped = sum(found.counts[c] for c in ('no_path', 'too_long', 'too_short'))
-  assert len(found) + dropped == 842 - world.stats()['trips: same pair']
+  results = world.sample(998, 0)
+  assert (judging.judge(world, results) == 'valid').all()
+  dropped = sum(results.counts[c] for c in ('no_path', 'too_long', 'too_short'))
+  assert len(results) + dropped == 842 - world.stats()['trips: same pair']
   graph = world.graph
   u, labels, v = graph.edges()
   matrix = csr_matrix((graph.length_m[u, labels], (u, v)), (4579, 4579))
-  ends = found.tokens[:60, :2] - maps.NODE0
+  ends = results.tokens[:60, :2] - maps.NODE0
   apart = csgraph.dijkstra(matrix, indices=ends[:, 0])
-  wanted = apart[np.arange(60), ends[:, 1]]
-  np.testing.assert_allclose(world.costs(found).cost[0, :60], wanted, rtol=1e-9)
+  expected = apart[np.arange(60), ends[:, 1]]
   np.testing.assert_allclose(
-    world.costs(found).least[0, :60], wanted, rtol=1e-9
+    world.costs(results).cost[0, :60], expected, rtol=1e-9
+  )
+  np.testing.assert_allclose(
+    world.costs(results).least[0, :60], expected, rtol=1e-9
   )
 
 

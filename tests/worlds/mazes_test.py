@@ -60,65 +60,65 @@ def triples(found):
 @given(worlds())
 @settings(max_examples=40)
 def test_a_maze_has_what_is_asked_for(world):
-  facts, found = world.stats(), world.maze
+  facts, result = world.stats(), world.maze
   two_way = world.places - 1 + world.loops
   one_way = world.one_way + world.doors
   assert facts['places'] == facts['reached'] == world.places
   assert facts['sets'] == world.places
   assert facts['edges'] == 2 * two_way + one_way
   assert (facts['refused'], facts['ambiguous']) == (one_way, 0)
-  assert len(set(found.places)) == world.places
-  marked = [name for name in found.places if '(' in name]
+  assert len(set(result.places)) == world.places
+  marked = [name for name in result.places if '(' in name]
   assert len(marked) == world.confusable
-  floors = [name for name in found.actions if name in ('up', 'down')]
+  floors = [name for name in result.actions if name in ('up', 'down')]
   assert bool(floors) >= (world.levels > 1)
   reach = np.eye(world.places, dtype=bool)
   for _ in range(world.places):
-    np.maximum.at(reach.T, found.edges.target, reach.T[found.edges.source])
+    np.maximum.at(reach.T, result.edges.target, reach.T[result.edges.source])
   assert reach.all()
 
 
 @given(worlds())
 @settings(max_examples=40)
 def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
-  found, layout = world.maze, world.layout
+  result, layout = world.maze, world.layout
   every = mazes.moves(layout)
-  assert triples(found) == {
+  assert triples(result) == {
     (layout.places[m.source], m.action, layout.places[m.target]) for m in every
   }
-  played = found.edges.played
-  forward = np.full(found.edges.size, maze.NEVER)
-  told = forward.copy()
-  numbers = {found.words(e): e for e in range(found.edges.size)}
-  seen = {found.places[0]}
+  played = result.edges.played
+  forward = np.full(result.edges.size, maze.NEVER)
+  messages = forward.copy()
+  numbers = {result.words(e): e for e in range(result.edges.size)}
+  seen = {result.places[0]}
   for step, (before, after) in enumerate(
-    zip(found.trail[:-1], found.trail[1:], strict=True), 1
+    zip(result.trail[:-1], result.trail[1:], strict=True), 1
   ):
-    there = found.places[after]
-    lines = found.steps[step].observation.split('\n')
-    if found.steps[step].action == mazes.LAMP:
+    there = result.places[after]
+    lines = result.steps[step].observation.split('\n')
+    if result.steps[step].action == mazes.LAMP:
       assert before == after
       assert lines[0] == there
       seen.add(there)
       continue
-    edge = numbers[found.places[before], found.steps[step].action, there]
+    edge = numbers[result.places[before], result.steps[step].action, there]
     late = lines == ['It is pitch dark here.']
     assert late == (int(after) in layout.dark and there not in seen)
     assert late or lines[0] == there
     seen.add(there)
     if forward[edge] == maze.NEVER:
-      forward[edge], told[edge] = step, step + late
+      forward[edge], messages[edge] = step, step + late
   np.testing.assert_array_equal(played.forward, forward)
-  np.testing.assert_array_equal(found.edges.answerable.forward, told)
+  np.testing.assert_array_equal(result.edges.answerable.forward, messages)
   np.testing.assert_array_equal(
-    maze.followed(found._replace(trail=found.trail[:0])), found.trail
+    maze.followed(result._replace(trail=result.trail[:0])), result.trail
   )
   # An edge is imputed as soon as its opposite is walked, if it is there.
-  for edge in range(found.edges.size):
-    source, action, target = found.words(edge)
+  for edge in range(result.edges.size):
+    source, action, target = result.words(edge)
     other = numbers.get((target, maze.OPPOSITE.get(action), source))
-    wanted = maze.NEVER if other is None else forward[other]
-    assert played.reverse[edge] == wanted
+    expected = maze.NEVER if other is None else forward[other]
+    assert played.reverse[edge] == expected
   assert (played.total < maze.NEVER).all()
 
 
@@ -129,18 +129,18 @@ def test_text_game_reads_what_is_written(world, tmp_path):
   place = text_game.readers.write(world.maze, tmp_path, 'castle')
   assert sorted(path.name for path in tmp_path.iterdir()) == ['castle']
   assert place == tmp_path / 'castle'
-  found, wanted = text_game.readers.read(tmp_path, 'castle'), world.maze
-  assert found.game == 'castle'
+  result, expected = text_game.readers.read(tmp_path, 'castle'), world.maze
+  assert result.game == 'castle'
   for name in ('generation', 'places', 'actions', 'steps'):
-    assert getattr(found, name) == getattr(wanted, name)
-  np.testing.assert_array_equal(found.trail, wanted.trail)
-  for one, other in zip(
-    (*found.edges[:3], *found.edges.played, *found.edges.answerable),
-    (*wanted.edges[:3], *wanted.edges.played, *wanted.edges.answerable),
+    assert getattr(result, name) == getattr(expected, name)
+  np.testing.assert_array_equal(result.trail, expected.trail)
+  for first, other in zip(
+    (*result.edges[:3], *result.edges.played, *result.edges.answerable),
+    (*expected.edges[:3], *expected.edges.played, *expected.edges.answerable),
     strict=True,
   ):
-    assert one.dtype == other.dtype
-    np.testing.assert_array_equal(one, other)
+    assert first.dtype == other.dtype
+    np.testing.assert_array_equal(first, other)
   again = text_game.World(folder=str(tmp_path), game='castle')
   assert (again.vocab, again.names) == (world.vocab, world.names)
   np.testing.assert_array_equal(again.delta, world.delta)
@@ -148,18 +148,18 @@ def test_text_game_reads_what_is_written(world, tmp_path):
     text_game.readers.write(world.maze, tmp_path, 'castle')
   for bad in ('', '..', 'a/b'):
     with pytest.raises(core.InputError, match='is no name of a game'):
-      text_game.readers.write(wanted._replace(game=''), tmp_path, bad)
+      text_game.readers.write(expected._replace(game=''), tmp_path, bad)
 
 
 def test_doors_and_darkness_make_questions_hard():
   """What a reader of the text would get wrong is counted, and labelled."""
-  found = LARGE.maze
-  more = maze.with_reverses(found)
-  assert more.edges.size - found.edges.size == LARGE.one_way + LARGE.doors
-  late = found.edges.answerable.forward > found.edges.played.forward
+  result = LARGE.maze
+  more = maze.with_reverses(result)
+  assert more.edges.size - result.edges.size == LARGE.one_way + LARGE.doors
+  late = result.edges.answerable.forward > result.edges.played.forward
   assert late.sum() == LARGE.dark
   easy, hard = games.answered_at(
-    game_questions.destinations(found, longest=6, listed=False), found.last
+    game_questions.destinations(result, longest=6, listed=False), result.last
   )
   assert min(easy.sum(), hard.sum()) > 100
 
@@ -170,11 +170,11 @@ def test_doors_and_darkness_make_questions_hard():
 @settings(max_examples=15)
 def test_a_maze_is_told_edge_by_edge(seed, telling, wording):
   world = mazes.World(seed=seed, loops=1, doors=0, one_way=0)
-  told = core.PromptStyle(wording=wording, seed=telling)
-  read = readers.read(verbal.render_description(world, told))
+  lines = core.PromptStyle(wording=wording, seed=telling)
+  read = readers.read(verbal.render_description(world, lines))
   names = list(world.maze.places)
   if telling:
-    names = verbal.new_names(len(names), told)
+    names = verbal.new_names(len(names), lines)
   edges = world.maze.edges
   assert read.edges == {
     (names[u], world.maze.actions[a], names[v])

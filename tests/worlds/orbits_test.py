@@ -97,33 +97,33 @@ def test_a_study_has_its_spread(world, sequences):
 
 def test_streams_of_systems_are_independent():
   several = published()
-  some = systems.draw(several.options, 4, np.arange(400))
+  sample = systems.draw(several.options, 4, np.arange(400))
   again = systems.draw(several.options, 4, np.array([399, 7]))
-  for whole, part in zip(some, again, strict=True):
+  for whole, part in zip(sample, again, strict=True):
     np.testing.assert_array_equal(whole[[399, 7]], part)
-  there = np.arange(10) < some.planets[:, None]
-  assert len(np.unique(some.axis[there])) == there.sum()
-  assert some.planets.min() == 1
-  assert some.planets.max() == 10
+  there = np.arange(10) < sample.planets[:, None]
+  assert len(np.unique(sample.axis[there])) == there.sum()
+  assert sample.planets.min() == 1
+  assert sample.planets.max() == 10
 
 
 def test_published_statistics():
   """Section 16's medians and shares, of 8,000 systems without rejection."""
   options = published(1000).options
-  some = systems.draw(options, 0, np.arange(8_000))
-  there = np.arange(10) < some.planets[:, None]
-  steps = some.period / some.step[:, None]
-  short = (some.step[:, None] < 0.1) & there
-  long = (some.step[:, None] > 0.1) & there
+  sample = systems.draw(options, 0, np.arange(8_000))
+  there = np.arange(10) < sample.planets[:, None]
+  steps = sample.period / sample.step[:, None]
+  short = (sample.step[:, None] < 0.1) & there
+  long = (sample.step[:, None] > 0.1) & there
   assert np.median(steps[short]) == pytest.approx(3582, rel=0.05)
   assert np.median(steps[long]) == pytest.approx(139, rel=0.05)
   assert np.median(499 / steps[short]) == pytest.approx(0.139, rel=0.05)
   assert (steps[long] < 10).mean() == pytest.approx(0.08, abs=0.01)
   assert (steps[long] < 2).mean() == pytest.approx(0.02, abs=0.005)
-  far = (some.axis * (1 + some.eccentricity))[there]
+  far = (sample.axis * (1 + sample.eccentricity))[there]
   assert (far > 50).mean() == pytest.approx(0.0048, abs=0.001)
   assert far.max() == pytest.approx(60, abs=4)
-  assert (some.mass[there] == 1e-3).mean() == pytest.approx(0.105, abs=0.005)
+  assert (sample.mass[there] == 1e-3).mean() == pytest.approx(0.105, abs=0.005)
 
 
 def test_fits_are_those_of_the_table(testdata):
@@ -133,24 +133,24 @@ def test_fits_are_those_of_the_table(testdata):
   assert stars.mean() == pytest.approx(0.983165, abs=1e-6)
   assert planets.max() == pytest.approx(2.8077e-2)
   assert np.percentile(planets, 90) == pytest.approx(2.573725e-3)
-  found = systems.fitted(path)
-  np.testing.assert_allclose(found.planet, systems.FITTED.planet, rtol=1e-6)
-  np.testing.assert_allclose(found.star, systems.FITTED.star, rtol=1e-4)
+  result = systems.fitted(path)
+  np.testing.assert_allclose(result.planet, systems.FITTED.planet, rtol=1e-6)
+  np.testing.assert_allclose(result.star, systems.FITTED.star, rtol=1e-4)
   uniform = np.linspace(0.01, 0.99, 7)
   np.testing.assert_allclose(
-    found.stars(uniform), systems.FITTED.stars(uniform), rtol=1e-5
+    result.stars(uniform), systems.FITTED.stars(uniform), rtol=1e-5
   )
 
 
 def test_quirks_are_what_the_published_program_does():
   right = published(80)
   shared = published(80, ('shared_streams',))
-  some = systems.draw(shared.options, 0, np.arange(400))
+  sample = systems.draw(shared.options, 0, np.arange(400))
   for name in ('axis', 'eccentricity'):
-    values = getattr(some, name)
+    values = getattr(sample, name)
     np.testing.assert_array_equal(values[:-1, 5:], values[1:, :5])
-  there = np.arange(10) < some.planets[:, None]
-  _, times = np.unique(some.axis[there], return_counts=True)
+  there = np.arange(10) < sample.planets[:, None]
+  _, times = np.unique(sample.axis[there], return_counts=True)
   assert 1 - len(times) / there.sum() == pytest.approx(0.228, abs=0.03)
 
   sequences = right.sample(20, 3)
@@ -186,9 +186,9 @@ def test_the_suns_first_place_spoils_the_law_of_two_bodies():
 
 def test_what_leaves_the_box_is_counted():
   narrow = made('orbits(box=3.0, bins=64)')
-  found = narrow.sample(20, 0)
-  assert found.counts['left the box'] > 10
-  assert (np.abs(narrow.trajectory(found).position) <= 3).all()
+  result = narrow.sample(20, 0)
+  assert result.counts['left the box'] > 10
+  assert (np.abs(narrow.trajectory(result).position) <= 3).all()
   clipped = made("orbits(box=3.0, bins=64, quirks=('clipped',))").sample(20, 0)
   assert clipped.counts['left the box'] > 5
   assert clipped.side['outside'].max() > 0
@@ -201,15 +201,15 @@ def test_what_leaves_the_box_is_counted():
 def test_the_solar_system_is_built_in():
   spec = "orbits(systems='solar', planets={}, box=32.0, rows=100, {})"
   whole = made(spec.format(8, 'steps=(0.02,), centre=0.0, bins=1000'))
-  found = whole.sample(3, 0)
-  assert (found.side['planets'] == 8).all()
-  drawn = kernel.Systems(*(found.side[n] for n in kernel.Systems._fields))
+  result = whole.sample(3, 0)
+  assert (result.side['planets'] == 8).all()
+  drawn = kernel.Systems(*(result.side[n] for n in kernel.Systems._fields))
   years = [0.2408, 0.6152, 1.0, 1.8809, 11.86, 29.45, 84.0, 164.8]
   np.testing.assert_allclose(drawn.period[0], years, rtol=2e-3)
-  sun = whole.trajectory(found).position[:, 8::9]
+  sun = whole.trajectory(result).position[:, 8::9]
   assert 1e-4 < np.abs(sun).max() < 0.015  # It moves by its own diameter.
-  one = made(spec.format(1, 'steps=(0.02,), centre=0.0, bins=1000'))
-  axes = one.sample(200, 0).side['axis'][:, 0]
+  item = made(spec.format(1, 'steps=(0.02,), centre=0.0, bins=1000'))
+  axes = item.sample(200, 0).side['axis'][:, 0]
   assert len(np.unique(axes)) == 8
 
 
@@ -275,6 +275,6 @@ def test_a_push_changes_the_velocity_and_nothing_else():
   )
   push = np.stack([np.cos(turn), np.sin(turn)], axis=1)
   push *= (share * np.hypot(old[:, 2], old[:, 3]))[:, None]
-  wanted = old.copy()
-  wanted[ok, 2:4] += push[ok]
-  np.testing.assert_allclose(new[:, :4], wanted[:, :4], rtol=1e-6, atol=1e-8)
+  expected = old.copy()
+  expected[ok, 2:4] += push[ok]
+  np.testing.assert_allclose(new[:, :4], expected[:, :4], rtol=1e-6, atol=1e-8)

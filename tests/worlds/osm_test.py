@@ -5,6 +5,7 @@ import threading
 import urllib.parse
 from typing import ClassVar
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -79,19 +80,33 @@ def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
   out = tmp_path / 'map'
   summary = published.fetch_map(out, file=str(path))
   assert summary.startswith('5 intersections and 9 streets')
-  wanted = streets.load_file(path)
+  expected = streets.load_file(path)
   for graph in (
     streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
     streets.load_file(out / 'map.graphml'),
   ):
-    np.testing.assert_array_equal(graph.ids, wanted.ids)
-    np.testing.assert_array_equal(graph.delta, wanted.delta)
-    np.testing.assert_array_equal(graph.length_m, wanted.length_m)
+    np.testing.assert_array_equal(graph.ids, expected.ids)
+    np.testing.assert_array_equal(graph.delta, expected.delta)
+    np.testing.assert_array_equal(graph.length_m, expected.length_m)
   assert sorted(p.name for p in out.iterdir()) == [
     'edges.csv',
     'map.graphml',
     'nodes.csv',
   ]
+
+
+@pytest.mark.parametrize('kind', ['graphml', 'gml'])
+def test_fetch_takes_files_of_networkx(kind, tmp_path):
+  ring = nx.cycle_graph(4, create_using=nx.DiGraph)
+  for node in ring:
+    ring.nodes[node].update(lat=50 + 0.001 * (node // 2), lon=8.0)
+  ring.nodes[1]['lon'] = ring.nodes[2]['lon'] = 8.001
+  path = tmp_path / f'ring.{kind}'
+  getattr(nx, f'write_{kind}')(ring, path)
+  summary = published.fetch_map(tmp_path / 'map', file=str(path))
+  assert 'places: lat, lon (degrees)' in summary
+  graph = streets.load_file(tmp_path / 'map' / 'map.graphml')
+  assert [streets.DIRECTIONS[a] for a in graph.edges()[1]] == [*'ENWS']
 
 
 def test_a_world_on_an_osm_file(path):
@@ -102,11 +117,11 @@ def test_a_world_on_an_osm_file(path):
 @pytest.mark.parametrize(
   ('name', 'content', 'said'),
   [
-    ('a.osm', '<osm><node', 'GraphML or OSM XML'),
-    ('a.osm', '<osm version="0.6"></osm>', 'GraphML or OSM XML'),
+    ('a.osm', '<osm><node', 'is not a street graph in'),
+    ('a.osm', '<osm version="0.6"></osm>', 'is not a street graph in'),
     ('a.osm', XML.replace('highway', 'railway'), 'no street to'),
-    ('a.graphml', 'text', 'GraphML or OSM XML'),
-    ('a.graphml', '<graphml></graphml>', 'GraphML or OSM XML'),
+    ('a.graphml', 'text', 'is not a street graph in'),
+    ('a.graphml', '<graphml></graphml>', 'is not a street graph in'),
     ('a.pbf', '', "unknown suffix '.pbf'; expected .graphml"),
     ('b.osm', None, 'no such file'),
   ],
@@ -141,15 +156,15 @@ PLACE = {
 
 def elements() -> list[dict]:
   """The map above as Overpass tells it, without what it is not asked for."""
-  found = [
+  result = [
     {'type': 'node', 'id': int(n), 'lat': float(lat), 'lon': float(lon)}
     for n, lat, lon in re.findall('id="(.)" lat="(.*?)" lon="(.*?)"', XML)
   ]
   for way, body in re.findall('<way id="(1[0-35])">(.*?)</way>', XML, re.S):
     nodes = [int(n) for n in re.findall('ref="(.)"', body)]
     tags = dict(re.findall('k="(.*?)" v="(.*?)"', body))
-    found.append({'type': 'way', 'id': int(way), 'nodes': nodes, 'tags': tags})
-  return found
+    result.append({'type': 'way', 'id': int(way), 'nodes': nodes, 'tags': tags})
+  return result
 
 
 class Overpass(http.server.BaseHTTPRequestHandler):
@@ -197,12 +212,12 @@ def queries(monkeypatch):
 @pytest.mark.parametrize('date', ['', '2024-05-05'])
 def test_a_map_as_it_was_on_a_day(date, queries, path, tmp_path):
   flags = f'--out={tmp_path / "map"}', '--osm_place=Block', f'--date={date}'
-  code, _, err = binaries.run('fetch_map', *flags)
+  code, _, err = binaries.run('ingest', *flags)
   assert code == 0, err
   (query,) = queries
   head = query.partition(';')[0]
-  wanted = '[date:"2024-05-05T00:00:00Z"]'
-  assert head.endswith(wanted) if date else 'date' not in head
+  expected = '[date:"2024-05-05T00:00:00Z"]'
+  assert head.endswith(expected) if date else 'date' not in head
   graph = streets.load_file(tmp_path / 'map' / 'map.graphml')
   assert labelled(graph) == labelled(streets.load_file(path))
   # The next download is of today's map again.

@@ -33,8 +33,8 @@ def test_published_openings_have_as_many_orders_boards_and_pairs(name):
     for legal in (right.legal, points.legal)
   )
   orders, boards = points.tokens.shape[1], len(np.unique(states))
-  found = orders, boards, same, alike + unlike, alike, black
-  assert found == GOLDEN[name]
+  result = orders, boards, same, alike + unlike, alike, black
+  assert result == GOLDEN[name]
 
 
 def test_held_out_are_all_orders_and_training_games_are_games():
@@ -42,18 +42,18 @@ def test_held_out_are_all_orders_and_training_games_are_games():
   world = registry.make(
     'world', f'othello(size=6, openings={" ".join(squares)!r})'
   )
-  found = world.sample(100, 0, 'heldout')
-  wanted = {
+  result = world.sample(100, 0, 'heldout')
+  expected = {
     ''.join(moves)
     for moves in itertools.permutations(squares)
     if _legal(world, ''.join(moves))
   }
-  assert len(wanted) == 10
+  assert len(expected) == 10
   written = {
-    ''.join(world.vocab[token] for token in row[:6]) for row in found.tokens
+    ''.join(world.vocab[token] for token in row[:6]) for row in result.tokens
   }
-  assert written == wanted
-  assert (found.lengths == 6).all()
+  assert written == expected
+  assert (result.lengths == 6).all()
   plain = registry.make('world', 'othello(size=6)')
   for split in ('train', 'all'):
     np.testing.assert_array_equal(

@@ -63,11 +63,11 @@ def write(tmp_path):
 
 
 def test_a_database_gives_its_games(write):
-  world, found = othello.World(), games()
-  lines = text_of(world, found.tokens, found.lengths)
+  world, result = othello.World(), games()
+  lines = text_of(world, result.tokens, result.lengths)
   read = othello_records.read(write(wtb(lines), 'WTH_2025.WTB'))
-  np.testing.assert_array_equal(read.sequences.tokens, found.tokens)
-  np.testing.assert_array_equal(read.sequences.lengths, found.lengths)
+  np.testing.assert_array_equal(read.sequences.tokens, result.tokens)
+  np.testing.assert_array_equal(read.sequences.lengths, result.lengths)
   assert read.sequences.tokens.dtype == np.int32
   assert read.sequences.side['game'].tolist() == list(range(1, 31))
   assert read.rejected == ()
@@ -90,14 +90,14 @@ def test_lists_are_read_with_blanks_capitals_and_comments(write):
   text = '\ufeff# three games\nf5d6c3\n\n  F5 d6\tC4 # and more\r\nf5\n'
   read = othello_records.read(write(text))
   world = othello.World()
-  found = read.sequences
-  assert text_of(world, found.tokens, found.lengths) == [
+  result = read.sequences
+  assert text_of(world, result.tokens, result.lengths) == [
     'f5d6c3',
     'f5d6c4',
     'f5',
   ]
-  assert found.side['game'].tolist() == [2, 4, 5]  # Lines.
-  assert found.tokens.shape == (3, 60)
+  assert result.side['game'].tolist() == [2, 4, 5]  # Lines.
+  assert result.tokens.shape == (3, 60)
   assert read.unfinished.sum() == 3
 
 
@@ -120,15 +120,15 @@ def test_illegal_games_are_left_out_and_named(write):
     'illegal move': 4,
     'unreadable move': 2,
   }
-  said = [str(one) for one in read.rejected]
-  assert said[:5] == [
+  output = [str(item) for item in read.rejected]
+  assert output[:5] == [
     "game 2, ply 2: illegal move 'f5' after f5",
     "game 3, ply 2: illegal move 'a1' after f5",
     "game 4, ply 3: unreadable move 'x3' after f5d6",
     "game 5, ply 2: unreadable move 'd' after f5",
     "game 6, ply 1: illegal move 'd4' after start",
   ]
-  assert said[5] == f"game 7, ply 61: illegal move 'a1' after {full}"
+  assert output[5] == f"game 7, ply 61: illegal move 'a1' after {full}"
 
 
 def _arrays(found):
@@ -139,7 +139,7 @@ def test_illegal_games_of_a_database_are_left_out(write):
   lines = ['f5d6c3', 'f5f5', '', 'f5..d6', 'f5i6', 'd4']
   read = othello_records.read(write(wtb(lines), 'games.wtb'))
   assert read.sequences.side['game'].tolist() == [1]
-  assert [str(one) for one in read.rejected] == [
+  assert [str(item) for item in read.rejected] == [
     "game 2, ply 2: illegal move 'f5' after f5",
     'game 3, no moves',
     "game 4, ply 2: unreadable move '0' after f5",
@@ -150,16 +150,16 @@ def test_illegal_games_of_a_database_are_left_out(write):
 
 @pytest.mark.parametrize('size', [4, 6])
 def test_small_boards_are_read_by_their_own_squares(write, size):
-  world, found = othello.World(size=size), games(20, 2, size)
-  keep = np.unique(found.tokens, axis=0, return_index=True)[1]
-  found = found.take(np.sort(keep))
-  lines = text_of(world, found.tokens, found.lengths)
+  world, result = othello.World(size=size), games(20, 2, size)
+  keep = np.unique(result.tokens, axis=0, return_index=True)[1]
+  result = result.take(np.sort(keep))
+  lines = text_of(world, result.tokens, result.lengths)
   for path in (
     write('\n'.join(lines)),
     write(wtb(lines, size), 'small.wtb'),
   ):
     read = othello_records.read(path, size)
-    np.testing.assert_array_equal(read.sequences.tokens, found.tokens)
+    np.testing.assert_array_equal(read.sequences.tokens, result.tokens)
     assert not read.rejected
 
 
@@ -208,7 +208,7 @@ def recorded(write):
 
 def test_a_world_of_records_gives_each_game_once(recorded):
   assert recorded.sample(1, 0).distinct
-  wanted = games(400, 3)
+  expected = games(400, 3)
   parts = [recorded.sample(1000, 1, split) for split in ('train', 'heldout')]
   assert [len(part) for part in parts] == [
     len(recorded.sample(1000, 7, split)) for split in ('train', 'heldout')
@@ -216,7 +216,7 @@ def test_a_world_of_records_gives_each_game_once(recorded):
   rows = np.concatenate([part.tokens for part in parts])
   assert len(rows) == 400
   assert set(map(tuple, rows.tolist())) == set(
-    map(tuple, wanted.tokens.tolist())
+    map(tuple, expected.tokens.tolist())
   )
   assert 5 < len(parts[1]) < 50
   few = recorded.sample(5, 1, 'train')
@@ -244,22 +244,22 @@ def test_trials_of_a_world_of_records_are_random_games(recorded):
 
 
 def test_a_folder_is_its_files_one_after_the_other(write, tmp_path):
-  one, two = 'f5d6c3', 'f5f6e6'
-  write(wtb([one, 'f5f5', two]), '2001.wtb')
+  item, two = 'f5d6c3', 'f5f6e6'
+  write(wtb([item, 'f5f5', two]), '2001.wtb')
   write(f'{two}\na1\nf5d6c4\n', '2002.txt')
   write('no games', 'readme.md')
   read = othello_records.read(str(tmp_path))
   world = othello.World()
-  found = read.sequences
-  assert text_of(world, found.tokens, found.lengths) == [one, two, 'f5d6c4']
-  assert found.side['game'].tolist() == [1, 3, 3]
-  assert found.counts == {'duplicate': 1, 'illegal move': 2}
+  result = read.sequences
+  assert text_of(world, result.tokens, result.lengths) == [item, two, 'f5d6c4']
+  assert result.side['game'].tolist() == [1, 3, 3]
+  assert result.counts == {'duplicate': 1, 'illegal move': 2}
   assert read.unfinished.sum() == 3
-  assert [str(one).split(':')[0] for one in read.rejected] == [
+  assert [str(item).split(':')[0] for item in read.rejected] == [
     '2001.wtb, game 2, ply 2',
     '2002.txt, game 2, ply 1',
   ]
-  facts = othello.World(records=str(tmp_path)).stats()
+  facts = othello.World(records=str(tmp_path), lost=1).stats()
   assert facts["ply 1: illegal move 'a1' after start, in 2002.txt, game"] == 2
 
 

@@ -91,10 +91,10 @@ def test_a_transposition_is_the_same_state():
     paths = [(*paths[r], t) for r, t in zip(rows, tokens, strict=True)]
   for state, path in zip(world.state_id(states), paths, strict=True):
     orders[state].add(path)
-  pairs = [some for some in orders.values() if len(some) > 1]
+  pairs = [sample for sample in orders.values() if len(sample) > 1]
   assert len(paths) - len(orders) == 1396 - 1288
-  one, other = sorted(pairs[0])[:2]
-  texts = [''.join(world.vocab[t] for t in path) for path in (one, other)]
+  item, other = sorted(pairs[0])[:2]
+  texts = [''.join(world.vocab[t] for t in path) for path in (item, other)]
   first, second = (played(world, text) for text in texts)
   assert exact.sizes(world, first, second, 4)[0] == [0, 0, 0, 0]
   assert (first != second).any()  # Each remembers its own moves.
@@ -217,21 +217,21 @@ def test_boundaries_are_those_of_product_search(size):
   states = world.sample_states(6, 4)
   depth = 3
   for first, second in zip(states, states[::-1], strict=True):
-    (wanted,) = core.boundary.product(world, first, second, depth).listed()
-    found = world.boundary(first[None], second[None], depth)
-    assert found.listed() == [wanted]
-    sizes = [sum(len(s) <= k for s in wanted) for k in range(1, depth + 1)]
+    (expected,) = core.boundary.product(world, first, second, depth).listed()
+    result = world.boundary(first[None], second[None], depth)
+    assert result.listed() == [expected]
+    sizes = [sum(len(s) <= k for s in expected) for k in range(1, depth + 1)]
     assert exact.sizes(world, first, second, depth)[0] == sizes
 
 
 def test_boundary_elements_part_the_two_states():
   world = othello.World()
   first, second = played(world, 'd3'), played(world, 'd3c3c4')
-  found = world.boundary(first[None], second[None], 3).listed()[0]
-  words = [' '.join(world.vocab[t] for t in suffix) for suffix in found]
+  results = world.boundary(first[None], second[None], 3).listed()[0]
+  words = [' '.join(world.vocab[t] for t in suffix) for suffix in results]
   assert words[0] == 'c3'
   assert len(words) == exact.sizes(world, first, second, 3)[0][-1]
-  for suffix in found:
+  for suffix in results:
     tokens, length = np.array([suffix]), np.array([len(suffix)])
     assert world.walk(first[None], tokens, length)[0] == len(suffix)
     assert world.walk(second[None], tokens, length)[0] == len(suffix) - 1
@@ -240,12 +240,12 @@ def test_boundary_elements_part_the_two_states():
 def all_orders(world, text):
   """Every legal order of these moves that reaches the same state, listed."""
   target = played(world, text)
-  wanted = set(world.history(target[None])[0].tolist()) - {0}
+  expected = set(world.history(target[None])[0].tolist()) - {0}
   paths, states = [()], world.init(1)
-  for _ in wanted:
+  for _ in expected:
     rows, tokens = np.nonzero(world.legal(states))
     keep = [
-      t in wanted and t not in paths[r]
+      t in expected and t not in paths[r]
       for r, t in zip(rows.tolist(), tokens.tolist(), strict=True)
     ]
     rows, tokens = rows[keep], tokens[keep]
@@ -269,8 +269,8 @@ def test_prefixes_are_uniform_over_all_orders_of_an_opening(ply):
   assert len(orders) > 2
   num = 300 * len(orders)
   rows = np.repeat(played(world, text)[None], num, 0)
-  found = world.sample_prefixes(rows, np.full(num, ply), np.arange(num))
-  drawn = collections.Counter(map(tuple, found.tokens.tolist()))
+  result = world.sample_prefixes(rows, np.full(num, ply), np.arange(num))
+  drawn = collections.Counter(map(tuple, result.tokens.tolist()))
   assert set(drawn) == orders
   spread = sum((count - 300) ** 2 / 300 for count in drawn.values())
   assert spread < len(orders) + 5 * np.sqrt(2 * len(orders))
@@ -281,11 +281,11 @@ def test_late_prefixes_differ_along_the_whole_game():
   states = world.sample_states(60, 9)
   moves = world.known(states)
   late = moves > 30
-  found = [
+  result = [
     world.sample_prefixes(states[late], moves[late], np.arange(late.sum()) + k)
     for k in (0, 1000)
   ]
-  apart = found[0].tokens != found[1].tokens
+  apart = result[0].tokens != result[1].tokens
   assert apart.any(1).mean() > 0.9
   assert apart[:, 20:30].any(1).mean() > 0.5
 
@@ -360,11 +360,11 @@ def test_probe_labels_are_the_movers_and_the_others_discs():
     for k in range(0, len(text), 2):
       word = text[k : k + 2]
       discs.play((int(word[1]) - 1, 'abcdef'.index(word[0])))
-    wanted = np.zeros((6, 6), int)
+    expected = np.zeros((6, 6), int)
     for place, disc in discs.discs.items():
-      wanted[place] = 1 if disc == discs.turn else 2
+      expected[place] = 1 if disc == discs.turn else 2
     assert probing.targets(world, state[None]).tolist() == [
-      wanted.ravel().tolist()
+      expected.ravel().tolist()
     ]
   over = world.after(games.tokens, games.lengths)
   assert (probing.targets(world, over) == core.DEAD).all()

@@ -20,7 +20,7 @@ class Board:
     }
 
   def flips(self, place, turn):
-    found = []
+    result = []
     for down, right in LINES if place not in self.discs else ():
       line, (r, c) = [], place
       while True:
@@ -29,8 +29,8 @@ class Board:
         if disc != 3 - turn:
           break
         line.append((r, c))
-      found += line if disc == turn else []
-    return found
+      result += line if disc == turn else []
+    return result
 
   def legal(self, turn=None):
     turn = turn or self.turn

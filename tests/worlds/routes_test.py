@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds.maps import routes, streets
+from wm.worlds import maps
+from wm.worlds.maps import routes
 
 
 @settings(max_examples=40, deadline=None)
@@ -38,14 +39,14 @@ def batch(causes, first=0):
 
 def test_collect_takes_the_first_usable_and_counts_drops_before():
   batches = [batch(['', 'a', '']), batch(['b', 'b', '', 'a', ''], 3)]
-  found, counts = routes.collect(iter(batches), 3, 2)
-  assert found.origins.tolist() == [0, 2, 5]
+  result, counts = routes.collect(iter(batches), 3, 2)
+  assert result.origins.tolist() == [0, 2, 5]
   assert counts == {'a': 1, 'b': 2}
-  found, counts = routes.collect(iter(batches), 99, 2)
-  assert found.origins.tolist() == [0, 2, 5, 7]
+  result, counts = routes.collect(iter(batches), 99, 2)
+  assert result.origins.tolist() == [0, 2, 5, 7]
   assert counts == {'a': 2, 'b': 2}
-  found, counts = routes.collect(iter(batches), 0, 2)
-  assert (len(found.moves), counts) == (0, {})
+  result, counts = routes.collect(iter(batches), 0, 2)
+  assert (len(result.moves), counts) == (0, {})
 
 
 def test_fresh_marks_what_came_before():
@@ -82,7 +83,7 @@ def test_noise_doubles_lengths_on_average():
 
 
 def test_a_kept_table_changes_nothing():
-  graph = streets.generate(7, 7, 0)
+  graph = maps.generate(7, 7, 0)
   size = len(graph)
   roads = routes.Roads(graph.delta, [graph.length_m])
   rng = np.random.default_rng(0)
@@ -93,13 +94,13 @@ def test_a_kept_table_changes_nothing():
   roads.routes(number, origins, rng.integers(0, size, 300), 30)
   assert roads._all is not None
   after = roads.routes(number, origins, few, 30)
-  for one, two in zip(before, after, strict=True):
-    np.testing.assert_array_equal(one, two)
+  for item, two in zip(before, after, strict=True):
+    np.testing.assert_array_equal(item, two)
 
 
 def test_a_search_for_each_pair_changes_nothing():
   """The same routes before the table is built, and by it."""
-  graph = streets.generate(20, 20, 0)
+  graph = maps.generate(20, 20, 0)
   size = len(graph)
   rng = np.random.default_rng(0)
   number, (origins, ends) = np.zeros(300, int), rng.integers(0, size, (2, 300))
@@ -116,7 +117,7 @@ def test_a_search_for_each_pair_changes_nothing():
 
 def test_weightings_are_each_one_alone(monkeypatch):
   """Searched together, by either search, in groups of any size."""
-  graph = streets.generate(9, 9, 0)
+  graph = maps.generate(9, 9, 0)
   rng = np.random.default_rng(0)
   lengths = [routes.weighting(graph.length_m, 0, k) for k in range(5)]
   number = rng.integers(0, 5, 2000)
@@ -136,7 +137,7 @@ def test_weightings_are_each_one_alone(monkeypatch):
 
 
 def test_metres_are_those_of_the_route():
-  graph = streets.generate(6, 6, 1)
+  graph = maps.generate(6, 6, 1)
   roads = routes.Roads(graph.delta, [graph.length_m])
   rng = np.random.default_rng(0)
   origins, ends = rng.integers(0, len(graph), (2, 200))

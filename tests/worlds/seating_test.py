@@ -41,12 +41,12 @@ def _holds(word, seats):
 
 def _left(num, words):
   """Arrangements of brute force that make all statements true."""
-  found = []
+  result = []
   for order in itertools.permutations(range(1, num + 1)):
     seats = dict(zip('ABCDE', order, strict=False))
     if all(_holds(word, seats) for word in words):
-      found.append(order)
-  return found
+      result.append(order)
+  return result
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_golden_sizes(people, statements, meanings, states, depths):
   assert len(world.vocab) - 1 == world.delta.shape[1] == statements
   assert len(np.unique(world.meanings, axis=0)) == meanings
   assert len(world.delta) == states
-  found = collections.Counter(_depth(world, row) for row in _rows(world))
-  assert [found[k] for k in range(len(depths))] == depths
+  result = collections.Counter(_depth(world, row) for row in _rows(world))
+  assert [result[k] for k in range(len(depths))] == depths
 
 
 def test_golden_facts_of_three_people():
@@ -73,8 +73,8 @@ def test_golden_facts_of_three_people():
   assert len(np.unique(legal, axis=0)) == 19
   first, second = _ordered_pairs(THREE)
   assert len(first) == 342
-  found = collections.Counter(THREE.boundary(first, second, 1).sizes.tolist())
-  assert found == {
+  result = collections.Counter(THREE.boundary(first, second, 1).sizes.tolist())
+  assert result == {
     0: 60,
     2: 36,
     3: 42,
@@ -125,8 +125,8 @@ def test_a_state_is_written_as_the_first_of_its_shortest_lists(people):
       first.setdefault(int(state[0, 0]), tokens)
   for row, tokens in first.items():
     if row > 0:
-      wanted = ','.join(world.vocab[token] for token in tokens)
-      assert world.format(np.array([row])) == wanted
+      expected = ','.join(world.vocab[token] for token in tokens)
+      assert world.format(np.array([row])) == expected
 
 
 def test_any_list_of_statements_is_a_state():
@@ -147,8 +147,8 @@ def test_any_list_of_statements_is_a_state():
 @pytest.mark.parametrize('people', [3, 4, 5])
 def test_trials_start_after_one_or_two_random_statements(people):
   world = WORLDS[people]
-  found = [_depth(world, row) for row in world.sample_states(2000, 1)]
-  assert set(found) == {1, 2}
+  results = [_depth(world, row) for row in world.sample_states(2000, 1)]
+  assert set(results) == {1, 2}
   ones = seating.World(people=people, most=1)
   states, counts = np.unique(
     ones.sample_states(6000, 2)[:, 0], return_counts=True
@@ -162,29 +162,29 @@ def test_trials_start_after_one_or_two_random_statements(people):
 
 def test_the_second_statement_is_uniform_over_the_valid_ones():
   world = seating.World(least=2, most=2)
-  found = np.bincount(world.sample_states(8000, 3)[:, 0], minlength=19) / 8000
-  wanted = np.zeros(19)
-  for one in THREE.delta[0]:
-    heads = THREE.delta[one]
+  result = np.bincount(world.sample_states(8000, 3)[:, 0], minlength=19) / 8000
+  expected = np.zeros(19)
+  for item in THREE.delta[0]:
+    heads = THREE.delta[item]
     for two in heads[heads >= 0]:
-      wanted[two] += 1 / 21 / (heads >= 0).sum()
-  np.testing.assert_allclose(found, wanted, atol=0.02)
+      expected[two] += 1 / 21 / (heads >= 0).sum()
+  np.testing.assert_allclose(result, expected, atol=0.02)
 
 
 def test_prefixes_are_uniform_over_lists_that_need_their_last_statement():
   target = THREE.parse('A@1')
-  wanted = _left(3, ['A@1'])
+  expected = _left(3, ['A@1'])
   moves, num = 3, 6000
   lists = set()
   for tokens in itertools.product(range(1, 22), repeat=moves):
     words = [THREE.vocab[token] for token in tokens]
-    if _left(3, words) == wanted != _left(3, words[:-1]):
+    if _left(3, words) == expected != _left(3, words[:-1]):
       lists.add(tokens)
-  found = THREE.sample_prefixes(
+  result = THREE.sample_prefixes(
     np.repeat(target, num, axis=0), np.full(num, moves), np.arange(num)
   )
-  assert found.ok.all()
-  rows, counts = np.unique(found.tokens, axis=0, return_counts=True)
+  assert result.ok.all()
+  rows, counts = np.unique(result.tokens, axis=0, return_counts=True)
   assert {tuple(row) for row in rows.tolist()} == lists
   np.testing.assert_allclose(counts / num, 1 / len(lists), atol=0.03)
 
@@ -198,19 +198,19 @@ def test_each_number_of_statements_of_a_prefix_is_found_or_refused(people):
   depths = [_depth(world, row) for row in states]
   np.testing.assert_array_equal(bounds[:, 0], depths)
   for moves in range(world.max_len + 1):
-    found = world.sample_prefixes(
+    result = world.sample_prefixes(
       states, np.full(len(states), moves), np.arange(len(states))
     )
     outside = (moves < bounds[:, 0]) | (moves > bounds[:, 1])
-    assert not found.ok[outside].any()
-    ok = found.ok
+    assert not result.ok[outside].any()
+    ok = result.ok
     steps, after = world.walk(
-      world.init(len(states)), found.tokens, found.lengths
+      world.init(len(states)), result.tokens, result.lengths
     )
-    np.testing.assert_array_equal(steps, found.lengths)
+    np.testing.assert_array_equal(steps, result.lengths)
     np.testing.assert_array_equal(after[ok], states[ok])
-    shorter = np.maximum(found.lengths - 1, 0)
-    _, before = world.walk(world.init(len(states)), found.tokens, shorter)
+    shorter = np.maximum(result.lengths - 1, 0)
+    _, before = world.walk(world.init(len(states)), result.tokens, shorter)
     assert (before[ok] != states[ok]).all()
 
 
@@ -221,15 +221,15 @@ def test_nothing_said_has_no_prefix():
 @pytest.mark.parametrize('people', [3, 4, 5])
 def test_puzzles_have_one_solution_since_their_last_statement(people):
   world = WORLDS[people]
-  found = world.questions(40, 5)
+  result = world.questions(40, 5)
   again = world.questions(9, 5)
-  np.testing.assert_array_equal(again.lengths, found.lengths[:9])
-  np.testing.assert_array_equal(again.side['answer'], found.side['answer'][:9])
+  np.testing.assert_array_equal(again.lengths, result.lengths[:9])
+  np.testing.assert_array_equal(again.side['answer'], result.side['answer'][:9])
   for n in range(40):
-    words = [world.vocab[t] for t in found.tokens[n, : found.lengths[n]]]
+    words = [world.vocab[t] for t in result.tokens[n, : result.lengths[n]]]
     (solution,) = _left(people, words)
     assert len(_left(people, words[:-1])) > 1
-    person, seat = world.vocab[found.side['answer'][n]].split('@')
+    person, seat = world.vocab[result.side['answer'][n]].split('@')
     assert solution[world.names.index(person)] == int(seat)
   assert not len(world.questions(0, 5).tokens)
 

@@ -10,8 +10,8 @@ NUM = 24
 
 
 def worlds(ability: core.Need) -> list[str]:
-  found = [*registry.names('world'), 'othello(size=6)', "chess(ep='legal')"]
-  return [n for n in found if core.can(registry.make('world', n), ability)]
+  results = [*registry.names('world'), 'othello(size=6)', "chess(ep='legal')"]
+  return [n for n in results if core.can(registry.make('world', n), ability)]
 
 
 @pytest.fixture(params=worlds(core.Labelled))
@@ -28,54 +28,54 @@ def used(sequences) -> np.ndarray:
 
 
 def test_labels_are_classes(world):
-  found = data(world)
-  labels = world.sequence_labels(found.tokens, found.lengths)
-  assert labels.shape == (*found.tokens.shape, len(world.heads.sizes))
+  result = data(world)
+  labels = world.sequence_labels(result.tokens, result.lengths)
+  assert labels.shape == (*result.tokens.shape, len(world.heads.sizes))
   assert labels.dtype == world.heads.dtype
   assert labels.dtype.kind == 'u'
   assert (labels < np.array(world.heads.sizes)).all()
-  assert not labels[~used(found)].any()
+  assert not labels[~used(result)].any()
 
 
 def test_compiled_labels_are_those_of_walking(world):
-  found = data(world)
-  tokens = found.tokens.copy()
+  result = data(world)
+  tokens = result.tokens.copy()
   # A token out of place in some rows: labels end there.
-  broken = np.flatnonzero(found.lengths > 6)[::3]
+  broken = np.flatnonzero(result.lengths > 6)[::3]
   tokens[broken, 5] = tokens[broken, 0] if world.prompt_len else 10**6
-  fast = world.sequence_labels(tokens, found.lengths)
-  slow = core.Labelled.sequence_labels(world, tokens, found.lengths)
+  fast = world.sequence_labels(tokens, result.lengths)
+  slow = core.Labelled.sequence_labels(world, tokens, result.lengths)
   np.testing.assert_array_equal(fast, slow)
   if world.prompt_len == 1:
     assert not fast[broken, 5:].any()
 
 
 def test_a_label_row_depends_on_its_own_row(world):
-  found = data(world)
-  whole = world.sequence_labels(found.tokens, found.lengths)
+  result = data(world)
+  whole = world.sequence_labels(result.tokens, result.lengths)
   for row in (0, 5):
-    size = int(found.lengths[row])
-    one = world.sequence_labels(
-      found.tokens[[row], :size], found.lengths[[row]]
+    size = int(result.lengths[row])
+    item = world.sequence_labels(
+      result.tokens[[row], :size], result.lengths[[row]]
     )
-    np.testing.assert_array_equal(one[0], whole[row, :size])
-  half = found.lengths // 2
-  part = world.sequence_labels(found.tokens, half)
-  inside = np.arange(found.tokens.shape[1]) < half[:, None]
+    np.testing.assert_array_equal(item[0], whole[row, :size])
+  half = result.lengths // 2
+  part = world.sequence_labels(result.tokens, half)
+  inside = np.arange(result.tokens.shape[1]) < half[:, None]
   np.testing.assert_array_equal(part[inside], whole[inside])
   assert not part[~inside].any()
 
 
 def test_equal_labels_mean_the_same_state(world):
-  found = data(world)
+  result = data(world)
   states, seen = world.init(NUM), {}
-  for k in range(found.tokens.shape[1]):
-    rows = np.flatnonzero(k < found.lengths)
-    states[rows] = world.advance(states[rows], found.tokens[rows, k])
+  for k in range(result.tokens.shape[1]):
+    rows = np.flatnonzero(k < result.lengths)
+    states[rows] = world.advance(states[rows], result.tokens[rows, k])
     labels = world.labels(states[rows])
     ids = world.state_id(states[rows])
-    for label, one in zip(labels, ids, strict=True):
-      assert seen.setdefault(label.tobytes(), one) == one
+    for label, item in zip(labels, ids, strict=True):
+      assert seen.setdefault(label.tobytes(), item) == item
   assert len(seen) > 1
 
 
@@ -100,19 +100,19 @@ def test_no_sequences_and_empty_ones(world):
 @pytest.mark.parametrize('spec', worlds(core.Labelled.surface_labels))
 def test_naive_readers_have_the_right_shape(spec):
   world = registry.make('world', spec)
-  found = data(world)
-  labels = world.surface_labels(found.tokens, found.lengths)
-  truth = world.sequence_labels(found.tokens, found.lengths)
+  result = data(world)
+  labels = world.surface_labels(result.tokens, result.lengths)
+  truth = world.sequence_labels(result.tokens, result.lengths)
   assert labels.dtype == truth.dtype
-  assert not labels[~used(found)].any()
-  right = (labels == truth)[used(found)]
+  assert not labels[~used(result)].any()
+  right = (labels == truth)[used(result)]
   assert 0.5 < right.mean() < 1
 
 
 def chess(text: str, **fields) -> tuple[core.World, core.Sequences]:
   """A game given by its moves."""
-  given = {'length': 40, **fields}
-  world = registry.find('world', 'chess')(**given)
+  inputs = {'length': 40, **fields}
+  world = registry.find('world', 'chess')(**inputs)
   state = world.parse(text)
   moves = world.history(state)[0]
   moves = moves[moves > 0]
@@ -200,13 +200,13 @@ def test_othello_labels_by_hand():
 
 def test_map_labels_are_place_and_goal():
   world = registry.make('world', 'maps()')
-  found = data(world)
-  labels = world.sequence_labels(found.tokens, found.lengths)
-  origins = found.tokens[:, 0] - 9
+  result = data(world)
+  labels = world.sequence_labels(result.tokens, result.lengths)
+  origins = result.tokens[:, 0] - 9
   np.testing.assert_array_equal(labels[:, 0, 0], origins)
   assert not labels[:, 0, 1].any()
-  np.testing.assert_array_equal(labels[:, 1, 1], found.tokens[:, 1] - 9)
-  ends = labels[np.arange(NUM), found.lengths - 1]
+  np.testing.assert_array_equal(labels[:, 1, 1], result.tokens[:, 1] - 9)
+  ends = labels[np.arange(NUM), result.lengths - 1]
   assert not ends.any()  # After `end`.
-  before = labels[np.arange(NUM), found.lengths - 2]
+  before = labels[np.arange(NUM), result.lengths - 2]
   np.testing.assert_array_equal(before[:, 0], before[:, 1])

@@ -1,11 +1,16 @@
+import collections
+import json
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wm import core
+from wm.data import published
+from wm.worlds import maps
 from wm.worlds.maps import streets
 
 NODES = 'osm_id,lat,lon\n10,40.0,-74.0\n20,40.001,-74.0\n30,40.0,-73.999\n'
@@ -139,7 +144,7 @@ def test_bearing_and_distance_of_a_short_step(lat, lon, angle):
 
 
 def test_projection_keeps_city_distances():
-  graph = streets.generate(20, 20, 0)
+  graph = maps.generate(20, 20, 0)
   places = streets.project(graph, graph.lat, graph.lon)
   apart = np.linalg.norm(places[0] - places, axis=1)
   metres = streets.great_circle(
@@ -149,7 +154,7 @@ def test_projection_keeps_city_distances():
 
 
 def test_csv_text_is_read_back_unchanged(load):
-  graph = streets.generate(6, 5, 2)
+  graph = maps.generate(6, 5, 2)
   nodes, edges = streets.to_csv(graph)
   again = load(nodes, edges)
   for name in ('ids', 'lat', 'lon', 'delta', 'length_m'):
@@ -172,3 +177,234 @@ def test_turns_name_nodes_as_the_other_files_do(tmp_path):
   order, listed = streets.load_turns(turns, graph)
   assert order[:, 0].tolist() == [0, 4]
   assert listed.all()
+
+
+# Graphs as people have them. In truth: degrees, metres, all eight ways.
+
+
+def town(lat='lat', lon='lon', length='length', **graph):
+  """3 x 3 crossings, two-way, 111 m apart along meridians, with lengths."""
+  streets_of = nx.convert_node_labels_to_integers(
+    nx.grid_2d_graph(3, 3).to_directed(), label_attribute='at'
+  )
+  streets_of.graph.update(graph)
+  for node in streets_of:
+    row, column = streets_of.nodes[node].pop('at')
+    streets_of.nodes[node].update({lat: 50 + row / 1000, lon: 8 + column / 500})
+  for u, v in streets_of.edges:
+    streets_of.edges[u, v].update({length: 111.0 if abs(u - v) == 3 else 143.0})
+  return streets_of
+
+
+def read(graph, path):
+  """The graph by way of a file."""
+  if path.suffix == '.graphml':
+    nx.write_graphml(graph, path)
+  elif path.suffix == '.gml':
+    nx.write_gml(graph, path)
+  else:
+    key = path.stem
+    path.write_text(json.dumps(nx.node_link_data(graph, edges=key)))
+  return streets.load_file(path)
+
+
+def directions(graph):
+  """How many streets lead in each direction."""
+  return collections.Counter(streets.DIRECTIONS[a] for a in graph.edges()[1])
+
+
+def metres(graph):
+  return sorted({*graph.length_m[graph.delta >= 0].round().tolist()})
+
+
+SQUARE = dict.fromkeys('NESW', 6)
+
+
+@pytest.mark.parametrize(
+  'names',
+  [
+    ('lat', 'lon', 'length'),
+    ('latitude', 'longitude', 'weight'),
+    ('Lat', 'Lng', 'Distance'),
+    ('y', 'x', 'length_m'),
+  ],
+)
+@pytest.mark.parametrize(
+  'file', ['a.graphml', 'a.gml', 'edges.json', 'links.json']
+)
+def test_places_and_lengths_have_many_names(names, file, tmp_path):
+  graph = read(town(*names), tmp_path / file)
+  assert directions(graph) == SQUARE
+  assert metres(graph) == [111, 143]
+  lat, lon, length = map(str.lower, names)
+  assert graph.read_as['places'] == f'{lat}, {lon} (degrees)'
+  assert graph.read_as['lengths'] == f'{length} (metres)'
+
+
+def test_a_graph_in_memory_is_read_as_a_file_is(tmp_path):
+  world = published.from_graph(town('latitude', 'longitude'), tmp_path)
+  assert directions(world.graph) == SQUARE
+  assert metres(world.graph) == [111, 143]
+
+
+def test_columns_have_many_names_too(load):
+  nodes = NODES.replace('lat,lon', 'latitude,Longitude')
+  edges = 'node,neighbor,weight\n10,20,5\n20,10,\n10,30,7\n'
+  graph = load(nodes, edges)
+  assert graph.length_m[0, [0, 2]].tolist() == [5, 7]
+  assert graph.read_as == {
+    'places': 'latitude, longitude (degrees)',
+    'lengths': 'weight (metres); 1 of 3 are great-circle distances',
+    'directions': 'by bearings',
+  }
+
+
+def test_lengths_that_stand_in_are_said_wherever_they_come_from(tmp_path):
+  plain = town()
+  del plain.edges[0, 1]['length']
+  for node in plain:
+    plain.nodes[node].clear()
+  world = published.from_graph(plain, tmp_path / 'a')
+  for graph in (world.graph, read(plain, tmp_path / 'a.graphml')):
+    assert graph.read_as['places'] == 'none: a drawing was invented'
+    assert graph.read_as['lengths'].endswith('; 1 of 24 are 100 m each')
+  located = town(length='name')
+  world = published.from_graph(located, tmp_path / 'b')
+  assert world.read_as()['lengths'] == '24 of 24 are great-circle distances'
+
+
+def test_directions_of_edges_are_kept(tmp_path):
+  turned = town()
+  around = dict(zip('NESW', ('NE', 'se', 'SW', 'NW'), strict=True))
+  labels = streets.from_networkx(turned, 'town')
+  for u, a, v in zip(*labels.edges(), strict=True):
+    turned.edges[u, v]['direction'] = around[streets.DIRECTIONS[a]]
+  graph = read(turned, tmp_path / 'a.graphml')
+  assert directions(graph) == {x.upper(): 6 for x in around.values()}
+  assert graph.read_as['directions'] == 'direction'
+  del turned.edges[0, 1]['direction']
+  with pytest.raises(core.InputError, match="unknown direction ''"):
+    read(turned, tmp_path / 'a.graphml')
+
+
+@pytest.mark.parametrize('code', ['EPSG:32632', 'EPSG:3857'])
+def test_projected_places_are_taken_to_degrees(code, tmp_path):
+  pyproj = pytest.importorskip('pyproj')
+  change = pyproj.Transformer.from_crs('EPSG:4326', code, always_xy=True)
+  graph = town('y', 'x', crs=code)
+  for data in graph.nodes.values():
+    data['x'], data['y'] = change.transform(data['x'], data['y'])
+  projected = read(graph, tmp_path / 'a.graphml')
+  assert directions(projected) == SQUARE
+  np.testing.assert_allclose(projected.lat[0], 50, rtol=1e-9)
+  assert projected.read_as['places'] == f'y, x ({code}, taken to degrees)'
+  graph.graph['crs'] = 'EPSG:1'
+  with pytest.raises(core.InputError, match='a crs that is known'):
+    read(graph, tmp_path / 'a.graphml')
+
+
+def test_metres_on_a_plane_are_so_only_where_it_is_said(tmp_path):
+  graph = town('y', 'x')
+  for node, data in graph.nodes.items():
+    data.update(y=111.0 * (node // 3), x=143.0 * (node % 3))
+  with pytest.raises(core.InputError, match='call metres on a plane x_m'):
+    streets.from_networkx(graph, 'town')
+  for data in graph.nodes.values():
+    data.update(y=data['y'] / 100, x=data['x'] / 100)
+  with pytest.raises(core.InputError, match='times as long as places'):
+    streets.from_networkx(graph, 'town')
+  for data in graph.edges.values():
+    data.clear()
+  with pytest.raises(core.InputError, match=r'edges are .* km long if'):
+    streets.from_networkx(graph, 'town')
+  for data in graph.nodes.values():
+    data.update(y_m=100 * data.pop('y'), x_m=100 * data.pop('x'))
+  planar = read(graph, tmp_path / 'a.graphml')
+  assert directions(planar) == SQUARE
+  assert metres(planar) == [111, 143]
+  assert planar.read_as['places'] == 'y_m, x_m (metres on a plane)'
+
+
+@pytest.mark.parametrize(
+  ('names', 'said'),
+  [
+    (('pos', 'elevation', 'length'), 'a column pos alone, or of a name'),
+    (('lat', 'easting', 'length'), 'a column lat alone'),
+    (('lat', 'lon', 'length_km'), 'edges have length_km, which may be a len'),
+    (('lat', 'lon', 'travel_time'), 'edges have travel_time, which may be'),
+  ],
+)
+def test_what_would_be_ignored_is_refused_by_name(names, said, tmp_path):
+  with pytest.raises(core.InputError, match=said):
+    read(town(*names), tmp_path / 'a.graphml')
+
+
+def test_a_length_that_is_none_is_refused(tmp_path):
+  graph = town()
+  graph.edges[0, 1]['length'] = math.nan
+  with pytest.raises(core.InputError, match='length must be finite'):
+    read(graph, tmp_path / 'a.graphml')
+
+
+@pytest.mark.parametrize('word', ['yes', 'True', '1', '-1'])
+def test_one_way_streets_of_an_undirected_graph(word, tmp_path):
+  graph = town().to_undirected()
+  graph.edges[0, 1].update(oneway=word, to='0', **{'from': '1'})
+  graph.edges[0, 3].update(oneway='no')
+  back = read(graph, tmp_path / 'a.graphml')
+  assert directions(back) == {**SQUARE, 'E': 5}
+  assert 'undirected edges' in back.read_as
+  del graph.edges[0, 1]['to']
+  with pytest.raises(core.InputError, match='is undirected, and its edge'):
+    read(graph, tmp_path / 'a.graphml')
+  graph = town().to_undirected()
+  graph.edges[0, 1]['direction'] = 'E'
+  with pytest.raises(core.InputError, match='edges have direction'):
+    read(graph, tmp_path / 'a.graphml')
+
+
+def test_lost_streets_are_refused_above_one_in_a_hundred(tmp_path):
+  graph = town()
+  graph.add_node(9, lat=50.00001, lon=8.004)
+  graph.add_edges_from([(0, 9), (0, 9), (9, 0)], length=300.0)
+  output = r'1 of 26 streets are lost.* maps\(collisions=0\.04\)'
+  with pytest.raises(core.InputError, match=output):
+    published.from_graph(graph, tmp_path / 'a')
+  assert not (tmp_path / 'a').exists()
+  nx.write_graphml(graph, tmp_path / 'a.graphml')
+  world = maps.World(file=str(tmp_path / 'a.graphml'))
+  with pytest.raises(core.InputError, match=output):
+    world.stats()
+  for world in (
+    published.from_graph(graph, tmp_path / 'b', collisions=0.04),
+    maps.World(file=str(tmp_path / 'a.graphml'), collisions=0.04),
+  ):
+    assert world.stats()['collisions'] == 1
+    assert world.graph.num_edges == 25
+  files = {k: str(tmp_path / 'b' / f'{k}.csv') for k in ('nodes', 'edges')}
+  with pytest.raises(core.InputError, match=output):
+    maps.World(**files).stats()
+
+
+GRAPHML = (
+  *('consolidated', 'g2', 'latitude', 'latlon', 'named', 'onewaytext'),
+  *('parallel', 'plain', 'projected', 'undirected'),
+)
+
+
+@pytest.mark.parametrize(
+  'name', [*(f'{each}.graphml' for each in GRAPHML), 'town.gml', 'town.json']
+)
+def test_towns_of_others(name, cases):
+  world = maps.World(file=str(cases / '10' / name))
+  assert directions(world.graph) == dict.fromkeys('NESW', 12)
+  assert metres(world.graph) == [111, 143]
+
+
+def test_a_town_of_openstreetmap(cases):
+  pytest.importorskip('osmnx')
+  graph = streets.load_file(cases / '10' / 'town.osm')
+  ids = graph.ids.tolist()
+  pairs = {(ids[u], ids[v]) for u, _, v in zip(*graph.edges(), strict=True)}
+  both = {(1, 2), (1, 3), (1, 4)}
+  assert pairs == both | {(v, u) for u, v in both} | {(3, 2), (3, 4)}

@@ -15,7 +15,7 @@ HEAD = {
 
 @pytest.fixture(scope='module')
 def graph():
-  return streets.generate(6, 6, 0)
+  return maps.generate(6, 6, 0)
 
 
 def row(graph, a, b, shift=0.0):
@@ -44,9 +44,9 @@ def test_trips_go_to_the_nearest_node_and_drops_have_a_cause(
     + 'CMT,-190,40.7,1,-73.9,40.7,5\n'
     + 'CMT,-73.9\n'
   )
-  found = maps.load_trips(path, graph)
-  assert found.pairs.tolist() == [[3, 17], [5, 0]]
-  assert found.counts == {
+  result = maps.load_trips(path, graph)
+  assert result.pairs.tolist() == [[3, 17], [5, 0]]
+  assert result.counts == {
     'trips': 11,
     'used': 2,
     'unreadable': 5,
@@ -75,11 +75,11 @@ def test_parquet_gives_the_same(tmp_path, graph):
     row(graph, 4, 4), row(graph, 4, 4).replace('CMT,', 'CMT,?')
   )
   (tmp_path / 'trips.csv').write_text(text)
-  one = maps.load_trips(tmp_path / 'trips.csv', graph)
+  item = maps.load_trips(tmp_path / 'trips.csv', graph)
   two = maps.load_trips(tmp_path / 'trips.parquet', graph)
-  assert one.pairs.tolist() == two.pairs.tolist() == [[3, 17], [9, 2]]
-  assert one.counts == two.counts
-  assert one.counts['unreadable'] == 1
+  assert item.pairs.tolist() == two.pairs.tolist() == [[3, 17], [9, 2]]
+  assert item.counts == two.counts
+  assert item.counts['unreadable'] == 1
 
 
 def test_chunks_do_not_change_the_result(tmp_path, graph, monkeypatch):
@@ -115,29 +115,29 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
   west, east = graph.lon.min(), graph.lon.max()
   ends = rng.uniform([west, low] * 2, [east, high] * 2, (60, 4))
   lines = [f'CMT,{a},{b},1,{c},{d},5\n' for a, b, c, d in ends]
-  for name, some in (('b.csv', lines[:20]), ('a.csv', lines[20:])):
-    (tmp_path / name).write_text(HEAD[2016] + ''.join(some))
+  for name, sample in (('b.csv', lines[:20]), ('a.csv', lines[20:])):
+    (tmp_path / name).write_text(HEAD[2016] + ''.join(sample))
   (tmp_path / 'notes.txt').write_text('none')
-  found = {
+  result = {
     rule: maps.load_trips(tmp_path, graph, rule) for rule in maps.NEAREST
   }
-  one, two = (found[rule] for rule in maps.NEAREST)
-  assert one.counts['trips'] == 60
+  item, two = (result[rule] for rule in maps.NEAREST)
+  assert item.counts['trips'] == 60
   alone = [
     maps.load_trips(tmp_path / name, graph).pairs for name in ('a.csv', 'b.csv')
   ]
-  np.testing.assert_array_equal(one.pairs, np.concatenate(alone))
+  np.testing.assert_array_equal(item.pairs, np.concatenate(alone))
   lon, lat = ends.reshape(-1, 2, 2).transpose(2, 0, 1)
   placed = [maps._nearest(graph, rule)(lat, lon) for rule in maps.NEAREST]
   apart = (placed[0][1] != placed[1][1]).any(1)
-  for counted, (metres, mine) in zip((one, two), placed, strict=True):
+  for counted, (metres, mine) in zip((item, two), placed, strict=True):
     used = (mine[:, 0] != mine[:, 1]) & (metres <= maps.OUTSIDE_M).all(1)
     assert counted.counts['used'] == used.sum()
     assert counted.counts['other_nodes'] == (used & apart).sum() > 5
   world = maps.World(
     rows=6, columns=6, traversal='shortest', trips=str(tmp_path)
   )
-  assert world.stats()['trips: other_nodes'] == one.counts['other_nodes']
+  assert world.stats()['trips: other_nodes'] == item.counts['other_nodes']
   (tmp_path / 'empty').mkdir()
   with pytest.raises(core.InputError, match=r'no file that ends in \.csv or'):
     maps.load_trips(tmp_path / 'empty', graph)

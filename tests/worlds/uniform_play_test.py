@@ -9,6 +9,7 @@ from scipy import stats
 import wm
 from tests import every_world
 from tests.kernels.chess import rules_ref
+from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.kernels.chess import games as policies
@@ -174,7 +175,7 @@ def lawful() -> list:
   return cases
 
 
-@pytest.mark.parametrize(('world', 'spec'), lawful())
+@pytest.mark.parametrize(('world', 'spec'), few(20, lawful()))
 def test_bayes_is_legal(world, spec):
   entries = wm.score(spec, 'next_token(num=8)', world)
   values = {e['quantity']: e['value'] for e in entries}

@@ -1,4 +1,4 @@
-"""The nouns: World, Sequences, Predictor, Session, Metric and Scores.
+"""Base classes: World, Sequences, Predictor, Session, Metric and Scores.
 
   World --sample--> Sequences --train--> Predictor --score--> Scores -> report
     |                                        ^                   ^
@@ -42,6 +42,7 @@ from wm.core.capabilities import (
 from wm.core.measure import (
   Caution,
   Fittable,
+  Measure,
   Metric,
   Model,
   Scores,
@@ -60,7 +61,7 @@ from wm.core.predictor import (
   TokenReader,
   sample,
 )
-from wm.core.queries import Answer, Query, QueryModel
+from wm.core.queries import Query, QueryModel
 from wm.core.resources import Bounded, Cost
 from wm.core.verbal import PromptStyle, Verbal
 from wm.core.world import Prefixes, Sequences, World

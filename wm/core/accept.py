@@ -17,8 +17,8 @@ from wm import core
 from wm.core import fields
 
 _BLOCK = 64  # Tokens of a block in a draw on a device.
-_SPARSE = 4  # One token in so many accepted is few: draw by their list.
-_FEW = 64  # Tokens that mostly hold the mass of top_p: no need to sort more.
+_SPARSE = 4  # Draw from a list if fewer than one token in 4 is accepted.
+_FEW = 64  # Most likely tokens that usually hold the mass of top_p.
 
 
 def _xp(array: Any) -> Any:
@@ -29,58 +29,41 @@ def _xp(array: Any) -> Any:
   return jnp
 
 
-def _rank(log_probs: Any) -> Any:
-  """[..., V] rank of each token, most likely first, ties by lowest id."""
-  xp = _xp(log_probs)
-  kind = {'kind': 'stable'} if xp is np else {'stable': True}
-  order = xp.argsort(-log_probs, axis=-1, **kind)
-  return xp.argsort(order, axis=-1, **kind)
-
-
-def _up_to(log_probs: Any, last: Any, token: Any) -> Any:
-  """[..., V] bool: tokens no less likely than the given one, ties by id.
-
-  last, token: [..., 1] log-probability and id of the last token that is in.
-  """
-  import jax.numpy as jnp
-
-  size = log_probs.shape[-1]
-  ids = jnp.arange(size).reshape((1,) * (log_probs.ndim - 1) + (size,))
-  return (log_probs > last) | ((log_probs == last) & (ids <= token))
-
-
-def _top(log_probs: Any, num: int) -> tuple[Any, Any]:
-  """Values and ids [..., num] of the most likely tokens, ties by id."""
+def _top(log_probs: Any, num: int) -> Any:
+  """Values [..., num] of the most likely tokens, most likely first."""
   import jax
 
   # A slice of the result, merged into it, would have XLA sort all tokens.
-  return jax.lax.optimization_barrier(jax.lax.top_k(log_probs, num))
+  return jax.lax.optimization_barrier(jax.lax.top_k(log_probs, num)[0])
 
 
 def _first(log_probs: Any, num: int) -> Any:
-  """[..., V] bool: the `num` most likely tokens, ties by lowest id."""
-  if _xp(log_probs) is not np:
-    values, ids = _top(log_probs, min(num, log_probs.shape[-1]))
-    return _up_to(log_probs, values[..., -1:], ids[..., -1:])
+  """[..., V] bool: the `num` most likely tokens, and ties with the last."""
+  size = log_probs.shape[-1]
+  num = min(num, size)
   if num == 1:  # A greedy step needs no sort.
-    best = np.argmax(log_probs, axis=-1)[..., None]
-    return np.arange(log_probs.shape[-1]) == best
-  return _rank(log_probs) < num
+    return log_probs >= log_probs.max(-1, keepdims=True)
+  if _xp(log_probs) is np:
+    last = np.partition(log_probs, size - num, axis=-1)[..., size - num, None]
+  else:
+    last = _top(log_probs, num)[..., -1:]
+  return log_probs >= last
 
 
 def _top_p_jax(log_probs: Any, mass: float, rule: Any) -> Any:
-  """`rule` [..., V] (which sorts all) only where a few tokens lack `mass`."""
+  """`top_p` by the few most likely tokens; `rule` only if they lack `mass`.
+
+  rule: function that sorts all V tokens.
+  """
   import jax
   import jax.numpy as jnp
 
-  few = min(_FEW, log_probs.shape[-1])
-  values, ids = _top(log_probs, few)
+  values = _top(log_probs, min(_FEW, log_probs.shape[-1]))
   probs = jnp.exp(values)
   total = jnp.cumsum(probs, axis=-1)
   num = (total - probs < mass).sum(-1, keepdims=True)
-  last = jnp.take_along_axis(values, num - 1, axis=-1)
-  quick = _up_to(log_probs, last, jnp.take_along_axis(ids, num - 1, axis=-1))
-  # Each row by its own sum: what others need must not change its bits.
+  quick = log_probs >= jnp.take_along_axis(values, num - 1, axis=-1)
+  # Each row uses its own sum, so that other rows cannot change its bits.
   done = total[..., -1:] >= mass
   return jax.lax.cond(
     done.all(), lambda: quick, lambda: jnp.where(done, quick, rule(log_probs))
@@ -127,9 +110,9 @@ def _draw_dense(
 def _draw_sparse(
   mask: np.ndarray, log_probs: np.ndarray, uniform: np.ndarray
 ) -> np.ndarray:
-  """The same, to the bit, where few tokens are accepted: others add 0.
+  """`_draw_dense` to the bit, faster if few tokens are accepted.
 
-  What a row accepts is moved to its front.
+  It moves the accepted tokens of each row to the front; others would add 0.
   """
   shape, size = mask.shape[:-1], mask.shape[-1]
   row, token = np.divmod(np.flatnonzero(mask), size)
@@ -150,10 +133,11 @@ def _draw_sparse(
 
 
 class Accept:
-  """A rule; subclasses define `mask`. Probability zero is never accepted.
+  """An acceptance rule; subclasses define `mask`.
 
-  On NumPy arrays tokens of probability zero change no mask and no draw, to the
-  bit: a predictor may leave them out and keep the others in order of id.
+  A rule never accepts a token of probability zero. For NumPy arrays, such
+  tokens do not change masks and draws by a bit: a predictor may leave them out
+  and keep the others in order of id.
   """
 
   def __post_init__(self) -> None:
@@ -164,10 +148,10 @@ class Accept:
     raise core.InputError(f'{type(self).__name__} defines no mask')
 
   def draw(self, log_probs: Any, uniform: Any) -> Any:
-    """[...] int32 token drawn among the accepted, DEAD where there is none.
+    """[...] int32 token drawn from the accepted tokens; DEAD if there are none.
 
-    uniform: [...] float32 in [0, 1). The token taken is the first, in order
-    of id, whose cumulative renormalised mass exceeds it.
+    uniform: [...] float32 in [0, 1). The drawn token is the first in order of
+      id whose cumulative renormalised mass exceeds it.
     """
     mask = self.mask(log_probs)
     if _xp(log_probs) is not np:
@@ -190,9 +174,10 @@ class epsilon(Accept):
 
 @dataclasses.dataclass(frozen=True)
 class top_k(Accept):
-  """The `k` most likely tokens, exactly k of those possible at all.
+  """The `k` most likely tokens of nonzero probability.
 
-  Ties go to the lowest id.
+  Tokens as likely as the k-th are accepted too, so that the rule does not
+  depend on the order of the vocabulary.
   """
 
   k: int = fields.field(4, least=1)
@@ -205,9 +190,9 @@ class top_k(Accept):
 
 @dataclasses.dataclass(frozen=True)
 class top_p(Accept):
-  """Most likely first, while the mass before a token is below `mass`.
+  """The most likely tokens whose probabilities add up to `mass`.
 
-  The token that crosses the mass is in; ties by lowest id.
+  The token that reaches `mass` is accepted, and so are all ties with it.
   """
 
   mass: float = fields.field(0.9, above=0, most=1)
@@ -223,21 +208,19 @@ class top_p(Accept):
 
   def _sorted(self, log_probs: Any) -> Any:
     xp = _xp(log_probs)
-    rank = _rank(log_probs)
-    kind = {'kind': 'stable'} if xp is np else {'stable': True}
-    order = xp.argsort(-log_probs, axis=-1, **kind)
-    probs = xp.exp(xp.take_along_axis(log_probs, order, axis=-1))
+    falling = -xp.sort(-log_probs, axis=-1)
+    probs = xp.exp(falling)
     before = xp.cumsum(probs, axis=-1) - probs
-    inside = before < np.float32(self.mass)
-    return xp.take_along_axis(inside, rank, axis=-1)
+    num = (before < np.float32(self.mass)).sum(-1, keepdims=True)
+    return log_probs >= xp.take_along_axis(falling, num - 1, axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
 class published(Accept):
-  """What the published program of Vafa et al. 2024 draws its samples from.
+  """Tokens that the published program of Vafa et al. 2024 samples from.
 
-  The 50 most likely tokens, renormalised, then those of at least `threshold`;
-  the most likely one always. It checks by `epsilon` all the same.
+  It renormalises the 50 most likely tokens, and keeps those of probability at
+  least `threshold` and the most likely one. For checks it uses `epsilon`.
   """
 
   threshold: float = 0.01

@@ -1,9 +1,9 @@
-"""Few-shot tasks, and readers that are adapted to them.
+"""Few-shot tasks, and readers that can be adapted to them.
 
-Vafa et al. 2025: a foundation model is adapted to many small tasks, and its
-answers on each show which assumptions it has. Shape letters: D data
-sets, N sequences of one, M sequences asked about, P places in a sequence,
-S numbers of steps; H labels of a place, k classes of each.
+Vafa et al. 2025 adapt a foundation model to many small tasks; its answers show
+its inductive bias. Shape letters: D data sets, N labelled sequences of each, M
+query sequences of each, P positions in a sequence, S step counts, H labels of
+a position, k classes of a label.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class QueryPoints(NamedTuple):
   """Positions at which an adapted predictor answers.
 
   Attributes:
-    tokens: [D, M, L] int32; tokens after the last place of a row are not read.
-    places: [D, M, P] int32: the token after which to answer.
+    tokens: [D, M, L] int32; tokens after a row's last position are not read.
+    places: [D, M, P] int32 positions; an answer follows the token there.
   """
 
   tokens: np.ndarray
@@ -34,12 +34,12 @@ class QueryPoints(NamedTuple):
 
 
 class FewShotTasks(NamedTuple):
-  """D data sets of N sequences with labels at some of their places.
+  """D data sets of N sequences with labels at some of their positions.
 
   Attributes:
-    tokens: [D, N, L] int32; tokens after the last place of a row are not read.
-    places: [D, N, P] int32: the token after which the label holds; DEAD where
-      there is none.
+    tokens: [D, N, L] int32; tokens after a row's last position are not read.
+    places: [D, N, P] int32 positions; a label holds after the token there; DEAD
+      for no label.
     labels: [D, N, P, H] integers, or [D, N, P, d] float32.
   """
 
@@ -48,28 +48,28 @@ class FewShotTasks(NamedTuple):
   labels: np.ndarray
 
   def batch(self, step: int, kind: LabelSpec) -> FewShotTasks:
-    """The sequences of a step, as of a `TaskStream`: the same at each."""
+    """The sequences of a training step; all steps have the same."""
     del step, kind
     return self
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskStream:
-  """D data sets that give new sequences at each step.
+  """D data sets with new sequences at each training step.
 
   Attributes:
-    draw: number of the step, from 0 -> the sequences of that step. They depend
-      on the number alone, and have the same shapes at all steps. An array that
-      all data sets share is best broadcast to D.
+    draw: function from the step, from 0, to the sequences of that step. They
+      must depend on the step alone and have the same shapes at all steps.
+      Broadcast an array to D if all data sets share it.
   """
 
   draw: Callable[[int], FewShotTasks]
 
   def batch(self, step: int, kind: LabelSpec) -> FewShotTasks:
-    """The sequences of a step.
+    """The sequences of a training step.
 
     Raises:
-      InputError: they are no data sets, or their labels are of another kind.
+      InputError: `draw` returns malformed data sets, or labels of another kind.
     """
     tasks = self.draw(step)
     _check_sets(f'step {step}', tasks, kind)
@@ -78,11 +78,11 @@ class TaskStream:
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
-  """Each label is one of k classes; answers are k scores, the highest wins.
+  """Each label is one of k classes; an answer is k scores, argmax the label.
 
   Attributes:
     k: classes of a label.
-    heads: labels of a place, H.
+    heads: labels of a position, H.
   """
 
   k: int = 2
@@ -90,12 +90,12 @@ class Classes:
 
   @property
   def shape(self) -> tuple[int, ...]:
-    """Shape of the answer for one place."""
+    """Shape of the answer at one position."""
     return self.heads, self.k
 
   @property
   def outputs(self) -> int:
-    """Numbers that answer for one place."""
+    """Number of model outputs at one position."""
     return self.k * self.heads
 
 
@@ -107,12 +107,12 @@ class Real:
 
   @property
   def shape(self) -> tuple[int, ...]:
-    """Shape of the answer for one place."""
+    """Shape of the answer at one position."""
     return (self.d,)
 
   @property
   def outputs(self) -> int:
-    """Numbers that answer for one place."""
+    """Number of model outputs at one position."""
     return self.d
 
 
@@ -121,24 +121,18 @@ LabelSpec = Classes | Real
 
 @dataclasses.dataclass(frozen=True)
 class FineTuneConfig:
-  """How a network is fine-tuned; a look-up table has no weights to tune.
+  """How a network is fine-tuned; look-up tables ignore it.
 
   Attributes:
-    rates: learning rates. Of several, the one with the least mean validation
-      loss is taken, for each number of steps.
-    trainable: 'all' weights, or those of the new 'head' alone.
-    select: the 'last' weights, or the 'best' of all numbers of steps so far by
-      the data set's validation loss.
+    rate: learning rate.
+    trainable: 'all' weights, or only the weights of the new 'head'.
     one_head: share one random head initialisation across data sets (as
       published); else each has its own.
-    validation: labels that choose, and are not scored; D data sets.
   """
 
-  rates: tuple[float, ...] = fields.field((6e-4,), above=0, fewest=1)
+  rate: float = fields.field(6e-4, above=0)
   trainable: str = fields.field('all', choices=('all', 'head'))
-  select: str = fields.field('last', choices=('last', 'best'))
   one_head: bool = False
-  validation: FewShotTasks | None = None
 
   def __post_init__(self) -> None:
     fields.check(self)
@@ -148,35 +142,21 @@ FINE_TUNE = FineTuneConfig()  # As published.
 
 
 class TaskSpec(NamedTuple):
-  """What a learner is told of one data set, besides its labels.
+  """Settings of one few-shot task, the argument `task` of a user's `adapt`.
 
-  A user's own `adapt` gets it, see `wm.models.serving.user_objects`.
+  See `wm.models.serving.user_objects`.
 
   Attributes:
-    kind: what labels are: `Classes(k, heads)` or `Real(d)`.
-    steps: of gradient descent, for learners that take any.
-    rate: their learning rate.
-    trainable: 'all' weights, or those of the new 'head' alone.
-    seed: of all randomness.
+    kind: type of the labels: `Classes(k, heads)` or `Real(d)`.
+    steps: number of gradient steps, for learners that take any.
+    rate: learning rate of these steps.
+    seed: seed of all randomness.
   """
 
   kind: LabelSpec
   steps: int
   rate: float
-  trainable: str
   seed: int
-
-
-class Adapted(NamedTuple):
-  """Answers of D adapted predictors.
-
-  Attributes:
-    outputs: [S, D, M, P, H, k] float32 scores, or [S, D, M, P, d].
-    rates: [S] float64, the learning rate that was taken; NaN without one.
-  """
-
-  outputs: np.ndarray
-  rates: np.ndarray
 
 
 class Adaptation(NamedTuple):
@@ -191,11 +171,11 @@ class Adaptation(NamedTuple):
 
 
 class Adaptable(TokenReader):
-  """A reader that can be adapted to new tasks, each by a small data set."""
+  """A reader that can be adapted to new tasks, each with a small data set."""
 
   @abc.abstractmethod
-  def adapt_to(self, data: Adaptation) -> Adapted:
-    """See `adapt`; raises InputError where it cannot be adapted so."""
+  def adapt_to(self, data: Adaptation) -> np.ndarray:
+    """See `adapt`; raises InputError if the reader cannot adapt to the data."""
 
   def adapt(
     self,
@@ -205,45 +185,26 @@ class Adaptable(TokenReader):
     steps: tuple[int, ...],
     seed: int,
     config: FineTuneConfig = FINE_TUNE,
-  ) -> Adapted:
-    """Adapts to each of D data sets alone, and answers.
+  ) -> np.ndarray:
+    """Adapts to each of D data sets separately and answers its queries.
 
     Args:
-      tasks: the labelled sequences; or a stream of them, of which each step
-        reads the next ones.
-      queries: where to answer, for each data set.
-      kind: what labels are.
-      steps: numbers of steps after which to answer, ascending.
-      seed: of new weights, and of coins.
+      tasks: labelled sequences, or a stream with new sequences at each step.
+      queries: positions to answer at, for each data set.
+      kind: type of the labels.
+      steps: ascending numbers of training steps; answers follow each.
+      seed: seed of new weights and of random draws.
       config: see FineTuneConfig.
 
+    Returns:
+      [S, D, M, P, H, k] float32 scores for `Classes`; [S, D, M, P, d] values
+      for `Real`.
+
     Raises:
-      InputError: see `check_adapting`, or it cannot be adapted so.
+      InputError: see `check_adapting`; or the reader cannot adapt to the data.
     """
-    check_adapting(tasks, queries, kind, steps, config)
+    check_adapting(tasks, queries, kind, steps)
     return self.adapt_to(Adaptation(tasks, queries, kind, steps, seed, config))
-
-
-def select(
-  outputs: np.ndarray, losses: np.ndarray, config: FineTuneConfig
-) -> Adapted:
-  """Selects among outputs [R, S, D, ...] of R rates by losses [R, S, D]."""
-  # NaN is worst: a rate that diverges is never taken.
-  losses = np.where(np.isnan(losses), np.inf, losses)
-  if config.select == 'best':
-    for s in range(1, losses.shape[1]):
-      # As early stopping: of more steps only those that help are taken.
-      worse = losses[:, s] >= losses[:, s - 1]
-      outputs[:, s] = np.where(
-        worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),
-        outputs[:, s - 1],
-        outputs[:, s],
-      )
-      losses[:, s] = np.minimum(losses[:, s], losses[:, s - 1])
-  # [R, S] -> [S]: one rate for all data sets, chosen at each step.
-  best = losses.mean(-1).argmin(0)
-  taken = outputs[best, np.arange(len(best))]
-  return Adapted(taken, np.array(config.rates, np.float64)[best])
 
 
 def check_adapting(
@@ -251,11 +212,10 @@ def check_adapting(
   queries: QueryPoints,
   kind: LabelSpec,
   steps: tuple[int, ...],
-  config: FineTuneConfig,
 ) -> None:
-  """Raises InputError where the tasks, queries or configuration are malformed.
+  """Raises InputError if tasks, queries or steps are malformed.
 
-  Of a stream the first step's sequences are checked.
+  For a stream, only the sequences of the first step are checked.
   """
   if isinstance(tasks, TaskStream):
     tasks = tasks.batch(0, kind)
@@ -264,19 +224,12 @@ def check_adapting(
   _check_places('queries', queries.tokens, queries.places)
   if len(tasks.tokens) != len(queries.tokens):
     raise InputError(
-      f'{len(tasks.tokens)} data sets and queries of {len(queries.tokens)} '
-      'were given; expected as many'
+      f'{len(tasks.tokens)} data sets and queries for {len(queries.tokens)} '
+      'were given; expected equal numbers'
     )
   if not steps or min(steps) < 1 or list(steps) != sorted(set(steps)):
     raise InputError(
       f'steps={steps} were given; expected numbers from 1, ascending'
-    )
-  if config.validation is not None:
-    _check_sets('validation', config.validation, kind, bare=True)
-  elif len(config.rates) > 1 or config.select == 'best':
-    raise InputError(
-      f'rates={config.rates}, select={config.select!r} were given without '
-      "validation labels; expected some, or one rate and select='last'"
     )
 
 
@@ -294,13 +247,10 @@ def _check_places(name: str, tokens: np.ndarray, places: np.ndarray) -> None:
     )
 
 
-def _check_sets(
-  name: str, sets: FewShotTasks, kind: LabelSpec, bare: bool = False
-) -> None:
-  """bare: data sets may have no label."""
+def _check_sets(name: str, sets: FewShotTasks, kind: LabelSpec) -> None:
   _check_places(name, sets.tokens, sets.places)
   none = (sets.places == DEAD).all((1, 2))
-  if none.any() and not bare:
+  if none.any():
     raise InputError(f'{name}: data set {int(none.argmax())} has no label')
   labels, width = sets.labels, kind.outputs
   if isinstance(kind, Classes):
@@ -311,7 +261,7 @@ def _check_sets(
       f'{(*sets.places.shape, width)}'
     )
   used = labels[sets.places != DEAD]
-  start = '' if name in ('tasks', 'validation') else f'{name}: '
+  start = '' if name == 'tasks' else f'{name}: '
   if isinstance(kind, Classes):
     wrong = used[(used < 0) | (used >= kind.k)]
     expected = f'0 to {kind.k - 1}'
@@ -327,18 +277,18 @@ def at_places(
   places: np.ndarray,
   legal: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """The states at places of sequences, and what is legal there.
+  """States at positions of sequences, and their sets of legal tokens.
 
   Args:
-    world: the truth.
+    world: world that the sequences are of.
     tokens: [R, L] int32.
-    places: [R, P] int32; DEAD is none.
-    legal: states [B, W] -> [B, V] bool; default: the world's.
+    places: [R, P] int32 positions; DEAD for no position.
+    legal: function from states [B, W] to [B, V] bool; default: world.legal.
 
   Returns:
-    states: [R, P] int64 state ids after these tokens; DEAD where none, or
-      where a token before is illegal.
-    legal: [R, P] uint64, equal where the same tokens are legal.
+    states: [R, P] int64 state ids after the token at each position; DEAD for no
+      position, or if a token up to there is illegal.
+    legal: [R, P] uint64 hashes, equal for equal sets of legal tokens.
   """
   legal = legal or world.legal
   ids = np.full(places.shape, DEAD, np.int64)

@@ -10,23 +10,23 @@ from typing import Any, Concatenate, TypeGuard, TypeVar, overload
 
 import numpy as np
 
-# What a metric or a model needs: a class, or an optional method of one.
+# A need of a metric or a model: a class, or an optional method of a class.
 Need = type | Callable[..., Any]
 _Class = TypeVar('_Class')
 _Method = TypeVar('_Method', bound=Callable[..., Any])
 
-DEAD = -1  # in every table: no such transition; as a token: none.
-PAD = 0  # token id of padding in every vocabulary; never legal.
+DEAD = -1  # In every table: no such transition; as a token: none.
+PAD = 0  # Token id of padding in every vocabulary; never legal.
 OPTIMAL_TOLERANCE = 1e-6  # Relative; costs are sums of floats.
 
 _LONGEST = 2000  # Characters of an InputError.
 
-# How a sampled continuation came to its end; REFUSED: by another prefix.
+# How a sampled continuation ended; REFUSED: the second prefix rejected it.
 ENDED, CAPPED, STUCK, REFUSED = 1, 2, 3, 4
 
 
 def one_line(text: str, longest: int = 300) -> str:
-  """A text as one line that can be printed, without its middle where long.
+  """A text as one printable line; a long text loses its middle.
 
   Control characters and lone surrogates are written as Python escapes.
   """
@@ -41,21 +41,22 @@ def one_line(text: str, longest: int = 300) -> str:
 
 
 class InputError(ValueError):
-  """Bad input; its one line says what was given, expected and available."""
+  """Bad input; the one-line message names the input and what is expected."""
 
   def __init__(self, line: str = '') -> None:
-    """Takes the line; what it quotes of the input may be of any kind."""
+    """Takes the message; it may quote input with any characters."""
     fits = line.isprintable() and len(line) <= _LONGEST
     super().__init__(line if fits else one_line(line, _LONGEST))
 
 
 def plug_in_name(cls: type) -> str:
-  """What specs call a class: its module, or, of a user's file, FILE:CLASS."""
+  """Name of a class in specs: its module, or FILE:CLASS for a user's file."""
   module = cls.__module__
-  if module.endswith('.py'):  # Called as its path was given.
+  if module.endswith('.py'):  # The module's name is the file's path.
     return f'{module}:{cls.__name__}'
-  # wm.worlds.chess, or a module in it where it takes a package.
-  parts = module.split('.')
+  # wm.worlds.chess, or a module in this package; plug-ins about language models
+  # are in the package wm.language.models.
+  parts = module.replace('wm.language.', 'wm.', 1).split('.')
   return parts[2] if parts[0] == 'wm' and len(parts) > 2 else parts[-1]
 
 
@@ -98,11 +99,12 @@ def uniforms(*words: np.ndarray | int) -> np.ndarray:
 
 
 def lowest(mask: np.ndarray, keys: np.ndarray, num: int) -> np.ndarray:
-  """[..., n] bool: the `num` places of each row of a mask of the lowest keys.
+  """[..., n] bool: the `num` true places of each mask row with lowest keys.
 
-  All places of a row that has fewer. By hashes they are a random subset.
+  A row with fewer true places keeps all of them. Hashes as keys give a random
+  subset.
 
-  keys: [..., n] uint64, of which 63 bits count.
+  keys: [..., n] uint64, compared by their upper 63 bits.
   """
   # Places outside the mask, at 2**63, sort last.
   keys = np.where(mask, keys >> np.uint64(1), np.uint64(2**63))
@@ -113,9 +115,11 @@ def lowest(mask: np.ndarray, keys: np.ndarray, num: int) -> np.ndarray:
 
 
 def listed(mask: np.ndarray, width: int = 0) -> np.ndarray:
-  """[..., K] int32 places of each row of a mask [..., n], ascending.
+  """[..., K] int32 true places of each row of a mask [..., n], ascending.
 
-  DEAD where there are no more. width: K; 0 is as many as a row has, at least 1.
+  Rows are padded with DEAD.
+
+  width: K; 0 is the greatest number of places in a row, at least 1.
   """
   rows = mask.reshape(-1, mask.shape[-1])
   # np.nonzero goes row by row: a place's rank is within its row.
@@ -131,10 +135,14 @@ def listed(mask: np.ndarray, width: int = 0) -> np.ndarray:
 
 
 def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """The first [U] of each of the different rows [R, W], and [R] its number.
+  """Finds the U different rows of rows [R, W].
 
   Rows are compared by their bytes: np.unique(axis=0) goes column by column,
   which takes far longer for wide rows.
+
+  Returns:
+    first: [U] index of the first occurrence of each different row.
+    index: [R] number, below U, of each row's value.
   """
   width = rows.dtype.itemsize * rows.shape[1]
   whole = np.ascontiguousarray(rows).view(np.dtype((np.void, width)))
@@ -147,8 +155,8 @@ def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def optional(method: _Method) -> _Method:
   """Marks a method that subclasses may leave out; its body raises.
 
-  `can(thing, Class.method)` says whether a subclass defines it, so that an
-  ability with one method needs no class of its own.
+  `can(thing, Class.method)` tests whether a subclass defines it. An ability of
+  one method therefore needs no class.
   """
   method.__isoptional__ = True  # type: ignore[attr-defined]
   return method
@@ -169,9 +177,9 @@ def can(thing: object, need: Need) -> bool: ...
 
 
 def can(thing: object, need: Need) -> bool:
-  """Does an object, or a class, have what is needed?
+  """Does an object, or a class, inherit a class or define a method?
 
-  need: a class that it is of, or an `optional` method that it defines.
+  need: a class, or an `optional` method of a class.
   """
   cls = thing if isinstance(thing, type) else type(thing)
   if isinstance(need, type):
@@ -181,7 +189,7 @@ def can(thing: object, need: Need) -> bool:
 
 
 def owner(need: Need) -> type:
-  """The class itself, or that which declares the optional method."""
+  """The class itself, or the class that declares the optional method."""
   if isinstance(need, type):
     return need
   cls: type = getattr(

@@ -1,4 +1,4 @@
-"""Boundary: the suffixes that tell two states apart, of many pairs at once."""
+"""Boundary: the suffixes that separate two states, for many pairs at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Boundary(NamedTuple):
-  """Suffixes of T pairs; those of pair t are rows offsets[t]:offsets[t + 1].
+  """Suffixes of T pairs; rows offsets[t]:offsets[t + 1] belong to pair t.
 
-  Of each pair the shorter suffixes come first, then in order of tokens.
+  The suffixes of a pair are sorted by length, then by tokens.
 
   Attributes:
     offsets: [T + 1] int64.
@@ -32,7 +32,7 @@ class Boundary(NamedTuple):
 
   @property
   def sizes(self) -> np.ndarray:
-    """[T] int64 suffixes of each pair."""
+    """[T] int64 number of suffixes of each pair."""
     return np.diff(self.offsets)
 
   @property
@@ -41,12 +41,15 @@ class Boundary(NamedTuple):
     return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
 
   def take(self, rows: np.ndarray) -> Boundary:
-    """The suffixes where rows [S] bool is True, of the same T pairs."""
+    """Selects suffixes by rows [S] bool; the T pairs stay."""
     before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
     return Boundary(before[self.offsets], self.tokens[rows], self.lengths[rows])
 
   def firsts(self) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens [T, K] and lengths [T] of each pair's first; 0 where none."""
+    """Tokens [T, K] and lengths [T] of each pair's first suffix.
+
+    Both are 0 for a pair without suffixes.
+    """
     nonempty = self.sizes > 0
     at = self.offsets[:-1][nonempty]
     tokens = np.zeros((len(nonempty), self.tokens.shape[1]), np.int32)
@@ -55,7 +58,7 @@ class Boundary(NamedTuple):
     return tokens, lengths
 
   def listed(self) -> list[list[tuple[int, ...]]]:
-    """All of them by pair, for people to read."""
+    """The suffixes of each pair as lists of tuples."""
     rows, lengths = self.tokens.tolist(), self.lengths.tolist()
     flat = [tuple(row[:n]) for row, n in zip(rows, lengths, strict=True)]
     cuts = itertools.pairwise(self.offsets.tolist())
@@ -63,9 +66,9 @@ class Boundary(NamedTuple):
 
 
 def stacked(blocks: Sequence[Sequence[np.ndarray]]) -> Boundary:
-  """The boundary of T pairs from blocks of each.
+  """Builds the boundary of T pairs from blocks of suffixes.
 
-  blocks: of each pair, arrays [n, k] of suffixes of one length k, in order.
+  blocks: for each pair, arrays [n, k] of suffixes of one length k, in order.
   """
   flat = [np.asarray(block) for group in blocks for block in group]
   sizes = [len(block) for block in flat]
@@ -82,7 +85,7 @@ def stacked(blocks: Sequence[Sequence[np.ndarray]]) -> Boundary:
 
 
 def joined(parts: Sequence[Boundary]) -> Boundary:
-  """One boundary of all the pairs of several, in order."""
+  """Concatenates the pairs of several boundaries, in order."""
   width = max((part.tokens.shape[1] for part in parts), default=0)
   tokens = [
     np.pad(part.tokens, ((0, 0), (0, width - part.tokens.shape[1])))
@@ -101,8 +104,8 @@ def product(
 ) -> Boundary:
   """Boundary of one pair of states [W] of any world (Vafa et al., Def. 2.4).
 
-  Pairs of states are kept while a token is legal at both; shorter suffixes
-  first, then in order of tokens. Work grows with the interior to that depth.
+  Pairs of states are followed while a token is legal from both. Suffixes are
+  sorted by length, then by tokens. Work grows with the interior to `depth`.
   """
   suffixes: list[np.ndarray] = []
   if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
@@ -132,7 +135,7 @@ def product(
 def products(
   world: World, first: np.ndarray, second: np.ndarray, depth: int
 ) -> Boundary:
-  """`product` of each of the pairs of states [T, W]."""
+  """Boundaries of T pairs of states [T, W]; see `product`."""
   pairs = zip(first, second, strict=True)
   return joined([product(world, a, b, depth) for a, b in pairs])
 
@@ -142,8 +145,8 @@ def pair_sizes(
 ) -> tuple[list[int], list[int]]:
   """Sizes of boundary and interior of one pair of any world, by length.
 
-  Pairs of states reached by several suffixes are followed once, with the
-  number of these suffixes as a Python integer.
+  A pair of states that several suffixes reach is followed once, with the number
+  of these suffixes as a Python integer.
   """
   states = np.stack([first, second])[:, None]  # [2, pairs, W].
   ways = np.ones(1, object)

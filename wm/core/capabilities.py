@@ -1,33 +1,35 @@
-"""What a world can do beyond `World`.
+"""Abilities that a world may have beyond `World`.
 
-A world inherits the classes whose abilities it has, and defines the optional
-methods that it can. Metrics and models declare which of both they need;
-`core.can(world, core.Labelled.edited)` asks for either.
+A world inherits a class for each ability and may define the class's optional
+methods (in lower case below). Metrics and models declare the classes and
+optional methods that they need; `core.can(world, core.Labelled.edited)` tests
+for either.
 
-  Prefixed    draws states, and prefixes that reach them
+  Prefixed    samples states, and prefixes that reach them
   Enumerable  lists and counts the suffixes that separate two states
-    traced          has rules that JAX can trace; see wm.core.traced
-    distance_to_end knows how far each token is from the end of the sequence
+    traced          rules that JAX can trace; see wm.core.traced
+    distance_to_end tokens from each legal token to the end of the sequence
   Finite      is a finite automaton (Enumerable too)
   Labelled    writes a state as K class labels
     edited          changes one label of a state
-    from_labels     makes a state of its labels
+    from_labels     builds a state from its labels
     surface_labels  reads labels off the tokens without the rules
-    functions       knows named functions of the state
-  Written     writes a state as text and as a picture, and reads the text; may
-              know where tokens are in the picture
-  Described   says more of itself for reports
-    tags            names columns that results are broken down by
-    move_tags       names kinds of moves that are scored apart
-    stats           counts what its files or its generator gave
-    costs           knows what a sequence costs, and the least for its task
-  Generative  knows how the sequences that it samples are distributed; where it
-              is Latent too, its process has the `belief` about the hidden state
+    functions       named functions of the state
+  Written     writes a state as text and as a picture, and parses the text; may
+              locate tokens in the picture
+  Described   provides further descriptions for reports
+    tags            columns that break results down
+    move_tags       kinds of moves that are scored separately
+    stats           counts from its files or its generator
+    read_as         how its files were interpreted
+    costs           the cost of a sequence, and the least cost of its task
+  Generative  gives the distribution of the sequences that it samples; if it is
+              Latent too, the process has a `belief` about the hidden state
   Latent      has a state that its tokens do not determine
-    forecast        knows what follows from a latent state
-    trajectory      shows where bodies are
-  Verbal        can be told in words; see wm.core.verbal
-    questions       has questions with one right answer
+    forecast        the tokens that follow a latent state
+    trajectory      the positions of bodies
+  Verbal      can be described in words; see wm.core.verbal
+    questions       questions with one right answer
 """
 
 from __future__ import annotations
@@ -48,12 +50,14 @@ from wm.core.world import Prefixes, Sequences, World
 if TYPE_CHECKING:
   from wm.core.traced import Rules
 
-# Entries of a table of legal tokens that is held at once.
+# Most entries of a table of legal tokens that is held at once.
 _BLOCK = 1 << 24
+# `_always_legal`: random walks, their steps, and most states enumerated.
+_WALKS, _STEPS, _STATES = 16, 32, 2048
 
 
 class Prefixed(World):
-  """Draws states for a metric's trials, and prefixes that reach them."""
+  """Samples states for a metric's trials, and prefixes that reach them."""
 
   @abc.abstractmethod
   def sample_states(self, num: int, seed: int) -> np.ndarray:
@@ -61,65 +65,69 @@ class Prefixed(World):
 
   @abc.abstractmethod
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32: least and most moves of a prefix that reaches the state.
+    """[T, 2] int32: fewest and most moves of a prefix that reaches each state.
 
-    A row with most < least has no prefix.
+    The state of a row with most < fewest has no prefix.
     """
 
   @abc.abstractmethod
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> Prefixes:
-    """One random prefix of moves[t] moves that ends in states[t], each t.
+    """Samples for each t a prefix of moves[t] moves that reaches states[t].
 
+    seeds: [T]; the prefix of row t depends on seeds[t] alone.
     A world in which all prefixes of a length are equal may return fewer.
     """
 
   @optional
   def num_states(self) -> int:
-    """How many states `sample_states` draws from, each with equal chance."""
+    """Number of states that `sample_states` draws from, all equally likely."""
     raise NotImplementedError
 
   def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
-    """[T, W]: for each of T states, one to compare it with; default: any."""
+    """[T, W]: for each of T states, a state to compare it with.
+
+    Default: states drawn independently by `sample_states`.
+    """
     return self.sample_states(len(states), seed)
 
 
 class Enumerable(World):
-  """Lists and counts suffixes exactly; by default by product construction.
+  """Lists and counts suffixes exactly; default: by product construction.
 
-  The boundary of two states holds the minimal suffixes legal from the first
-  and not from the second (Vafa et al. 2024, Def. 2.4), their interior the
-  suffixes legal from both (Def. 2.3).
+  The boundary of two states holds the minimal suffixes that are legal from the
+  first and not from the second (Vafa et al. 2024, Def. 2.4). Their interior
+  holds the suffixes that are legal from both (Def. 2.3).
   """
 
   @property
   def boundary_depth(self) -> int:
-    """Longest suffix that metrics list by default."""
+    """Default of the longest suffix that metrics list, in tokens."""
     return 5
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> boundaries.Boundary:
-    """Boundaries of the pairs of states [T, W], suffixes to `depth` tokens."""
+    """Boundaries of T pairs of states [T, W]; suffixes of <= `depth` tokens."""
     return boundaries.products(self, first, second, depth)
 
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
-    """Sizes of boundary and interior of one pair of states [W], exact.
+    """Exact sizes of boundary and interior of one pair of states [W].
 
-    Each by length of suffix, 1..depth, not cumulated. The interior of a state
-    with itself is all that is legal from there.
+    Each list has one count for each suffix length, 1..depth. The interior of a
+    state with itself holds all suffixes that are legal from it.
     """
     return boundaries.pair_sizes(self, first, second, depth)
 
   @optional
   def traced(self, states: np.ndarray) -> tuple[Rules, Any]:
-    """The rules, and positions (a tree of arrays [B, ...]) of states [B, W].
+    """The rules, and the positions of states [B, W]: a tree of arrays [B, ...].
 
     Raises:
-      InputError: a state in which the task itself is still to be stated.
+      InputError: a state is within the prompt, before the task is stated.
     """
     raise NotImplementedError
 
@@ -127,13 +135,14 @@ class Enumerable(World):
   def distance_to_end(
     self, states: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Legal tokens, and how many more a sequence needs with each of them.
+    """Legal tokens, and the distance from each to the end of a sequence.
 
     Returns:
-      tokens: [B, K] int32 legal in states [B, W], ascending; DEAD is none.
-      needed: [B, K] int64 tokens to the end of the shortest sequence that
-        continues with this one, itself included; far above `max_len` where
-        none ends.
+      tokens: [B, K] int32 legal tokens of states [B, W], ascending, padded with
+        DEAD.
+      needed: [B, K] int64 number of tokens of the shortest completion that
+        begins with the legal token, which counts too; far above `max_len` if
+        there is no completion.
     """
     raise NotImplementedError
 
@@ -149,16 +158,16 @@ class Finite(Enumerable):
     depth: int,
     published: bool = False,
   ) -> boundaries.Boundary:
-    """As of Enumerable, or what the `published` program lists instead.
+    """As Enumerable.boundary; or the suffixes that the published program lists.
 
-    That enumeration (Vafa et al. 2024) knows no end token, drops continuations
-    that die before `depth`, and leaves a state at the first label, in an order
-    of its own, that leads nowhere.
+    published: list as the program of Vafa et al. 2024, which ignores the end
+      token, drops continuations that die before `depth`, and leaves a state at
+      the first label, in the program's order, that leads nowhere.
     """
 
 
 def enumerated(world: World, most: int) -> tuple[np.ndarray, np.ndarray]:
-  """All states that legal sequences reach, and the table of their tokens.
+  """All states that legal sequences reach, and their transition table.
 
   Returns:
     states: [S, W], the initial one first, then breadth first.
@@ -166,7 +175,7 @@ def enumerated(world: World, most: int) -> tuple[np.ndarray, np.ndarray]:
       a is token a + 1.
 
   Raises:
-    InputError: there are more than `most`.
+    InputError: the world has more than `most` states.
   """
   start = world.init(1)
   row = {int(world.state_id(start)[0]): 0}
@@ -198,17 +207,17 @@ def enumerated(world: World, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Heads(NamedTuple):
-  """What the K labels of a state are.
+  """Description of the K labels of a state.
 
   Attributes:
     sizes: number of classes of each label.
-    groups: named runs of labels that results are told apart by.
-    probe: the labels that a linear probe reads out; None is the whole state,
+    groups: name -> slice of labels; results are broken down by group.
+    probe: the labels that a linear probe reads; None: it reads the whole state
       as one class.
-    turn: the label of whose turn it is, 0, 1, or 2 for nobody; None where no
-      side is to move. Probed labels are then 0 (empty), 1 to k (pieces of
-      side 0) or k + 1 to 2k (pieces of side 1).
-    mine: a probe reads these as mine and theirs, unless told otherwise.
+    turn: index of the label for the side to move: 0, 1, or 2 for nobody; None
+      if the world has no sides. In a world with sides, probed labels are 0
+      (empty), 1 to k (pieces of side 0) or k + 1 to 2k (pieces of side 1).
+    mine: whether probes read pieces as mine and theirs by default.
   """
 
   sizes: tuple[int, ...]
@@ -233,7 +242,7 @@ class Labelled(World):
   @property
   @abc.abstractmethod
   def heads(self) -> Heads:
-    """What the K labels are."""
+    """Description of the K labels."""
 
   @abc.abstractmethod
   def labels(self, states: np.ndarray) -> np.ndarray:
@@ -245,9 +254,9 @@ class Labelled(World):
   def sequence_labels(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> np.ndarray:
-    """[N, L, K] labels after each token of sequences [N, L].
+    """[N, L, K] labels after each token of sequences [N, L] of lengths [N].
 
-    0 past a sequence's length [N] and from its first illegal token on.
+    Labels are 0 past a sequence's length and from its first illegal token on.
     """
     heads = self.heads
     labels = np.zeros((*tokens.shape, len(heads.sizes)), heads.dtype)
@@ -267,17 +276,17 @@ class Labelled(World):
   def surface_labels(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> np.ndarray:
-    """As `sequence_labels`, read off the tokens without the rules: a baseline.
+    """Baseline of `sequence_labels` that uses the tokens without the rules.
 
-    Every token is taken at its word.
+    It follows the surface meaning of each token, legal or not.
     """
     raise NotImplementedError
 
   @optional
   def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """States [B, W] with labels [B, K], their history unknown.
+    """States [B, W] with labels [B, K] and an unknown history.
 
-    DEAD if no state has these labels. The state need not be reachable.
+    A state is dead if no state has these labels. It need not be reachable.
     """
     raise NotImplementedError
 
@@ -285,23 +294,23 @@ class Labelled(World):
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """States [B, W] with label[b] set to value[b], all other labels alike.
+    """States [B, W] with label[b] set to value[b] and other labels unchanged.
 
-    Dead if there is no such state from which the rules can continue. The state
-    need not be reachable. The history is forgotten.
+    A state is dead if no state with these labels exists from which the rules
+    can continue. It need not be reachable. The edit drops the history.
 
-    label: [B] integers below K.
-    value: [B] integers.
+    label: [B] indices of labels, below K.
+    value: [B] classes.
     """
     raise NotImplementedError
 
   @optional
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Named functions of the state, for tasks to transfer to.
+    """Named functions of the state, which serve as transfer tasks.
 
-    Name -> [B] int64 classes from 0, of states [B, W] that are not dead. A name
-    that ends in '_published' is what a published program computes in place of
-    what its paper says.
+    Returns name -> [B] int64 classes from 0 of states [B, W], none of them
+    dead. A name with the suffix '_published' is the function as a published
+    program computes it, where that differs from its paper.
     """
     raise NotImplementedError
 
@@ -311,7 +320,7 @@ Box = tuple[float, float, float, float]
 
 
 class Written(World):
-  """Writes a state as text and as a picture, and reads the text."""
+  """Writes a state as text and as a picture, and parses the text."""
 
   @abc.abstractmethod
   def parse(self, text: str) -> np.ndarray:
@@ -333,27 +342,28 @@ class Written(World):
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """Boxes in the picture of a state [W] in which tokens are chosen.
+    """Boxes to click in the picture of a state [W] to choose tokens.
 
     Args:
-      state: that `render` draws.
-      tokens: ids, legal or not.
+      state: the state that `render` draws.
+      tokens: token ids, legal or not.
 
     Returns:
-      Token -> boxes to be chosen one after the other: most tokens have one, a
-      chess move has two. Several tokens may have the same boxes. A token
-      without a place in the picture is left out; default: all are.
+      Token -> boxes to click one after the other: one for most tokens, two for
+      a chess move. Several tokens may have the same boxes. Tokens without a
+      place in the picture are missing; default: all tokens are.
     """
     return {}
 
 
 class Costs(NamedTuple):
-  """Costs of N sequences by C ways of weighing; the first is the true one.
+  """Costs of N sequences by C cost functions; the first is the true one.
 
   Attributes:
-    cost: [C, N] float64 (maps: metres); NaN if the sequence is no complete
+    cost: [C, N] float64 (maps: metres); NaN if the sequence is not a complete
       route.
-    least: [C, N] float64, least cost of the same task; NaN where there is none.
+    least: [C, N] float64, least cost of the same task; NaN if the task has no
+      solution.
   """
 
   cost: np.ndarray
@@ -361,9 +371,9 @@ class Costs(NamedTuple):
 
 
 class Described(World):
-  """Says more of itself for reports: columns, kinds of moves, counts, costs.
+  """Provides descriptions for reports: columns, move kinds, counts, costs.
 
-  A class says what its columns are, as the axis of a figure has it:
+  A class may give axis titles of its columns for figures:
 
     class World(core.Described, words={'left': 'arrangements left'}):
   """
@@ -378,53 +388,62 @@ class Described(World):
 
   @optional
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Named columns [B] of states [B, W] that results are broken down by."""
+    """Name -> column [B] of states [B, W]; results are broken down by it."""
     raise NotImplementedError
 
   @optional
   def move_tags(self, sequences: Sequences) -> dict[str, np.ndarray]:
-    """Masks [N, L] bool of the moves of each named kind, scored apart."""
+    """Name of a move kind -> [N, L] bool mask; kinds are scored separately."""
     raise NotImplementedError
 
   @optional
   def stats(self) -> dict[str, int]:
-    """Sizes of what the files or the generator gave, and what was dropped."""
+    """Name -> number of items read from files, generated or dropped."""
+    raise NotImplementedError
+
+  @optional
+  def read_as(self) -> dict[str, str]:
+    """How files were interpreted: quantity -> its source in the file.
+
+    An example: {'places': 'attributes lat, lon (degrees)', 'lengths':
+    'attribute weight (metres)'}. It names substitutes for missing data, too.
+    """
     raise NotImplementedError
 
   @optional
   def costs(self, sequences: Sequences) -> Costs:
-    """Costs of sequences, complete or not, and the least of their tasks."""
+    """Costs of sequences, complete or not, and least costs of their tasks."""
     raise NotImplementedError
 
 
 class SequenceProcess(abc.ABC):
-  """A distribution of sequences, a token at a time.
+  """A distribution of sequences, generated a token at a time.
 
-  A Markov process whose state is a row of W numbers of one type, such as int32
-  words or float64 probabilities; rows of equal bytes have equal next-token
-  distributions.
+  It is a Markov process. Its state (`memory`) is a row of W numbers of one
+  type, such as int32 words or float64 probabilities; rows of equal bytes have
+  equal next-token distributions.
   """
 
   @abc.abstractmethod
   def init(self, batch: int) -> np.ndarray:
-    """[batch, W] memory before the first token."""
+    """[batch, W] state of the process before the first token."""
 
   @abc.abstractmethod
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Memory [B, W] after one token each [B]."""
+    """State [B, W] of the process after one token each [B]."""
 
   @abc.abstractmethod
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens that may follow, and how likely they are.
+    """The possible next tokens and their log-probabilities.
 
     Returns:
-      tokens: [B, K] int32, ascending; DEAD is none, anywhere.
-      log_probs: [B, K] float64 nats, -inf where there is none. Nothing may
-        follow what is over, or a prefix that no sequence has.
+      tokens: [B, K] int32, ascending; DEAD, in any column, for no token.
+      log_probs: [B, K] float64 nats, -inf for no token. A finished sequence, or
+        a prefix of no sequence, has no next token.
     """
 
   def after_each(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[N, L, W] memory after each token; 0 past the lengths [N]."""
+    """[N, L, W] state after each token; 0 past the lengths [N]."""
     memory = self.init(len(tokens))
     after = np.zeros((*tokens.shape, memory.shape[1]), memory.dtype)
     for t in range(tokens.shape[1]):
@@ -435,16 +454,16 @@ class SequenceProcess(abc.ABC):
 
   @optional
   def belief(self, memory: np.ndarray) -> np.ndarray:
-    """[B, S] float64 posterior of S hidden states, of a world that is `Latent`.
+    """[B, S] float64 posterior over S hidden states of a `Latent` world.
 
-    A point of the simplex, which determines what may follow; NaN after a prefix
-    that no sequence has.
+    It determines the next-token distribution; NaN after a prefix of no
+    sequence.
     """
     raise NotImplementedError
 
 
 class Generative(World):
-  """Knows how the sequences that it samples are distributed."""
+  """Gives the distribution of the sequences that it samples."""
 
   @abc.abstractmethod
   def data_distribution(
@@ -452,19 +471,56 @@ class Generative(World):
   ) -> SequenceProcess:
     """The distribution of one sequence that `sample` draws from a split.
 
-    distinct: of a sample of all sequences that there are, where sampling
-      repeats none: each then counts once, however likely it is to be drawn.
-    replan: also gives next-token probabilities after legal prefixes that the
-      sampler never draws: the limit, as e -> 0, of the sampler with a share e
-      of random legal moves. After prefixes that it draws nothing changes.
+    distinct: the distribution of a sample that holds every sequence of the
+      split once, as when a sampler without repetition exhausts it.
+    replan: also define next-token probabilities after legal prefixes that the
+      sampler never draws: the limit, as e -> 0, of a sampler with a share e of
+      random legal moves. Other prefixes keep their probabilities.
 
     Raises:
-      InputError: no such split, or no law of it is known.
+      InputError: unknown split, or its distribution is not known.
     """
 
 
+def notes(world: World) -> dict[str, str]:
+  """Notes on a world: how its files were read, and a caution for metrics.
+
+  Returns name -> text; reports, logs and scores show it before any number.
+  """
+  texts = world.read_as() if can(world, Described.read_as) else {}
+  texts = {f'read as {name}': text for name, text in texts.items()}
+  if _always_legal(world):
+    texts['caution'] = (
+      'the same tokens are legal in every state: legality tells nothing of '
+      'states, and the compression of a uniform model is 1'
+    )
+  return texts
+
+
+def _always_legal(world: World) -> bool:
+  """Are the same tokens legal in every state that is not over?"""
+  states, rng = world.init(_WALKS), np.random.default_rng(0)
+  mask = world.legal(states)[0]
+  if not mask.any():
+    return False
+  for _ in range(min(world.max_len, _STEPS)):
+    if (world.legal(states) != mask)[~world.over(states)].any():
+      return False
+    tokens = rng.choice(np.flatnonzero(mask), len(states))
+    states = world.advance(states, tokens.astype(np.int32))
+    states = states[~world.over(states)]
+    if not len(states):
+      break
+  try:  # Walks may have missed a state.
+    reached, delta = enumerated(world, _STATES)
+  except InputError:
+    return True
+  going = ~world.over(reached)
+  return bool(((delta[going] != DEAD) == mask[1:]).all())
+
+
 def tag_words(cls: type[World]) -> Mapping[str, str]:
-  """Column -> what it is, as far as the class of a world says so."""
+  """Column -> its axis title, as the world's class declares it."""
   return cls._tag_words if issubclass(cls, Described) else {}
 
 
@@ -473,8 +529,9 @@ def feasible_tokens(
 ) -> np.ndarray:
   """[B, V] bool: legal tokens after which a sequence can still complete.
 
-  budget: [B] tokens left, this one included. Every legal token where the world
-  does not know the distance.
+  All legal tokens if the world does not define `distance_to_end`.
+
+  budget: [B] tokens left, this one included.
   """
   legal = world.legal(states)
   if not can(world, Enumerable.distance_to_end):
@@ -488,7 +545,7 @@ def feasible_tokens(
 
 
 def written(world: World, states: np.ndarray) -> np.ndarray:
-  """[B] str of states [B, W]; their words where the world is not `Written`."""
+  """[B] str of states [B, W]; their integers if the world is not `Written`."""
   if isinstance(world, Written):
     texts = [world.format(state) for state in states]
   else:
@@ -500,8 +557,8 @@ class Rollout(NamedTuple):
   """The tokens that follow N states.
 
   Attributes:
-    tokens: [N, K] int32; DEAD where nothing is known.
-    frame: [N, K] int32, time in steps from the last observed one, 1..
+    tokens: [N, K] int32; DEAD if the token is unknown.
+    frame: [N, K] int32, time in steps after the last observed frame, from 1.
   """
 
   tokens: np.ndarray
@@ -509,15 +566,15 @@ class Rollout(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-  """The motion that N sequences of R rows show.
+  """The motion of bodies in N sequences of R rows.
 
   Attributes:
     position: [N, R, 2] float64, not rounded to bins, in the world's unit.
-    body: [N, R] int32: 0.. the planets, then the sun.
+    body: [N, R] int32 number of the body: planets from 0, then the sun.
     frame: [N, R] int32, time in steps.
-    bodies: [N] int32, rows of a frame.
+    bodies: [N] int32, number of rows of a frame.
     step: [N] float64, years from frame to frame.
-    state: [N, R, C] float64, see `Latent.hidden_states`; NaN of the sun.
+    state: [N, R, C] float64, see `Latent.hidden_states`; NaN for the sun.
   """
 
   position: np.ndarray
@@ -529,76 +586,79 @@ class Trajectory(NamedTuple):
 
 
 class Latent(World):
-  """Has a state that is no function of its tokens; samples carry it.
+  """Has a hidden state that the tokens do not determine; samples carry it.
 
-  `init`, `advance`, `legal` and `state_id` know what the tokens alone
-  determine: the format. The state is side data of sequences from `sample`,
-  which `hidden_states` reads.
+  `init`, `advance`, `legal` and `state_id` use the format of the tokens alone.
+  The hidden state is side data of sequences from `sample`; `hidden_states`
+  reads it.
 
-  A world that can `forecast` also draws states (`core.Prefixed`) of which a
-  latent one is part. One sequence follows from such a state. `legal` accepts
-  the token that follows, and those within a tolerance. Prefixes that reach the
-  state leave its latent part as open as tokens do.
+  A world that can `forecast` also samples states with a latent part
+  (`core.Prefixed`). Such a state determines the sequence that follows. `legal`
+  accepts the tokens of that sequence and tokens within a tolerance of them.
+  Prefixes that reach the state do not determine its latent part.
 
-  A world with a `trajectory` shows where bodies are: after the prompt, rows of
-  an x and a y token. The state of a planet begins with position and velocity
-  from the sun and ends with the two masses: x, y, vx, vy, planet, sun. It also
-  has `width`, `coordinates` and `coordinate_tokens`.
+  Sequences of a world with a `trajectory` show positions of bodies: after the
+  prompt, rows of an x and a y token. The state of a planet begins with position
+  and velocity relative to the sun and ends with the two masses: x, y, vx, vy,
+  planet, sun. The world also has `width`, `coordinates` and
+  `coordinate_tokens`.
   """
 
   @property
   def width(self) -> float:
-    """Width of a bin, in astronomical units."""
+    """Width of a bin of coordinates, in astronomical units."""
     raise NotImplementedError
 
   @abc.abstractmethod
   def hidden_states(self, sequences: Sequences) -> np.ndarray:
-    """[N, L, C] float64 state after each token; NaN where there is none.
+    """[N, L, C] float64 hidden state after each token; NaN if there is none.
 
     Raises:
-      InputError: the sequences have no side data of this world.
+      InputError: the sequences lack the side data of this world.
     """
 
   @optional
   def forecast(self, states: np.ndarray, num: int) -> Rollout:
-    """The `num` tokens that follow from states [N, W], of one sequence each."""
+    """The `num` tokens that follow each of the states [N, W]."""
     raise NotImplementedError
 
   @optional
   def posterior(
     self, particles: int, sweeps: int, seed: int
   ) -> SequenceProcess:
-    """The distribution of what follows tokens, by particles that agree.
+    """Particle filter for the distribution of sequences.
 
-    sweeps: moves of each particle whenever few agree; with more of both it is
-    nearer to the exact distribution of sequences.
+    More particles and more sweeps bring it nearer to the exact distribution.
+
+    particles: number of hidden states that represent the posterior.
+    sweeps: moves of each particle whenever few particles fit the tokens.
 
     Raises:
-      InputError: the world's fields have no such filter.
+      InputError: the filter does not support the world's fields.
     """
     raise NotImplementedError
 
   @optional
   def trajectory(self, sequences: Sequences) -> Trajectory:
-    """The motion that whole sequences of this world's `sample` show."""
+    """The motion of bodies in whole sequences from this world's `sample`."""
     raise NotImplementedError
 
   @optional
   def coordinates(self, tokens: np.ndarray) -> np.ndarray:
-    """Centres of bins in AU of tokens of any shape; NaN for other tokens."""
+    """Bin centres in AU of tokens of any shape; NaN for other tokens."""
     raise NotImplementedError
 
   @optional
   def coordinate_tokens(self, places: np.ndarray) -> np.ndarray:
-    """int32 tokens of coordinates in AU of any shape, clipped to the box."""
+    """int32 tokens for coordinates in AU of any shape, clipped to the box."""
     raise NotImplementedError
 
 
 def lacks_law(cls: type[World]) -> str:
-  """A line on a class of worlds that is not `Generative`: why it is not.
+  """A line that says why a class of worlds is not `Generative`.
 
-  One that is `Generative` but has no law says so itself, see
-  `data_distribution`.
+  A `Generative` world without a known distribution raises the reason itself;
+  see `data_distribution`.
   """
   line = (
     f'{plug_in_name(cls)} does not say how its samples are distributed '
@@ -614,9 +674,9 @@ def lacks_law(cls: type[World]) -> str:
   return line
 
 
-ROW = 2  # Tokens of a row: x and y.
+ROW = 2  # Tokens of a row of a trajectory: x and y.
 
 
 def row_width(world: World) -> int:
-  """Tokens of each row of a world's sequences; 1 where these have no rows."""
+  """Tokens of a row of a world's sequences; 1 without a `trajectory`."""
   return ROW if can(world, Latent.trajectory) else 1

@@ -8,14 +8,14 @@
       noise: float = field(0.0, 'share of random moves', least=0, most=1)
       depth: int = field(2, 'plies of look-ahead', least=1, unit='plies')
 
-From a declaration follow the check of values, the line that refuses a bad one
-(`othello: size=7; available: 4, 6, 8`) and the entry below 'Attributes:' in the
-class's docstring, which `launch/list.py` prints. Worlds, models and metrics are
-checked and documented by `core.Bounded`; any other dataclass calls `check` in
-its `__post_init__` and is decorated by `documented`. Help of several lines
-stands below 'Attributes:' itself, and the declaration has none.
+A declaration yields the check of values, the error for a bad value (`othello:
+size=7; available: 4, 6, 8`) and the entry below 'Attributes:' in the class's
+docstring, which `launch/list.py` prints. `core.Bounded` checks and documents
+worlds, models and metrics; any other dataclass calls `check` in its
+`__post_init__` and is decorated by `documented`. Help of several lines is
+written below 'Attributes:', and its declaration has no help.
 
-Rules that join several fields are code in `__post_init__`, which raises
+Rules about several fields are code in `__post_init__`, which raises
 `field_error`.
 """
 
@@ -39,7 +39,7 @@ _BITS = 63  # Integers are held as int64.
 _SHOWN = 200  # Characters of a bad value in an error.
 _WIDTH = 80
 
-# Limits -> their relation to a value, and its words.
+# Limit -> its relation to a value, and the words for it.
 _RELATIONS = {
   'least': (operator.ge, 'at least'),
   'most': (operator.le, 'at most'),
@@ -52,21 +52,21 @@ Limit = float | str | None
 
 
 class Declared(NamedTuple):
-  """The declaration of a field; of a tuple, limits are those of each element.
+  """The declaration of a field; limits apply to each element of a tuple.
 
   Attributes:
-    help: of the field, a phrase or sentences.
-    least, most: limits that are allowed themselves. A limit may be the name of
-      another field, whose value it then is.
-    above, below: limits that are not allowed themselves.
-    choices: all values; a mapping says what each one does, as part of the help.
-    also: further values, such as 0 for a default.
-    unit: of the limits in errors: 'tokens'.
-    distinct: elements of a tuple differ.
-    ascending: elements of a tuple grow.
-    fewest: elements of a tuple.
-    format: module, or function in one, whose docstring says what the file or
-      folder that the field names holds.
+    help: help text, a phrase or sentences.
+    least, most: inclusive limits. A limit may be the name of another field,
+      whose value is then the limit.
+    above, below: exclusive limits.
+    choices: all allowed values; a mapping value -> effect adds to the help.
+    also: further allowed values, such as 0 for a default.
+    unit: unit of the limits in errors: 'tokens'.
+    distinct: whether elements of a tuple must differ.
+    ascending: whether elements of a tuple must ascend.
+    fewest: least number of elements of a tuple.
+    format: module or function whose docstring describes the file or folder that
+      the field names.
   """
 
   help: str = ''
@@ -87,10 +87,10 @@ def field(default: Any, help: str = '', **options: Any) -> Any:
   """A dataclass field that is checked and documented.
 
   Args:
-    default: of the field, or dataclasses.MISSING.
-    help: a phrase or sentences; '' where the docstring of the class has the
-      field below 'Attributes:', as suits a long text.
-    **options: those of `Declared`, and `compare` and `kw_only` of
+    default: default of the field, or dataclasses.MISSING.
+    help: a phrase or sentences; '' if the class's docstring describes the field
+      below 'Attributes:', as suits a long text.
+    **options: attributes of `Declared`, and `compare` and `kw_only` of
       `dataclasses.field`.
   """
   mine = {k: v for k, v in options.items() if k in Declared._fields}
@@ -102,7 +102,7 @@ def field(default: Any, help: str = '', **options: Any) -> Any:
 def documented(cls: type[T]) -> type[T]:
   """Adds the declared fields to 'Attributes:' in the docstring of a class.
 
-  The class need not be a dataclass yet. Those of its bases are in theirs.
+  The class need not be a dataclass yet. Fields of base classes are left out.
   """
   fields = {**vars(cls), **vars(cls).get('__dataclass_fields__', {})}
   entries = [
@@ -135,7 +135,7 @@ def _with_attributes(text: str, entries: list[str]) -> str:
 
 
 def _help(about: Declared) -> str:
-  """The help and the choices that it does not name itself."""
+  """The help, with the choices if they are a mapping."""
   text = about.help
   if isinstance(about.choices, Mapping):
     values = (f'{key!r}, {use}' for key, use in about.choices.items())
@@ -144,7 +144,7 @@ def _help(about: Declared) -> str:
 
 
 def formats(cls: type) -> dict[str, list[str]]:
-  """Format, as `Declared` has it, -> the fields of a dataclass that have it."""
+  """`Declared.format` -> names of the dataclass fields with this format."""
   names: dict[str, list[str]] = {}
   for field in dataclasses.fields(cls):
     about = field.metadata.get(_KEY)
@@ -154,11 +154,11 @@ def formats(cls: type) -> dict[str, list[str]]:
 
 
 def check(thing: Any) -> None:
-  """Raises InputError for a field whose value its declaration excludes.
+  """Raises InputError if a field has a value that its declaration excludes.
 
-  Numbers of every field, declared or not, are finite and fit into 64 bits.
+  Numbers of every field, declared or not, must be finite and fit in 64 bits.
 
-  thing: a dataclass.
+  thing: an instance of a dataclass.
   """
   for field in dataclasses.fields(thing):
     value = getattr(thing, field.name)
@@ -175,9 +175,9 @@ def check(thing: Any) -> None:
 
 
 def field_error(thing: Any, names: str, expected: str) -> InputError:
-  """The error of a dataclass's fields: 'othello: size=7; expected 4 or 6'.
+  """The error for bad field values: 'othello: size=7; expected 4 or 6'.
 
-  names: of the fields, separated by blanks.
+  names: names of the fields, separated by blanks.
   """
   values = ', '.join(
     f'{name}={_quoted(getattr(thing, name))}' for name in names.split()
@@ -215,7 +215,7 @@ def _check_choices(thing: Any, name: str, value: Any, about: Declared) -> None:
 
 
 def _unmet(thing: Any, value: Any, default: Any, about: Declared) -> str:
-  """What the value should be, as errors say it; '' where it is that."""
+  """The expected value for the error, or '' if the value is as expected."""
   limits = {
     name: getattr(thing, limit) if isinstance(limit, str) else limit
     for name in _RELATIONS
@@ -223,7 +223,7 @@ def _unmet(thing: Any, value: Any, default: Any, about: Declared) -> str:
   }
   elements = [part for part in _elements(value) if part not in about.also]
   many = isinstance(value, tuple)
-  # An empty default says nothing of the kind of numbers; limits do.
+  # An empty default does not show the type of numbers; limits do.
   typical = default if default != () else tuple(limits.values())
   if limits and (kind := _other_kind(elements, typical)):
     return kind[many]
@@ -240,7 +240,10 @@ def _unmet(thing: Any, value: Any, default: Any, about: Declared) -> str:
 
 
 def _other_kind(values: list[Any], default: Any) -> tuple[str, str] | None:
-  """One and many of the numbers that a default asks for, if values are none."""
+  """Singular and plural of the expected number type if a value lacks it.
+
+  The type is that of the default; None if all values have it.
+  """
   first = next(iter(_elements(default)), 0.0)
   whole = isinstance(first, int) and not isinstance(first, bool)
   kind = numbers.Integral if whole else numbers.Real

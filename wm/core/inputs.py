@@ -1,7 +1,7 @@
-"""Whatever fails while something of the user's is read becomes one line.
+"""Turns failures of reading users' files into errors of one line.
 
 Files, folders, weights, modules, replies, logs and results are read inside
-`reading`, or `reading_file` for one file, so that no call needs a catch.
+`reading`, or `reading_file` for one file. Callers then need no `except`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import contextlib
 import difflib
 import errno
 import json
+import math
 import os
 import pathlib
 import re
 import stat
 import types
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from wm.core.basics import InputError, one_line
 
-# Of the machine, not of what is read: disk full, no file descriptor left.
+# Errors of the machine, not of the input: disk full, no file descriptor left.
 _MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 # Ends of a process, a generator or a task; none is an Exception.
 _ENDS = 'KeyboardInterrupt', 'SystemExit', 'GeneratorExit', 'CancelledError'
@@ -29,7 +30,7 @@ _TERSE = (
   *(LookupError, AttributeError, TypeError, NameError),
   *(ArithmeticError, AssertionError),
 )
-# What `open` would wait for, or never come to the end of.
+# Special files, which may block `open` or never end.
 _SPECIAL = {
   stat.S_IFIFO: 'a pipe',
   stat.S_IFSOCK: 'a socket',
@@ -41,7 +42,7 @@ _SPECIAL = {
 def suggest(name: object, available: Iterable[object], most: int = 0) -> str:
   """'available: a, b; did you mean ...?', for an unknown name.
 
-  most: how many are listed at most; 0 is all.
+  most: maximum number of listed names; 0 lists all.
   """
   names = [str(other) for other in available]
   near = difflib.get_close_matches(str(name), names, n=1)
@@ -53,16 +54,16 @@ def suggest(name: object, available: Iterable[object], most: int = 0) -> str:
 def check_known(
   name: object, available: Collection[object], text: str, most: int = 0
 ) -> None:
-  """Raises InputError 'text; available: ...' unless a name is one of these."""
+  """Raises InputError 'text; available: ...' for an unavailable name."""
   if name not in available:
     raise InputError(f'{text}; {suggest(name, available, most)}')
 
 
 @contextlib.contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-  """Raises InputError where an import inside fails, with the command to run.
+  """Raises InputError with the install command if an import inside fails.
 
-  name: of the extra in setup.py. what: that needs it.
+  name: name of the extra in setup.py. what: the feature that needs it.
   """
   try:
     yield
@@ -73,10 +74,11 @@ def extra(name: str, what: str) -> Iterator[None]:
 
 
 def passes(error: BaseException) -> bool:
-  """Is an error one that says enough, or the machine's, or an end?
+  """Should an error pass unchanged?
 
-  Ends are those of a process, a generator or a task. No Exception, they are
-  told by name, as a task's is not imported.
+  An InputError passes, a failure of the machine, a closed pipe, and the end of
+  a process, a generator or a task. Ends are recognised by class name, because
+  the class of a task's end may not be imported.
   """
   if isinstance(error, OSError) and error.errno in _MACHINE:
     return True
@@ -86,14 +88,14 @@ def passes(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-  """What an error says, as one line; '' where its own class cannot say it."""
+  """Message of an error as one line; '' if its class fails to print it."""
   with contextlib.suppress(Exception):
     return one_line(error.msg if isinstance(error, SyntaxError) else str(error))
   return ''
 
 
 def reason(error: BaseException) -> str:
-  """Why something cannot be read, as one line that is never empty."""
+  """Reason why reading failed, as one line that is never empty."""
   if isinstance(error, RecursionError):
     return 'it nests too deep'
   if isinstance(error, MemoryError):
@@ -106,11 +108,48 @@ def reason(error: BaseException) -> str:
   return f'{kind}: {text}' if text else kind
 
 
+LOST = 0.02  # Share of a file that may be dropped for one reason.
+
+
+class Lost(NamedTuple):
+  """Records of a file that were dropped for one reason.
+
+  A file without, say, all its games with passes is a biased sample.
+
+  Attributes:
+    where: the file.
+    cause: the reason.
+    number: number of dropped records.
+    total: number of records in the file.
+    first: the first dropped record.
+  """
+
+  where: object
+  cause: str
+  number: int
+  total: int
+  first: object
+
+  def check(self, most: float, hint: str = 'mend or remove these') -> None:
+    """Raises InputError if the dropped share is above `most`.
+
+    hint: the remedy that the error proposes.
+    """
+    if self.number > most * self.total:
+      share = self.number / self.total
+      raise InputError(
+        f'{self.where} loses {self.number:,} of {self.total:,} '
+        f'({share:.1%}) for one reason, {self.cause}; the first: {self.first}; '
+        f'expected {most:.1%} at most, as what is left is a biased sample: '
+        f'{hint}, or allow it by lost={math.ceil(share * 100) / 100}'
+      )
+
+
 class reading(contextlib.AbstractContextManager[Any]):
-  """Turns whatever fails inside into an InputError of one line.
+  """Turns any exception inside into an InputError of one line.
 
   An InputError, a full disk, a lack of file descriptors, a closed pipe and the
-  end of a process pass as they are.
+  end of a process pass unchanged.
 
   >>> with reading('map.json', 'JSON'):
   ...   json.loads(text)
@@ -120,13 +159,12 @@ class reading(contextlib.AbstractContextManager[Any]):
   def __init__(
     self, name: str | os.PathLike[str], what: str, hint: str = ''
   ) -> None:
-    """Names what is read.
+    """Takes names for the error.
 
     Args:
-      name: of the thing, such as a file's path.
-      what: it should be, with an article where it has one: 'JSON', 'a CSV
-        file'.
-      hint: what to do where it is not, for the end of the line.
+      name: name of the input, such as a file's path.
+      what: expected kind of input, with its article: 'JSON', 'a CSV file'.
+      hint: remedy for the end of the line, or ''.
     """
     self.name = one_line(os.fspath(name)) or "''"
     self.what = what
@@ -138,7 +176,7 @@ class reading(contextlib.AbstractContextManager[Any]):
     error: BaseException | None,
     trace: types.TracebackType | None,
   ) -> None:
-    """Raises InputError where reading failed."""
+    """Raises InputError if reading failed."""
     if error is None or passes(error):
       return
     if isinstance(error, OSError) and error.errno is not None:
@@ -147,7 +185,7 @@ class reading(contextlib.AbstractContextManager[Any]):
     raise InputError(line + self._hint) from error
 
   def _system(self, error: OSError) -> NoReturn:
-    """Raises InputError for what a system call said of a path."""
+    """Raises InputError for a failed system call on a path."""
     path = self.name
     if error.filename and isinstance(error.filename, str):
       path = one_line(error.filename)
@@ -158,12 +196,12 @@ class reading(contextlib.AbstractContextManager[Any]):
     raise InputError(f'{path}: {reason(error)}') from error
 
 
-# Of s3://bucket/folder, also where a path has made one slash of two.
+# Matches s3://bucket/folder, and s3:/bucket/folder as pathlib writes it.
 URL = re.compile(r'([a-z][a-z0-9+.-]+):/{1,2}(.+)', re.S)
 
 
 def missing(path: str) -> str:
-  """Line for a file that is not there, or is at a URL that is not read."""
+  """Error text for a missing file, or for a URL in place of a file."""
   if match := URL.fullmatch(path):
     return (
       f'{match[1]}://{match[2]} is a URL; expected a file of this machine: an '
@@ -173,7 +211,7 @@ def missing(path: str) -> str:
 
 
 class reading_file(reading):
-  """`reading` of one file, which is regular: nothing is opened that may hang.
+  """`reading` for one regular file; special files that may hang are refused.
 
   >>> with reading_file(path, 'a CSV file') as path, path.open() as file:
   ...   rows = list(csv.reader(file))
@@ -183,12 +221,12 @@ class reading_file(reading):
   def __init__(
     self, path: str | os.PathLike[str], what: str, hint: str = ''
   ) -> None:
-    """Takes the file's path, and what it should be; see `reading`."""
+    """Takes the file's path and its expected kind; see `reading`."""
     super().__init__(path, what, hint)
     self._path = path
 
   def __enter__(self) -> pathlib.Path:
-    """Gives the path; raises InputError where it is no regular file."""
+    """Returns the path; raises InputError unless it is a regular file."""
     with reading(self._path, self.what):
       mode = os.stat(self._path).st_mode
     if stat.S_ISDIR(mode):
@@ -206,13 +244,13 @@ def read_text(path: str | os.PathLike[str], what: str = 'UTF-8 text') -> str:
 
 
 def parse_json(text: str, **hooks: Any) -> Any:
-  """The value of a JSON text whose strings can be written again.
+  """The value of a JSON text; all its strings can be encoded in UTF-8.
 
-  hooks: of `json.loads`.
+  hooks: arguments of `json.loads`.
 
   Raises:
-    ValueError: it is no JSON, or has half a surrogate pair; `reading` names
-      the file.
+    ValueError: the text is not JSON, or has half a surrogate pair; inside
+      `reading`, the error names the file.
   """
   value = json.loads(text, **hooks)
   if re.search(r'\\u[dD][89a-fA-F]', text):

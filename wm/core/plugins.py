@@ -1,7 +1,7 @@
-"""Code of a user's own: files are run, and where they fail is said in a line.
+"""Runs users' files; their errors become one line with file and line number.
 
-A file's module is called as its path was given, 'plugins/my_world.py', so
-that a class in it knows what a spec calls it.
+The module of a file is named by its path as given, 'plugins/my_world.py', so
+that a class in it knows its name in specs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ import sysconfig
 import traceback
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
 
 from wm import core
 from wm.core import inputs
@@ -30,10 +27,10 @@ from wm.core import inputs
 
 @contextlib.contextmanager
 def import_path(folder: str | pathlib.Path) -> Iterator[None]:
-  """Lets modules of a folder be imported, as `python file.py` does.
+  """Makes the modules of a folder importable, as `python file.py` does.
 
-  Inside, they go before all others; afterwards, for what functions import
-  when they are called, after all others.
+  The folder is first on the path inside the context. Afterwards it is last, for
+  functions that import when they are called.
   """
   folder = str(pathlib.Path(folder).resolve())
   sys.path.insert(0, folder)
@@ -48,25 +45,24 @@ def import_path(folder: str | pathlib.Path) -> Iterator[None]:
 class _Fresh(importlib.machinery.SourceFileLoader):
   """Compiles a file each time.
 
-  Python's cache takes a file for unchanged that was edited within a second to
-  the same size.
+  Python's cache would miss an edit within a second that keeps the size.
   """
 
   def get_code(self, fullname: str) -> types.CodeType:
-    """The file as it is."""
+    """Compiles the file's present content."""
     del fullname
     return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def load(path: str, label: str) -> types.ModuleType:
-  """Runs a Python file and gives its module, whose name is `path`.
+  """Runs a Python file and returns its module, whose name is `path`.
 
   Args:
-    path: of the file, from the current folder.
-    label: what errors call it.
+    path: path of the file, relative to the current folder.
+    label: name of the plug-in in errors.
 
   Raises:
-    InputError: no such file, or it fails; says in which line.
+    InputError: no such file, or the file fails, with the line number.
   """
   content = _read(path, label)
   place = os.path.abspath(path)
@@ -88,9 +84,9 @@ def load(path: str, label: str) -> types.ModuleType:
 
 
 def loaded(path: str, label: str) -> types.ModuleType:
-  """As `load`; a file that has not changed since then is not run again.
+  """The module of a file, which runs again only after changes; see `load`.
 
-  So a class of it stays the same class.
+  Classes of an unchanged file therefore stay the same.
   """
   module = sys.modules.get(path)
   if module is not None:
@@ -103,7 +99,7 @@ def loaded(path: str, label: str) -> types.ModuleType:
 def _read(path: str, label: str) -> bytes:
   if inputs.URL.fullmatch(path):
     raise core.InputError(f'{label}: {inputs.missing(path)}')
-  if not os.path.isfile(path):  # Of any text, too long a one included.
+  if not os.path.isfile(path):  # False also for texts too long for a path.
     raise core.InputError(
       f'{label}: no file {shortened(path)!r} in {os.getcwd()}'
     )
@@ -116,12 +112,12 @@ def _mark(path: str, content: bytes) -> tuple[str, str]:
 
 
 class user_code(contextlib.AbstractContextManager):
-  """Turns what a user's code raises into an InputError of one line.
+  """Turns exceptions of a user's code into an InputError of one line.
 
-  The line begins with the file and the line number. An InputError, running
-  out of memory or of disk, a closed pipe and a signal pass as they are.
-  `sys.exit` and a `raise KeyboardInterrupt` of the user's do not, which would
-  look like an end of all that was asked for.
+  The line begins with the file and the line number. An InputError, a lack of
+  memory or disk, a closed pipe and a signal pass unchanged. `sys.exit` and
+  `raise KeyboardInterrupt` in the user's code are turned too: they would look
+  like an end of the whole program.
 
   >>> with user_code("user model 'm.py:f'"):
   ...   f(tokens)
@@ -129,13 +125,13 @@ class user_code(contextlib.AbstractContextManager):
   """
 
   def __init__(self, label: str = '', function: Callable | None = None) -> None:
-    """Gives what is to be user_code.
+    """Takes names for the error.
 
     Args:
-      label: what errors call the code; '' turns only errors that come through
-        a file of the user's.
-      function: that is called; its place is named where no line of the user's
-        is.
+      label: name of the code in errors; '' turns only exceptions that pass
+        through a user's file.
+      function: the called function; the error names its definition if the
+        traceback has no line of the user's.
     """
     self._label, self._function = label, function
 
@@ -145,7 +141,7 @@ class user_code(contextlib.AbstractContextManager):
     error: BaseException | None,
     trace: types.TracebackType | None,
   ) -> None:
-    """Raises InputError where the error is the user's."""
+    """Raises InputError for an exception of the user's code."""
     if error is None:
       return
     passes = isinstance(error, MemoryError) or inputs.passes(error)
@@ -161,10 +157,10 @@ class user_code(contextlib.AbstractContextManager):
 
 
 def _is_users_end(error: BaseException) -> bool:
-  """Did a line of the user's ask for an end, rather than a signal or memory?
+  """Did the user's code end the program, not a signal or a lack of memory?
 
-  Python raises a KeyboardInterrupt in whatever line a signal comes to; the
-  user's comes from a `raise`.
+  Python raises KeyboardInterrupt in the line that a signal interrupts; the
+  user's own comes from a `raise`.
   """
   if isinstance(error, Exception) and not isinstance(error, MemoryError):
     return False
@@ -180,7 +176,7 @@ def _is_users_end(error: BaseException) -> bool:
 
 
 def _where(error: BaseException) -> str:
-  """'file.py:7', the last line of the user's that the error came through."""
+  """'file.py:7', the last line of a user's file in the traceback, or ''."""
   if isinstance(error, SyntaxError) and error.filename and error.lineno:
     return f'{_shown(error.filename)}:{error.lineno}'
   frames = traceback.StackSummary.extract(
@@ -191,7 +187,7 @@ def _where(error: BaseException) -> str:
 
 
 def placed(function: Callable | None) -> str:
-  """'file.py:7: ' where a function of the user's is defined, else ''."""
+  """'file.py:7: ', the definition of a user's function; '' for others."""
   code = function and getattr(inspect.unwrap(function), '__code__', None)
   if code is None or not is_own(code.co_filename):
     return ''
@@ -199,14 +195,14 @@ def placed(function: Callable | None) -> str:
 
 
 def _shown(path: str) -> str:
-  """A path from the current folder, where it is in it."""
+  """A path, relative to the current folder if it is inside."""
   inside = pathlib.Path(path).is_relative_to(os.getcwd())
   return os.path.relpath(path) if inside else path
 
 
 @functools.cache
 def is_own(path: str) -> bool:
-  """Is a file the user's: none of wm's, of Python's, or of a package?"""
+  """Is a file the user's, not one of wm, Python or an installed package?"""
   place = pathlib.Path(path).resolve()
   home = pathlib.Path(__file__).resolve().parent.parent
   theirs: list[str | pathlib.Path] = [
@@ -222,119 +218,23 @@ def is_own(path: str) -> bool:
 
 
 def shortened(text: str, longest: int = 100) -> str:
-  """A text, without its middle where it is long."""
+  """A text; a long text loses its middle."""
   if len(text) <= longest:
     return text
   return f'{text[: longest - 25]} ... {text[-20:]}'
 
 
-def check_world(world: core.World, label: str) -> None:
-  """Raises InputError where a world's parts do not fit each other.
-
-  Args:
-    world: a user's; its first state is asked for.
-    label: what errors call it.
-  """
-  vocab, end = world.vocab, world.end
-  if not isinstance(vocab, tuple) or len(vocab) < 2 or vocab[0] != '<pad>':
-    raise core.InputError(
-      f'{label}: vocab is {shortened(repr(vocab))}; expected a tuple of '
-      "'<pad>' and at least one token"
-    )
-  odd = [word for word in vocab if not _is_word(word)]
-  if odd or len(set(vocab)) < len(vocab):
-    what = repr(odd[0]) if odd else 'a word twice'
-    raise core.InputError(
-      f'{label}: vocab has {what}; expected different words without blanks'
-    )
-  if end != core.DEAD and not 1 <= end < len(vocab):
-    raise core.InputError(
-      f'{label}: end={end} is no token of vocab, which has {len(vocab)}; '
-      f'expected 1..{len(vocab) - 1}, or {core.DEAD} for none'
-    )
-  if not isinstance(world.max_len, int) or world.max_len < 1:
-    raise core.InputError(
-      f'{label}: max_len={world.max_len!r}; expected an integer of at least 1'
-    )
-  legal = np.asarray(world.legal(world.init(1)))
-  if legal.shape != (1, len(vocab)) or legal.dtype != bool:
-    raise core.InputError(
-      f'{label}: legal gives {legal.dtype} of shape {legal.shape} for one '
-      f'state, vocab has {len(vocab)} tokens; expected bool of shape '
-      f'(1, {len(vocab)})'
-    )
-  if legal[0, core.PAD] or not legal.any():
-    what = 'padding' if legal[0, core.PAD] else 'no token'
-    raise core.InputError(
-      f'{label}: {what} is legal in the first state; expected some of '
-      f'1..{len(vocab) - 1}'
-    )
-  _check_step(world, label, int(legal[0].argmax()))
-  _check_abilities(world, label)
-
-
-def _is_word(word: Any) -> bool:
-  """Is it text without blanks, which files can hold?"""
-  return (
-    isinstance(word, str)
-    and word.split() == [word]
-    and not any('\ud800' <= char <= '\udfff' for char in word)
-  )
-
-
-# Abilities that a world with these methods has, so that it must inherit them.
-_ABILITIES = (core.Prefixed, core.Labelled, core.Written)
-
-
-def _check_abilities(world: core.World, label: str) -> None:
-  """Raises InputError where an ability is written, but not inherited."""
-  for ability in _ABILITIES:
-    methods = ability.__abstractmethods__ - core.World.__abstractmethods__
-    if methods <= {*dir(type(world))} and not isinstance(world, ability):
-      raise core.InputError(
-        f'{label} has {", ".join(sorted(methods))} and does not inherit '
-        f'core.{ability.__name__}; add it to the bases of '
-        f'{type(world).__name__}'
-      )
-  if isinstance(world, core.Labelled):
-    labels, sizes = world.labels(world.init(2)), world.heads.sizes
-    if np.shape(labels) != (2, len(sizes)) or not sizes:
-      raise core.InputError(
-        f'{label}: labels gives shape {np.shape(labels)} for two states, heads '
-        f'has {len(sizes)} labels; expected (2, {max(len(sizes), 1)})'
-      )
-
-
-def _check_step(world: core.World, label: str, token: int) -> None:
-  """Raises InputError where a first step gives no states."""
-  before = np.asarray(world.init(2))
-  after = np.asarray(world.advance(before, np.full(2, token, np.int32)))
-  for name, states in (('init', before), ('advance', after)):
-    fits = states.ndim == 2 and states.shape == (2, before.shape[-1])
-    if not fits or states.dtype.kind != 'i':
-      raise core.InputError(
-        f'{label}: {name} gives {states.dtype} of shape {states.shape} for two '
-        'states; expected integers of shape (2, words of a state)'
-      )
-  ids = np.asarray(world.state_id(after))
-  if ids.shape != (2,) or (ids == core.DEAD).any():
-    raise core.InputError(
-      f'{label}: after token {world.vocab[token]!r}, which is legal first, '
-      f'state_id gives {ids.tolist()}; expected two numbers, not {core.DEAD}'
-    )
-
-
 TRUST_VARIABLE = 'WM_TRUST'
 
-# Files, and folders whose files are trusted; without links.
+# Trusted files and folders, with links resolved.
 _trusted: set[pathlib.Path] = set()
 
 
 def trust(*paths: str | os.PathLike) -> None:
-  """Lets files run that results, logs and other data name.
+  """Allows files to run that results, logs and other data name.
 
   Args:
-    paths: Python files, or folders that hold them.
+    *paths: Python files, or folders that hold them.
 
   Raises:
     InputError: there is no such file or folder.
@@ -348,16 +248,16 @@ def trust(*paths: str | os.PathLike) -> None:
 
 
 def allow(*paths: str | os.PathLike) -> None:
-  """As `trust`, of what a user's own spec names; it need not exist.
+  """Trusts files that a user's own spec names; they need not exist.
 
-  paths: files; or modules such as 'package.name', which are taken for files
-    in the current folder.
+  paths: files; or modules such as 'package.name', read as files in the current
+    folder.
   """
   _trusted.update(map(_real_path, paths))
 
 
 def allowed(path: str) -> bool:
-  """May a file run that data name? path: as for `allow`."""
+  """May a file run that data name? path: see `allow`."""
   place = _real_path(path)
   listed = filter(None, os.environ.get(TRUST_VARIABLE, '').split(os.pathsep))
   trusted = _trusted.union(map(_real_path, listed))
@@ -365,7 +265,7 @@ def allowed(path: str) -> bool:
 
 
 def check_allowed(path: str, label: str) -> None:
-  """Raises InputError where a file may not run; label: of what names it."""
+  """Raises InputError if a file may not run; label: the spec that names it."""
   if not allowed(path):
     shown = shortened(str(_relative(path)))
     raise core.InputError(
@@ -376,9 +276,9 @@ def check_allowed(path: str, label: str) -> None:
 
 
 def trust_environment() -> dict[str, str]:
-  """Variables of a process that trusts as much as this one."""
+  """Environment variables for a process with the same trusted files."""
   listed = os.environ.get(TRUST_VARIABLE, '').split(os.pathsep)
-  # A path once, as a process may have set the variable to what this gave.
+  # Each path once: the variable may already hold this function's result.
   every = dict.fromkeys([*filter(None, listed), *map(str, sorted(_trusted))])
   return {TRUST_VARIABLE: os.pathsep.join(every)}
 
@@ -395,6 +295,6 @@ def _relative(path: str | os.PathLike) -> pathlib.Path:
 
 def _real_path(path: str | os.PathLike) -> pathlib.Path:
   path = _relative(path)
-  with contextlib.suppress(ValueError):  # Of a text that no file can have.
+  with contextlib.suppress(ValueError):  # For a text that is no possible path.
     path = pathlib.Path(os.path.realpath(path))
   return path

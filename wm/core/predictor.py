@@ -1,18 +1,20 @@
-"""What metrics measure, a class for each ability; some have optional methods.
+"""The models that metrics measure: a class for each ability of a model.
 
-TokenReader       reads sequences; has `diagnostics` of how it was used
-  Predictor         next-token probabilities, sessions
+Names in lower case are optional methods of the class above them.
+
+TokenReader       reads sequences; `diagnostics` say how it was used
+  Predictor         gives next-token probabilities and sessions
     machine           runs inside one compiled program; see wm.core.traced
     QueryModel        answers only whether a suffix is valid
-      ask               each answer costs a call; see wm.core.queries
-      choose            names which one of several tokens comes next
-  HiddenStates      activations
+      ask               pays a call for each answer; see wm.core.queries
+      choose            picks the token that comes next from several
+  HiddenStates      gives activations
     untrained         the same network with random weights
-    patched           continues from other activations
-    patched_gradient  knows how they change what follows
-  StatePredictor    the world's state after each token
-    state_loss        with probabilities
-  Adaptable         new tasks from few labels; see wm.core.adapting
+    patched           predicts from replaced activations
+    patched_gradient  the gradient of `patched` by the activations
+  StatePredictor    predicts the world's state after each token
+    state_loss        also gives the loss of true states
+  Adaptable         learns new tasks from few labels; see wm.core.adapting
 """
 
 from __future__ import annotations
@@ -26,19 +28,20 @@ import numpy as np
 from wm.core import basics
 
 if TYPE_CHECKING:
+  from wm.core.contract import Contract
   from wm.core.traced import Machine
 
 Tokens = tuple[int, ...]  # Ids of one sequence.
-YES, NO, NO_ANSWER = 1, 0, -1  # Of predictors that only answer.
+YES, NO, NO_ANSWER = 1, 0, -1  # Answers of a `QueryModel`.
 # Most float32 numbers of log-probabilities held at once (256 MB).
 BUDGET = 1 << 26
 
 
 class Session(abc.ABC):
-  """B prefixes, each with M continuations under way, advanced in step.
+  """B prefixes with M continuations each, all advanced by a token at a time.
 
-  Rows are independent: what a row gives does not depend on the others, on B,
-  or on the number of devices. `restart` puts a new prefix in a row so that
+  Rows are independent: the values of a row do not depend on other rows, on B
+  or on the number of devices. `restart` puts a new prefix in a row, so that
   batches stay full as trials are decided.
   """
 
@@ -50,72 +53,78 @@ class Session(abc.ABC):
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None
   ) -> None:
-    """Appends tokens [B, M]; DEAD leaves a continuation as it was.
+    """Appends tokens [B, M]; DEAD leaves a continuation unchanged.
 
-    parents: [B, M] index of the continuation each one goes on from (default:
-    itself), for searches that branch.
+    parents: [B, M] index of the continuation to which each token is appended
+      (default: its own), for searches that branch.
     """
 
   @abc.abstractmethod
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
-    """Gives rows [R] the prefixes [R, L] of lengths [R], nothing appended."""
+    """Restarts rows [R] from prefixes [R, L] of lengths [R]."""
 
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
-    """[B, M] int32 tokens drawn from the accepted ones, renormalised.
+    """[B, M] int32 tokens drawn from the accepted tokens' renormalised mass.
 
-    uniform: [B, M] float32 in [0, 1); the token whose cumulative mass first
-    exceeds it, in order of id, is taken. DEAD where nothing is accepted.
+    DEAD where no token is accepted.
+
+    uniform: [B, M] float32 in [0, 1). The drawn token is the first in order of
+      id whose cumulative mass exceeds it.
     """
     log_probs = np.asarray(self.log_probs())
     return accept.draw(log_probs, uniform)
 
   def mask(self, accept: Any) -> np.ndarray:
-    """[B, M, V] bool: the tokens accepted next."""
+    """[B, M, V] bool: the next tokens that a rule accepts."""
     return np.asarray(accept.mask(np.asarray(self.log_probs())))
 
   def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
-    """[B, M] bool: is each token [B, M] accepted next? DEAD never is."""
+    """[B, M] bool: is each token [B, M] accepted next? DEAD is not accepted."""
     mask = self.mask(accept)
     taken = np.take_along_axis(mask, np.maximum(tokens, 0)[..., None], -1)
     return taken[..., 0] & (tokens != basics.DEAD)
 
 
 class TokenReader(abc.ABC):
-  """Anything that reads sequences of a world's tokens, to be measured.
+  """A model that reads sequences of a world's tokens and can be measured.
 
-  What else it can do is a class of its own, which metrics ask for by type:
-  `Predictor`, `HiddenStates`, `StatePredictor`, `Adaptable`.
+  Each further ability is a class, which metrics ask for by type: `Predictor`,
+  `HiddenStates`, `StatePredictor`, `Adaptable`.
 
   Attributes:
     vocab_size: V.
     end: id of the end token, or DEAD.
-    max_len: longest sequence, in tokens, that it was made for.
-    shared: is each process of several to compute a part of the rows? See
+    max_len: longest sequence that it reads, in tokens.
+    shared: whether several processes each compute a part of the rows; see
       `wm.runtime.compute`.
+    contract: the checks of a user's reader, see `wm.core.contract`; None for
+      wm's own readers.
   """
 
   vocab_size: int
   end: int
   max_len: int
   shared: bool = False
+  contract: Contract | None = None
 
   def diagnostics(self) -> list[str]:
-    """Lines about all calls so far, for people to read."""
+    """Lines of text about all calls so far, for reports."""
     return []
 
   def across_processes(self) -> Self:
-    """The same reader, shared by all processes if it can be; else each has it.
+    """The same reader with its rows divided among all processes.
 
-    All processes then make the same calls in the same order.
+    All processes must make the same calls in the same order. A reader that
+    cannot divide rows is returned as it is, and every process computes all.
     """
     return self
 
   def interactive(self) -> Self:
-    """The same reader for a person who waits: quick for one row at a time.
+    """The same reader, fast for one row at a time, for interactive use.
 
-    Numbers may differ in the last bits from those of many rows.
+    Values may differ in the last bits from those of large batches.
     """
     return self
 
@@ -125,7 +134,7 @@ class Predictor(TokenReader):
 
   @abc.abstractmethod
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[B, L, V] float32: log p(next | tokens[:, :t + 1]) at each t.
+    """[B, L, V] float32 nats: log p(next | tokens[:, :t + 1]) at each t.
 
     tokens: [B, L] int32; lengths: [B]. Positions t >= lengths are undefined.
     """
@@ -147,29 +156,29 @@ class Predictor(TokenReader):
     accept: Any,
     sampler: Any,
   ) -> tuple[Machine, int]:
-    """The machine of trials with prefixes [T, 2, L], and how many slots suit.
+    """A `Machine` for trials with prefixes [T, 2, L], and its number of slots.
 
     Args:
       prefixes: [T, 2, L] int32.
       lengths: [T, 2] int32.
       num: continuations of each prefix, M.
-      room: most tokens of a continuation.
-      accept: the rule that checks, from `wm.core.accept`.
-      sampler: the rule that draws.
+      room: maximum number of tokens of a continuation.
+      accept: acceptance rule that checks tokens, from `wm.core.accept`.
+      sampler: acceptance rule that tokens are drawn by.
 
     Raises:
-      Untraceable: it has too many states, or they are not known.
+      Untraceable: the predictor has too many states, or an unknown number.
     """
     raise NotImplementedError
 
   @property
   def devices(self) -> tuple[Any, ...]:
-    """JAX devices that trials of a `machine` are dealt out to."""
+    """JAX devices among which the trials of a `machine` are divided."""
     return ()
 
   @property
   def prefers_device_loop(self) -> bool:
-    """Does a step of the `machine` cost less than the host's loop around it?"""
+    """Is a step of the `machine` cheaper than the host loop's overhead?"""
     return False
 
 
@@ -182,10 +191,10 @@ class HiddenStates(TokenReader):
   ) -> np.ndarray:
     """[B, L, D] float32 activations after each token.
 
-    layer: 0 is after the embedding; -1 the last, final norm included.
+    layer: 0 is after the embedding; -1 is the last, after the final norm.
 
     Raises:
-      InputError: there is no such layer.
+      InputError: the network does not have that layer.
     """
 
   @basics.optional
@@ -201,19 +210,19 @@ class HiddenStates(TokenReader):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """[B, L, V] float32: as `log_probs`, from these activations on.
+    """[B, L, V] float32 log-probabilities from replaced activations, in nats.
 
-    Does a model use what a probe reads from it? Its activations are moved to
-    where the probe reads another state, the model continues from there, and its
-    predictions are compared with that state (Li et al. 2023, section 4; Nanda
-    et al. 2023).
+    This tests whether a model uses the state that a probe reads from it. The
+    activations are moved so that the probe reads another state. The
+    predictions are then compared with that state (Li et al. 2023, section 4;
+    Nanda et al. 2023).
 
-    layer: where the activations are, see `hidden`.
-    hidden: [B, L, D] float32, instead of what `hidden` gives there. With the
-      same activations, the answer is that of `log_probs`.
+    layer: the layer whose activations are replaced; see `hidden`.
+    hidden: [B, L, D] float32 activations in place of the network's own. With
+      the network's own activations the result equals `log_probs`.
 
     Raises:
-      InputError: there is no such layer, or activations have another width.
+      InputError: the network does not have that layer, or that width.
     """
     raise NotImplementedError
 
@@ -221,11 +230,12 @@ class HiddenStates(TokenReader):
   def memory(self) -> HiddenStates | None:
     """A reader of the network's recurrent states instead of its activations.
 
-    `hidden` is then [B, L, D] the state after each token: of block `layer`, or
-    of all blocks where it is -1. `patched` adds to the state after each token
-    what the state that it is given differs by, and goes on from there: what was
-    added stays. The next token is predicted before, so that an edit shows from
-    the token after it on. None where nothing recurs.
+    Its `hidden` returns the state [B, L, D] after each token, of block `layer`
+    or, for layer -1, of all blocks. Its `patched` adds the difference between
+    the given and the network's state after each token; the differences persist
+    at later tokens. A state predicts the next token before it is edited, so
+    an edit changes predictions from the following token on. Returns None if
+    the network has no recurrent state.
     """
     raise NotImplementedError
 
@@ -240,35 +250,41 @@ class HiddenStates(TokenReader):
   ) -> np.ndarray:
     """[B, L, D] float32: gradient of sum(weights * patched) by `hidden`.
 
-    weights: [B, L, V] float32; the others as of `patched`.
+    weights: [B, L, V] float32. See `patched` for the other arguments.
     """
     raise NotImplementedError
 
 
 class StatePredictor(TokenReader):
-  """A reader that names the world's state after each token."""
+  """A reader that predicts the world's state after each token."""
 
   @abc.abstractmethod
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[B, L, K] integers: the class named for each of the K state labels."""
+    """[B, L, K] integers: the predicted class of each of the K state labels."""
 
   @basics.optional
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats."""
+    """`states`, and the loss: [B, L] float32 mean of -log p(labels) in nats.
+
+    labels: [B, L, K] true classes; the mean is over the K labels.
+    """
     raise NotImplementedError
 
 
 def histories(tokens: np.ndarray, lengths: np.ndarray) -> list[Tokens]:
-  """Rows [R, L] of given lengths [R] as tuples of token ids."""
+  """Rows [R, L] of lengths [R] as tuples of token ids."""
   rows = np.asarray(tokens).tolist()
   sizes = np.asarray(lengths).tolist()
   return [tuple(row[:n]) for row, n in zip(rows, sizes, strict=True)]
 
 
 def chunks(num: int, row_size: int, budget: int = BUDGET) -> Iterator[slice]:
-  """Slices over `num` rows that keep rows * row_size within a budget."""
+  """Yields slices over `num` rows, each with rows * row_size <= budget.
+
+  A slice has at least one row.
+  """
   rows = max(1, budget // max(row_size, 1))
   for start in range(0, num, rows):
     yield slice(start, min(start + rows, num))
@@ -279,7 +295,7 @@ def log_probs_by_rows(
 ) -> Iterator[tuple[slice, np.ndarray]]:
   """Yields (rows, log-probabilities [R, L, V]) in chunks that fit in memory.
 
-  tokens: [N, L] int32, lengths: [N]; L is cut to the chunk's longest row.
+  tokens: [N, L] int32; lengths: [N]. Each chunk's L is its longest row's.
   """
   row_size = tokens.shape[1] * predictor.vocab_size
   for rows in chunks(len(tokens), row_size):
@@ -293,8 +309,8 @@ class Samples(NamedTuple):
   Attributes:
     tokens: [B, M, K] int32, padded with PAD; the end token is included.
     lengths: [B, M] int32.
-    status: [B, M] int8: ENDED, CAPPED (no token budget left) or STUCK
-      (nothing was accepted).
+    status: [B, M] int8: ENDED, CAPPED (token budget used up) or STUCK (no token
+      was accepted).
   """
 
   tokens: np.ndarray
@@ -312,16 +328,16 @@ def sample(
   seeds: np.ndarray,
   accept: Any,
 ) -> Samples:
-  """Samples `num` continuations of each prefix, temperature 1.
+  """Samples `num` continuations of each prefix at temperature 1.
 
   Args:
-    predictor: what to sample from.
+    predictor: model to sample from.
     prefixes: [B, L] int32.
     lengths: [B] int32.
-    num: continuations a prefix, M.
-    max_len: total tokens, prefix included, at which sampling is capped.
-    seeds: [B] integers; row b depends on seeds[b] alone.
-    accept: rule from `wm.core.accept`; only accepted tokens are drawn, with
+    num: continuations of each prefix, M.
+    max_len: maximum number of tokens, prefix included.
+    seeds: [B] integers; the randomness of row b depends on seeds[b] alone.
+    accept: rule from `wm.core.accept`. Only accepted tokens are drawn, with
       probabilities renormalised over them.
   """
   batch, budget = len(lengths), max_len - np.asarray(lengths)
@@ -348,7 +364,7 @@ def sample(
 
 
 def check_prefixes(lengths: np.ndarray) -> None:
-  """Raises InputError where a length [R] is 0."""
+  """Raises InputError if a length [R] is 0."""
   if (np.asarray(lengths) < 1).any():
     raise basics.InputError(
       'an empty prefix was given; this predictor needs at least one token'
@@ -358,9 +374,9 @@ def check_prefixes(lengths: np.ndarray) -> None:
 def padded(
   tokens: np.ndarray, lengths: np.ndarray, rows: int, length: int
 ) -> np.ndarray:
-  """[rows, length, ...]: the used part of tokens [N, L, ...], PAD elsewhere.
+  """Copies tokens [N, L, ...] into an array [rows, length, ...] of PAD.
 
-  Of type int32 where there are no further dimensions.
+  Row n is copied up to lengths[n]. Tokens [N, L] become int32.
   """
   # Tokens [N, L] may come in any integer type; labels [N, L, K] keep theirs.
   kind = np.int32 if tokens.ndim == 2 else tokens.dtype

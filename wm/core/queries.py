@@ -1,9 +1,9 @@
-"""Plans: what a language model will be asked, listed before it is asked.
+"""Queries: the questions to a language model, listed before any is asked.
 
-Each of its answers is a call that costs. So a metric is first run on a twin of
-the predictor that lists questions and answers none (`QueryModel.dry_run`); the
-list is counted, cut or refused; what is left is asked all at once; and the
-metric is run again on answers that are known by then.
+Each answer costs a call. A metric therefore first runs on a twin of the
+predictor (`QueryModel.dry_run`), which lists the questions and answers none.
+The list is counted, and cut or refused. The remaining questions are asked all
+at once. The metric then runs again and reads the cached answers.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from wm.core.predictor import Predictor, Tokens
 if TYPE_CHECKING:
   from wm.core.world import World
 
-# Kinds of questions: can it go on so, with what, with which one of these, and
-# which labels do sequences have?
+# Kinds of questions: is a suffix valid, which tokens can come next, which one
+# of several tokens comes next, and which labels do sequences have?
 YES_NO, ALL_NEXT, ONE_NEXT = 'yes_no', 'all_next', 'one_next'
 LABELS = 'labels'
 YES_NO_LIST = 'yes_no_list'  # Several of YES_NO in one prompt, see `merged`.
 
 
 class Query(NamedTuple):
-  """A question.
+  """One question to a language model.
 
   Attributes:
-    prompt: all of its text.
-    kind: YES_NO, ALL_NEXT or ONE_NEXT; others have no truth by the world.
-    prefix: the tokens that it is about; of LABELS a hash of the prompt.
-    suffixes: what may follow: of YES_NO one, of YES_NO_LIST one for each item,
-      of ONE_NEXT the choices; of LABELS one that says how many are wanted, of
-      how many numbers, and of how many classes, 0 for real ones.
-    trial: that it belongs to; questions of one trial depend on each other.
+    prompt: the whole prompt.
+    kind: YES_NO, YES_NO_LIST, ALL_NEXT, ONE_NEXT or LABELS; the world has no
+      answer to LABELS.
+    prefix: the tokens that the question is about; for LABELS a hash of the
+      prompt.
+    suffixes: one suffix for YES_NO, one for each item of YES_NO_LIST, the
+      choices of ONE_NEXT. For LABELS one tuple: how many labels, numbers of
+      each, and classes of each (0 for real numbers).
+    trial: the trial of the question; questions of a trial are dependent.
   """
 
   prompt: str
@@ -51,16 +53,17 @@ class Query(NamedTuple):
 
 
 class Answer(NamedTuple):
-  """What a question was answered.
+  """The answer to a question.
 
   Attributes:
-    value: bool of YES_NO; of YES_NO_LIST a tuple of these, None where an item
-      has no answer, and `failure` says why; tuple of tokens of ALL_NEXT, PAD
-      among them where it names what is none; place of the choice of ONE_NEXT;
-      tuple of numbers of LABELS; None where there is none.
-    failure: why there is none, or ''.
-    probability: of yes, where the provider gives log-probabilities; else NaN.
-    text: all that was written.
+    value: None if there is no answer. For YES_NO a bool; for YES_NO_LIST a
+      tuple of bools, None for an item without an answer; for ALL_NEXT a tuple
+      of tokens, with PAD for a name that is no token; for ONE_NEXT the index
+      of the choice; for LABELS a tuple of numbers.
+    failure: reason for a missing answer, or ''.
+    probability: probability of yes if the provider gives log-probabilities,
+      else NaN.
+    text: the whole reply.
   """
 
   value: Any
@@ -70,10 +73,10 @@ class Answer(NamedTuple):
 
 
 def grouped(questions: Sequence[Query], size: int) -> list[list[Query]]:
-  """Questions by prompt: up to `size` of YES_NO about one prefix, or a single.
+  """Groups questions by prompt: up to `size` YES_NO of one prefix, else one.
 
-  They are sorted by text: prompts with the longest common beginnings, which
-  providers cache, follow each other, and the order tells nothing of the truth.
+  Questions are sorted by text. Prompts with long common beginnings then follow
+  each other, which providers cache, and the order does not reveal the truth.
   """
   groups: list[list[Query]] = []
   ordered = sorted(questions, key=lambda query: query.prompt)
@@ -87,7 +90,7 @@ def grouped(questions: Sequence[Query], size: int) -> list[list[Query]]:
 
 
 def merged(group: Sequence[Query]) -> Query:
-  """The question that a group is asked as; `items` divides its answer."""
+  """Merges a group into one question; `items` splits its answer again."""
   if len(group) == 1:
     return group[0]
   return group[0]._replace(
@@ -98,7 +101,7 @@ def merged(group: Sequence[Query]) -> Query:
 
 
 def items(question: Query, answer: Answer) -> list[tuple[Query, Answer]]:
-  """Each item of a YES_NO_LIST and its answer; else question and answer."""
+  """The items of a YES_NO_LIST with their answers; else the pair as it is."""
   if question.kind != YES_NO_LIST:
     return [(question, answer)]
   values = answer.value or [None] * len(question.suffixes)
@@ -114,12 +117,12 @@ def items(question: Query, answer: Answer) -> list[tuple[Query, Answer]]:
 class QueryModel(Predictor):
   """A predictor that only answers whether a continuation is valid.
 
-  An example is a language model behind an API. Its language is the set of
+  An example is a language model behind an API. The model accepts the
   continuations that it calls valid, whatever the acceptance rule. Its
   next-token probabilities are uniform over the single tokens that it accepts.
 
-  One that can `ask` pays for each answer with a call; it has all of `dry_run`,
-  `ask` and `requests`.
+  A model that pays a call for each answer defines all of `dry_run`, `ask` and
+  `requests`.
   """
 
   @abc.abstractmethod
@@ -132,40 +135,40 @@ class QueryModel(Predictor):
     """[N] int8: is each suffix valid after its prefix? YES, NO, NO_ANSWER.
 
     prefixes, suffixes: N tuples of token ids each.
-    trials: [N] that questions belong to; None is no trial.
+    trials: [N] trial of each question; None: no trials.
     """
 
   @optional
   def dry_run(self) -> tuple[QueryModel, list[Query]]:
-    """A twin that answers nothing, and the list of what the twin is asked."""
+    """A twin that answers nothing, and the list of the twin's questions."""
     raise NotImplementedError
 
   @optional
   def ask(self, questions: Sequence[Query]) -> list[Answer]:
-    """Puts questions, many at a time; known answers are not asked again.
+    """Asks questions concurrently; cached answers are not asked again.
 
     Raises:
-      InputError: there is no such provider or model, or it wants a key.
+      InputError: unknown provider or model, or the provider needs a key.
     """
     raise NotImplementedError
 
   @optional
   def requests(self, questions: Sequence[Query]) -> list[Query]:
-    """What `ask` would send, a call each, if no answer were known."""
+    """The calls of `ask`, one Query each, if no answer were cached."""
     raise NotImplementedError
 
   @optional
   def choose(
     self, prefixes: Sequence[Tokens], choices: Sequence[Tokens]
   ) -> np.ndarray:
-    """[N] int64: place of the one chosen of choices[n], or NO_ANSWER."""
+    """[N] int64: index of the choice among choices[n], or NO_ANSWER."""
     raise NotImplementedError
 
 
 def truths(world: World, questions: Sequence[Query]) -> list[Any]:
-  """What the world answers; None to kinds that it cannot.
+  """The world's answers as `Answer.value`; None for LABELS.
 
-  As of `Answer.value`; of ALL_NEXT in order of id.
+  Tokens of ALL_NEXT are in order of id.
   """
   answers: list[Any] = [None] * len(questions)
   rows = [k for k, q in enumerate(questions) if q.kind in _TRUTHS]
@@ -182,7 +185,7 @@ def truths(world: World, questions: Sequence[Query]) -> list[Any]:
 
 
 def table(rows: Sequence[Tokens]) -> tuple[np.ndarray, np.ndarray]:
-  """Tuples as tokens [N, L] int32, padded with PAD, and lengths [N] int32."""
+  """Converts tuples to tokens [N, L] int32, padded, and lengths [N] int32."""
   lengths = np.array([len(row) for row in rows], np.int32)
   tokens = np.full((len(rows), int(lengths.max(initial=0))), PAD, np.int32)
   for n, row in enumerate(rows):
@@ -191,7 +194,7 @@ def table(rows: Sequence[Tokens]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reached(world: World, prefixes: Sequence[Tokens]) -> np.ndarray:
-  """[N, W] states; dead where a prefix is illegal."""
+  """[N, W] states after prefixes, followed to the first illegal token."""
   return world.walk(world.init(len(prefixes)), *table(prefixes))[1]
 
 
@@ -220,7 +223,7 @@ def _next(
 def _one(
   world: World, states: np.ndarray, legal: np.ndarray, asked: list
 ) -> list[int]:
-  """Place of the only legal choice; DEAD where it is not the only one."""
+  """Index of the only legal choice; DEAD unless exactly one is legal."""
   answers = []
   for row, choices in zip(legal, asked, strict=True):
     right = [k for k, (token,) in enumerate(choices) if row[token]]

@@ -1,14 +1,14 @@
 """Specs: 'othello(size=6)' <-> object, found by module name.
 
 A spec is a name and literal arguments. The name is a module's: `wm/worlds/
-othello.py` defines the frozen dataclass `World` whose fields the arguments
-set. Nothing is registered by hand; a new file is a new plug-in. It may be a
-user's own, anywhere: 'my_world.py:Stones(size=6)' is the class `Stones` of a
-file, whose path is one from the current folder and has no bracket in it.
+othello.py` defines the frozen dataclass `World`, and the arguments set its
+fields. No plug-in is registered by hand; a new file is a new plug-in. A user's
+plug-in may be in any file: 'my_world.py:Stones(size=6)' is the class `Stones`
+of a file. Its path is relative to the current folder and has no bracket.
 
 `resolve` takes a user's own specs, and runs the files that they name. `make`
-and `find` take specs that may stand in data: they run a file only where it is
-trusted, see `wm.core.plugins`.
+and `find` take specs that may come from data: they run a file only if it is
+trusted; see `wm.core.plugins`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from wm import core
-from wm.core import plugins
+from wm.core import contract, plugins
 from wm.core.basics import plug_in_name
 from wm.core.inputs import check_known, suggest
 
 T = TypeVar('T')
 
-# kind -> (package, class that each module defines)
+# kind -> (package, name of the class in each module).
 KINDS = {
   'world': ('wm.worlds', 'World'),
   'model': ('wm.models', 'Model'),
   'metric': ('wm.metrics', 'Metric'),
   'accept': ('wm.core.accept', None),
 }
-# What a class in a user's own file must be.
+# kind -> further packages, which are imported only by these names.
+ROOMS = {'model': ('wm.language.models',)}
+# kind -> base class of plug-ins in users' files.
 BASES = {'world': core.World, 'model': core.Model, 'metric': core.Metric}
 
 LONGEST = 10_000  # Characters of a spec; the parser's stack has limits.
@@ -48,7 +50,7 @@ _TYPES = {'bool': bool, 'int': int, 'float': float, 'str': str, 'tuple': tuple}
 
 
 def _home(kind: str) -> tuple[str, str | None]:
-  """Package of a kind of plug-in, and the class in each of its modules."""
+  """Package of a kind of plug-in, and the class name in its modules."""
   check_known(kind, KINDS, f'no kind is called {kind!r}')
   return KINDS[kind]
 
@@ -59,21 +61,26 @@ def names(kind: str) -> list[str]:
   Modules are read, not imported: many load JAX or Flax.
   """
   package, attribute = _home(kind)
-  module = importlib.import_module(package)
   if attribute is None:
+    module = importlib.import_module(package)
     return sorted(
       name
       for name, value in vars(module).items()
       if dataclasses.is_dataclass(value) and isinstance(value, type)
     )
   defines = re.compile(rf'^class {attribute}\b', re.MULTILINE)
+  folders = [
+    folder
+    for name in (package, *ROOMS.get(kind, ()))
+    for folder in importlib.import_module(name).__path__
+  ]
   sources = [
     path
-    for folder in map(pathlib.Path, module.__path__)
+    for folder in map(pathlib.Path, folders)
     for path in (*folder.glob('*.py'), *folder.glob('*/__init__.py'))
     if defines.search(path.read_text(encoding='utf-8', errors='replace'))
   ]
-  # A package is called as its folder.
+  # A package's name is its folder's.
   return sorted(
     path.parent.name if path.stem == '__init__' else path.stem
     for path in sources
@@ -81,10 +88,12 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> type[Any]:
-  """The dataclass behind a name; raises InputError with the nearest names.
+  """The dataclass of a plug-in's name.
 
-  name: of a module of wm, or FILE.py:CLASS, which runs the file if it is
-    trusted.
+  name: a module of wm, or FILE.py:CLASS; the file runs if it is trusted.
+
+  Raises:
+    InputError: unknown name, with the nearest names; or an untrusted file.
   """
   if is_file(name) and kind in BASES:
     return _in_file(kind, name)
@@ -95,15 +104,16 @@ def find(kind: str, name: str) -> type[Any]:
     if dataclasses.is_dataclass(value) and isinstance(value, type):
       return value
   elif name.isidentifier():
-    path = f'{package}.{name}'
-    try:
-      plug_in = importlib.import_module(path)
-    except ModuleNotFoundError as error:
-      if error.name != path:
-        raise
-      plug_in = None
-    if hasattr(plug_in, attribute):
-      return getattr(plug_in, attribute)
+    for room in (package, *ROOMS.get(kind, ())):
+      path = f'{room}.{name}'
+      try:
+        plug_in = importlib.import_module(path)
+      except ModuleNotFoundError as error:
+        if error.name != path:
+          raise
+        continue
+      if hasattr(plug_in, attribute):
+        return getattr(plug_in, attribute)
   others = [k for k in KINDS if k != kind and name in names(k)]
   hint = f'; it is a {others[0]}' if others else ''
   raise core.InputError(
@@ -201,7 +211,7 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _unusable(value: Any) -> str:
-  """What is wrong with a literal, '' where nothing is."""
+  """Reason why a literal cannot be a value of a spec, or ''."""
   if value is None or isinstance(value, bool):
     return ''
   if isinstance(value, str):
@@ -219,9 +229,9 @@ def _unusable(value: Any) -> str:
 
 
 def accepts(value: Any, field: dataclasses.Field) -> bool:
-  """Does a literal suit a field, by its default, or its type if that is None?
+  """Is a literal of the type of a field's default, or else of its annotation?
 
-  Integers are floats too.
+  The annotation counts if the default is None. Integers count as floats.
   """
   default = field.default
   if default is None or default is dataclasses.MISSING:
@@ -240,7 +250,7 @@ def _is_of(value: Any, cls: type) -> bool:
 
 
 def files(value: Any) -> Iterator[str]:
-  """Files of code that a spec names, or any text in a tuple, list or dict.
+  """Code files named in a spec, or in any text of a tuple, list or dict.
 
   >>> [*files("language('openai/gpt-5', before='my_world.py:World()')")]
   ['my_world.py']
@@ -265,14 +275,14 @@ def make(kind: str, text: str) -> Any:
 
   Args:
     kind: 'world', 'model', 'metric' or 'accept'.
-    text: the spec. It may come from data: files and modules that it names must
-      be trusted.
+    text: the spec. It may come from data, so files and modules that it names
+      must be trusted.
 
   >>> make('accept', 'epsilon(0.01)')
   epsilon(threshold=0.01)
 
-  A file of the user's is run, with its folder's modules importable; it is run
-  again only where it has changed. What it raises comes as one line.
+  A user's file runs with its folder on the import path, and again only after
+  changes. Its exceptions become one-line InputErrors.
   """
   for path in files(text):
     plugins.check_allowed(path, _label(kind, text))
@@ -283,14 +293,14 @@ def make(kind: str, text: str) -> Any:
 
 
 def resolve(kind: str, thing: T | str) -> T:
-  """The object of a user's own spec: what it names is trusted from now on.
+  """The object of a user's own spec; files that it names become trusted.
 
   Args:
     kind: 'world', 'model', 'metric' or 'accept'.
-    thing: a spec, or an object, which is given back.
+    thing: a spec, or an object, which is returned as it is.
 
   Raises:
-    InputError: unknown names and fields, or the file of a plug-in fails.
+    InputError: unknown names and fields, or a plug-in's file fails.
 
   >>> resolve('world', 'plugins/my_world.py:World(stones=4)').name
   'plugins/my_world.py:World'
@@ -301,6 +311,8 @@ def resolve(kind: str, thing: T | str) -> T:
     built = _build(kind, thing)
   elif dataclasses.is_dataclass(thing):
     plugins.allow(*files(list(vars(thing).values())))
+    if isinstance(thing, core.World) and not is_ours(type(thing)):
+      _check_world(thing, f'world {type(thing).__name__}')
   plugins.allow(*_code(built))
   return built
 
@@ -314,13 +326,30 @@ def _build(kind: str, text: str) -> Any:
   label = _label(kind, name)
   with plugins.user_code(label):
     thing = cls(**values)
-    if kind == 'world':
-      plugins.check_world(thing, label)
+  if kind == 'world':
+    _check_world(thing, label)
   return thing
 
 
+_checked: set[tuple[type, str]] = set()  # Users' worlds that passed the checks.
+
+
+def _check_world(world: core.World, label: str) -> None:
+  """Checks a user's world once; see `contract.check_world`."""
+  key = type(world), spec(world)
+  if key not in _checked:
+    with plugins.user_code(label):
+      contract.check_world(world, label)
+    _checked.add(key)
+
+
+def is_ours(cls: type) -> bool:
+  """Is it a class of wm, not of a user's file or session?"""
+  return cls.__module__.partition('.')[0] == 'wm'
+
+
 def _code(thing: Any) -> list[str]:
-  """Files and modules that a model of wm runs because a field names them."""
+  """Files and modules that a model's fields name, for models of wm."""
   if not isinstance(thing, core.Model) or is_file(thing.name):
     return []
   return [path for path in thing.code() if path]
@@ -329,7 +358,7 @@ def _code(thing: Any) -> list[str]:
 def _field_values(
   kind: str, text: str, cls: type, args: list[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
-  """Field -> value of a parsed spec; InputError where one does not suit."""
+  """Field -> value of a parsed spec; raises InputError for bad values."""
   name = text.partition('(')[0].strip()
   fields = {field.name: field for field in dataclasses.fields(cls)}
   if len(args) > len(fields):
@@ -367,12 +396,12 @@ def _field_values(
 
 
 def spec(thing: Any) -> str:
-  """Canonical spec of a thing: its name and the fields not at default.
+  """Canonical spec of a thing: its name and the fields not at their default.
 
-  Fields with `compare=False` say how fast, not what: they are left out.
+  Fields with `compare=False` affect speed, not results, and are left out.
 
   Raises:
-    InputError: it has no fields, such as a text.
+    InputError: the thing is not a dataclass instance, but e.g. a text.
   """
   if not dataclasses.is_dataclass(thing):
     raise core.InputError(

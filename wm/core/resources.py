@@ -1,7 +1,8 @@
-"""Work that the machine cannot hold, or not end, is refused before it starts.
+"""Refuses work that needs too much memory or time, before it starts.
 
-Worlds, models and metrics are `Bounded`: each states what it takes at least by
-`cost`, from its fields alone, and `require` compares that with the machine.
+Worlds, models and metrics are `Bounded`: `cost` gives a lower bound of their
+memory and time from their fields alone, and `require` compares it with the
+machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import pathlib
 import shutil
 import sys
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from wm.core import fields
 from wm.core.basics import InputError, plug_in_name
@@ -22,26 +23,27 @@ try:
 except ModuleNotFoundError:
   resource = None  # type: ignore[assignment]
 
-# Where a control group, of a container or a scheduler, says its limit.
+# Files with the limit of a control group, of a container or a scheduler.
 _LIMITS = (
   '/sys/fs/cgroup/memory.max',
   '/sys/fs/cgroup/memory/memory.limit_in_bytes',
 )
-# Sequences that are held at once by whatever uses a world: a batch of training.
+# Fewest sequences that a user of a world holds at once: a training batch.
 AT_ONCE = 64
 WORD = 64  # Bytes of a token's text.
-# Work that no stop saves is taken for a mistake if it takes longer.
+# Seconds; longer work that cannot be resumed is taken for a mistake.
 LONGEST = 7 * 86_400
 _DAY = 86_400
 
 
 class Cost(NamedTuple):
-  """What a piece of work takes at least, as far as its fields say.
+  """Lower bound of the memory and time of a piece of work, from its fields.
 
   Attributes:
     memory: bytes held at once.
-    seconds: on one core, to the order of magnitude.
-    fields: that it grows with; where it is too much, lower one of them.
+    seconds: time on one core, to the order of magnitude.
+    fields: names of the fields that the cost grows with; the error for a cost
+      that is too high proposes to lower one of them.
   """
 
   memory: float = 0
@@ -49,17 +51,27 @@ class Cost(NamedTuple):
   fields: tuple[str, ...] = ()
 
   def __str__(self) -> str:
-    """As tables and errors say it: '3.0 GB of memory, 5 minutes'."""
+    """Text for tables and errors: '3.0 GB of memory, 5 minutes'."""
     parts = [f'{_gigabytes(self.memory)} of memory']
     parts += [_time(self.seconds)] if self.seconds else []
     return ', '.join(parts)
 
 
 class Bounded:
-  """Says what it takes, and is refused where that is more than there is.
+  """Base class that refuses instances whose cost exceeds the machine.
 
-  Subclasses are frozen dataclasses; a `__post_init__` of their own calls this.
+  Subclasses are frozen dataclasses; their `__post_init__` must call this one.
+
+  Attributes:
+    version: raised by one when a change alters results.
   """
+
+  version: ClassVar[str] = '1'
+
+  @property
+  def name(self) -> str:
+    """Registry name; see `plug_in_name`."""
+    return plug_in_name(type(self))
 
   def __init_subclass__(cls, **keywords: Any) -> None:
     """Adds the declared fields to the docstring of a class."""
@@ -67,15 +79,15 @@ class Bounded:
     fields.documented(cls)
 
   def cost(self, world: Any = None) -> Cost:
-    """What its use takes at least; from its fields, without making anything.
+    """Lower bound of the cost of use, computed from the fields alone.
 
-    world: that a model or a metric is used in; None: in the smallest one.
+    world: the world that a model or a metric is used in; None: the smallest.
     """
     del world
     return Cost()
 
   def __post_init__(self) -> None:
-    """Raises InputError for a bad value of a field, and for too much work."""
+    """Raises InputError for a bad field value, or for too high a cost."""
     fields.check(self)
     require(self)
 
@@ -83,23 +95,23 @@ class Bounded:
 def sequences_cost(
   length: int, *fields: str, vocab: int = 0, words: int = 1, more: int = 0
 ) -> Cost:
-  """Cost of a world, of which `AT_ONCE` sequences are held.
+  """Cost of a world while `AT_ONCE` of its sequences are held.
 
   Args:
     length: tokens of a sequence.
-    fields: that it grows with.
-    vocab: number of tokens, if fields say it.
-    words: of a state.
-    more: bytes of tables besides.
+    *fields: names of the fields that the cost grows with.
+    vocab: number of tokens, if the fields determine it.
+    words: integers of a state.
+    more: bytes of further tables.
   """
   each = 4 * length + 4 * words + vocab
   return Cost(WORD * vocab + AT_ONCE * each + more, 0, fields)
 
 
 def require(thing: Bounded, world: Any = None) -> None:
-  """Raises InputError where a thing takes more memory or time than there is.
+  """Raises InputError if a thing's cost exceeds the machine or `LONGEST`.
 
-  world: that a model or a metric is used in.
+  world: the world that a model or a metric is used in.
   """
   cost = thing.cost(world)
   if _fits(cost):
@@ -124,7 +136,7 @@ def _fits(cost: Cost) -> bool:
 def _to_lower(
   thing: Bounded, world: Any, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-  """The fields whose default alone would do; or all that are no default."""
+  """Fields that suffice if reset to their default; else all changed ones."""
   fields = dataclasses.fields(thing)  # type: ignore[arg-type]
   defaults = {field.name: field.default for field in fields}
   other = [name for name in names if getattr(thing, name) != defaults[name]]
@@ -138,13 +150,13 @@ def _to_lower(
 
 
 def memory() -> int:
-  """Bytes of memory: the machine's, or what a limit leaves of it.
+  """Bytes of memory: the machine's, or a lower limit of this process.
 
-  Limits are those of a control group and of the process, as `ulimit -v`.
+  Limits come from a control group, or from the process as by `ulimit -v`.
   """
   names = getattr(os, 'sysconf_names', {})
   if 'SC_PHYS_PAGES' not in names:
-    return sys.maxsize  # Not known here: nothing is refused.
+    return sys.maxsize  # The size is unknown: nothing is refused.
   sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
   for name in _LIMITS:
     path = pathlib.Path(name)
@@ -158,9 +170,10 @@ def memory() -> int:
 
 
 def require_address_space(what: str) -> None:
-  """Raises InputError where addresses of the process are limited.
+  """Raises InputError if the address space of the process is limited.
 
-  what: reserves more of them than it will use, as engines of scripts do.
+  what: the program that reserves more address space than it uses, such as a
+    JavaScript engine.
   """
   if resource is None:
     return
@@ -173,22 +186,22 @@ def require_address_space(what: str) -> None:
 
 
 def require_memory(size: float, what: str) -> None:
-  """Raises InputError where `size` bytes are more than there is in all.
+  """Raises InputError if `size` bytes are more than the total memory.
 
-  what: needs them, as the error says: "what: 3.0 GB of memory are needed, ...".
+  what: what needs them, for the error "what: 3.0 GB of memory are needed, ...".
   """
   _need(size, memory(), 'memory', what)
 
 
 def require_sequences(world: Any, num: int, what: str) -> None:
-  """Raises InputError where `num` sequences of a world do not fit in memory."""
+  """Raises InputError if `num` sequences of a world do not fit in memory."""
   require_memory(4 * num * world.max_len, f'{what} of {world.max_len:,} tokens')
 
 
 def require_disk(folder: str | os.PathLike[str], size: int, what: str) -> None:
-  """Raises InputError where `size` bytes are more than the disk has left.
+  """Raises InputError if the disk has fewer than `size` bytes left.
 
-  folder: on that disk; it need not exist yet.
+  folder: a folder on that disk; it need not exist yet.
   """
   place = pathlib.Path(folder).absolute()
   while not place.exists():

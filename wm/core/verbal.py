@@ -1,4 +1,4 @@
-"""Worlds told in words, and the questions that are asked about them.
+"""Verbal descriptions of worlds, and prompts that ask about them.
 
     rules or sample sequences      render_description(world, style)
 
@@ -6,8 +6,8 @@
     Can it go on with: east?       yes_or_no, all_next, one_next, or several
     Answer yes or no.              yes_or_no in a yes_or_no_list
 
-Nothing here knows a language model; tests read all of it back from the text
-alone.
+This module depends on no language model; tests parse the world back from the
+text alone.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from wm.core.world import Sequences, World
 
 RULES = 'rules'
 MAX_TOKENS = 32_000  # Tokens of text before a question, by default.
-NOTHING = 'nothing'  # In place of a prefix without tokens.
-SAMPLED = 8  # Walks that the length of all of them is estimated from.
+NOTHING = 'nothing'  # Stands for an empty prefix.
+SAMPLED = 8  # Walks from which the length of all walks is estimated.
 # Streams of randomness of one seed.
 ORDER, NAMES = 1, 2
-# Names are of these letters; none ends in 'e', as many English words do.
+# New names use these letters; none ends in 'e', as many English words do.
 _CONSONANTS, _VOWELS, _LAST = 'bdfgklmnprstvz', 'aeiou', 'aiou'
 _WALKS = re.compile(r'walks\((\d{1,6})\)')
 
 
 class PromptStyle(NamedTuple):
-  """How a world is told.
+  """How a prompt describes a world.
 
   Attributes:
     source: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
-    wording: one of the world's `wordings`; '' is its first.
-    seed: of new names, and of the order in which things are said; 0 leaves
-      both as they are. It draws the walks too.
+    wording: one of the world's `wordings`; '' is the first.
+    seed: seed of new names, of the order of statements and of the walks; 0
+      keeps the world's names and order.
   """
 
   source: str = RULES
@@ -52,12 +52,12 @@ class PromptStyle(NamedTuple):
 
 
 class Extent(NamedTuple):
-  """How long a text will be.
+  """Estimated length of a description.
 
   Attributes:
-    parts: things that are told one by one, such as intersections.
-    name: what they are called, in the plural.
-    tokens: of the whole text, about, as of `text_tokens`.
+    parts: number of things that are described one by one, e.g. intersections.
+    name: plural noun for the parts.
+    tokens: estimated tokens of the whole text; see `text_tokens`.
   """
 
   parts: int
@@ -65,16 +65,16 @@ class Extent(NamedTuple):
   tokens: int
 
 
-SAMPLED = 16  # Prompts that the tokens of all are estimated from.
-# Parts of a text: a word; a digit, before which a blank is a token too; signs.
+SAMPLED = 16  # Prompts from which the tokens of all are estimated.
+# Parts of a text: a word; a digit with the blank before it; other signs.
 _PARTS = re.compile(r'([A-Za-z]+)|( ?\d)|([^\sA-Za-z\d]+)')
 
 
 def text_tokens(text: str) -> int:
-  """How many tokens of a language model a text has, rather too many.
+  """Estimates a text's tokens for a language model, rather too high.
 
-  Of the texts of all worlds here it gives .94 to 1.56 times what the tokenizer
-  of SmolLM2 does, which splits numbers into digits; the median is 1.20.
+  For the texts of wm's worlds the estimate is .94 to 1.56 times the count of
+  SmolLM2's tokenizer, which splits numbers into digits; the median is 1.20.
   """
   return sum(
     -(-len(word) // 3) + len(digit) + -(-len(signs) // 2)
@@ -83,10 +83,10 @@ def text_tokens(text: str) -> int:
 
 
 def prompt_tokens(prompts: Sequence[str]) -> float:
-  """Tokens of prompts, about, as of `text_tokens`.
+  """Estimates the total tokens of prompts; see `text_tokens`.
 
-  Those of some are scaled by the characters of all, as splitting thousands
-  takes longer than a plan should.
+  The tokens of a few prompts are scaled by the characters of all: splitting
+  thousands of prompts would take too long for a plan.
   """
   few = prompts[:: len(prompts) // SAMPLED + 1]
   share = sum(map(text_tokens, few)) / max(sum(map(len, few)), 1)
@@ -94,48 +94,50 @@ def prompt_tokens(prompts: Sequence[str]) -> float:
 
 
 class Verbal(World):
-  """Can be told in words that, read literally, are the world."""
+  """Can be described in words that, read literally, define the world."""
 
   wordings: ClassVar[tuple[str, ...]]
 
   @abc.abstractmethod
   def rules(self, style: PromptStyle) -> str:
-    """The rules in plain sentences: what may follow what, and nothing else.
+    """The rules in plain sentences: which tokens may follow, and no advice.
 
-    They name every token by its `spoken` name, and say how a sequence is
-    written: `words` of it.
+    The text uses the names of `token_names`, and says how `render_tokens`
+    writes a sequence.
     """
 
   def token_names(self, style: PromptStyle) -> tuple[str, ...]:
-    """What tokens are called, [V] by id, all unlike; default: `vocab`."""
+    """Names of tokens in prompts, [V], all different; default: `vocab`."""
     del style
     return self.vocab
 
   def render_tokens(self, tokens: Tokens, style: PromptStyle) -> str:
-    """A sequence, or a piece of one, as a list of names; '' of none."""
+    """A sequence or a piece of one as a list of names; '' if it is empty."""
     spoken = self.token_names(style)
     return ', '.join(spoken[token] for token in tokens)
 
   def render_trajectory(self, tokens: Tokens, style: PromptStyle) -> str:
-    """A sampled sequence, with the places on its way if they have names."""
+    """A sampled sequence, with the places that it visits if they are named."""
     return self.render_tokens(tokens, style)
 
   @optional
   def questions(self, num: int, seed: int) -> Sequences:
-    """Sequences after which exactly one of several tokens is legal.
+    """Samples prefixes after which exactly one of C tokens is legal.
 
-    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
+    Returns:
+      `num` prefixes with side data 'choices', [N, C] int32 tokens, and
+      'answer', [N] the legal one.
     """
     raise NotImplementedError
 
   def extent(self, style: PromptStyle) -> Extent:
-    """How long `rules` are; cheap where there is much to say."""
+    """Estimated length of `rules`; worlds with long rules override it."""
     text = self.rules(style)
     return Extent(1, 'pieces', text_tokens(text))
 
 
 def wording_of(world: Verbal, style: PromptStyle) -> str:
-  """The wording that is asked for; raises InputError where there is none."""
+  """The wording of a style; raises InputError if the world lacks it."""
   name = style.wording or world.wordings[0]
   text = f'{world.name}: unknown wording {name!r}'
   check_known(name, world.wordings, text)
@@ -143,10 +145,10 @@ def wording_of(world: Verbal, style: PromptStyle) -> str:
 
 
 def number_of_walks(style: PromptStyle) -> int:
-  """n of told='walks(n)', 0 where the rules are told.
+  """n of a source 'walks(n)'; 0 for the source 'rules'.
 
   Raises:
-    InputError: `told` is neither.
+    InputError: the source is neither.
   """
   if style.source == RULES:
     return 0
@@ -165,15 +167,18 @@ def render_description(
   most: int = MAX_TOKENS,
   before: Verbal | None = None,
 ) -> str:
-  """A world's rules, or sequences that it samples, in words.
+  """Renders a world's rules, or sequences that it samples, in words.
 
-  before: a world that is told first, as what held before a change; it takes
-    half of the tokens.
+  Args:
+    world: world to describe.
+    style: how to describe it.
+    most: maximum number of tokens of the text.
+    before: world before a change, described first with half of the tokens.
 
   Raises:
-    InputError: unknown wording, other tokens before, or the text would have
-      more than `most` tokens; the line says what fits. Nothing is written
-      before that is known.
+    InputError: unknown wording, `before` has other tokens, or the text would
+      have more than `most` tokens. The last is checked before rendering; the
+      message says how much fits.
   """
   if before:
     if before.vocab != world.vocab:
@@ -209,7 +214,7 @@ def render_description(
 
 
 def description_extent(world: Verbal, style: PromptStyle) -> Extent:
-  """How long `render_description` is, without writing it."""
+  """Estimated length of `render_description`, without rendering it."""
   num = number_of_walks(style)
   if not num:
     return world.extent(style)
@@ -229,19 +234,19 @@ _ASKED, _FORM = 'Can it go on with: ', '?\nAnswer yes or no.'
 
 
 def changed(before: str, after: str) -> str:
-  """A world told first, and what holds in its place now."""
+  """Joins the descriptions of a world before and after a change."""
   return (
     f'{before}\n\nThis has changed. Now the following holds instead.\n\n{after}'
   )
 
 
 def so_far(description: str, prefix: str) -> str:
-  """What every question begins with; prefix: in words, '' for none."""
+  """The beginning of every prompt; prefix: in words, '' if it is empty."""
   return f'{description}\n\nSo far: {prefix or NOTHING}.\n'
 
 
 def yes_or_no(description: str, prefix: str, suffix: str) -> str:
-  """Prompt: can what was so far go on with all of the suffix?"""
+  """Prompt: can the whole suffix follow the prefix?"""
   return f'{so_far(description, prefix)}{_ASKED}{suffix}{_FORM}'
 
 
@@ -273,7 +278,7 @@ def all_next(description: str, prefix: str) -> str:
 
 
 def one_next(description: str, prefix: str, choices: Sequence[str]) -> str:
-  """Prompt: which one of some tokens can come next?"""
+  """Prompt: which of several tokens can come next?"""
   return (
     f'{so_far(description, prefix)}Exactly one of these can come next: '
     f'{"; ".join(choices)}.\nWhich one? Write it after "Answer:".'
@@ -284,14 +289,14 @@ def one_next(description: str, prefix: str, choices: Sequence[str]) -> str:
 
 
 def shuffled(num: int, style: PromptStyle, stream: int = ORDER) -> np.ndarray:
-  """[num] int64, the order in which things are said; by number for seed 0."""
+  """[num] int64, a random order of statements; 0..num - 1 for seed 0."""
   if not style.seed:
     return np.arange(num)
   return np.argsort(hash64(style.seed, stream, np.arange(num)), kind='stable')
 
 
 def new_names(num: int, style: PromptStyle) -> tuple[str, ...]:
-  """`num` names such as 'Mira', all unlike; they depend on the seed."""
+  """`num` different names such as 'Mira', determined by the seed."""
   return _new_names(num, style.seed)
 
 

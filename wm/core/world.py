@@ -1,6 +1,6 @@
-"""World: exactly known rules, and the sequences that it gives.
+"""World: exactly known rules that produce sequences of tokens.
 
-What else a world can do: `capabilities`.
+`wm.core.capabilities` has the classes for further abilities of a world.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import abc
 import dataclasses
 import hashlib
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import DEAD, hash64, plug_in_name
+from wm.core.basics import DEAD, InputError, hash64
 from wm.core.resources import Bounded
 
 
@@ -22,10 +22,10 @@ class Sequences:
 
   Attributes:
     tokens: [N, L] int32, padded with PAD.
-    lengths: [N] int32, tokens in use of each row.
-    side: named arrays [N, ...] that go with the rows.
-    counts: what was dropped or resolved while sampling, cause -> count.
-    distinct: no sequence is there twice, by the way that it was sampled.
+    lengths: [N] int32, number of tokens of each row without padding.
+    side: name -> array [N, ...] of side data, one entry a row.
+    counts: cause -> number of sequences that sampling dropped or corrected.
+    distinct: whether the sampler guarantees that no sequence occurs twice.
   """
 
   tokens: np.ndarray
@@ -34,11 +34,19 @@ class Sequences:
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   distinct: bool = False
 
+  def __post_init__(self) -> None:
+    for name, value in (('tokens', self.tokens), ('lengths', self.lengths)):
+      if isinstance(value, list | tuple | None):
+        raise InputError(
+          f'{name} of Sequences are of type {type(value).__name__}; expected '
+          'an array of int32, tokens [N, L] and lengths [N]'
+        )
+
   def __len__(self) -> int:
     return len(self.lengths)
 
   def hashes(self) -> np.ndarray:
-    """[N] uint64 of whole sequences, the same whatever they are padded to."""
+    """[N] uint64 hash of each sequence; padding does not change it."""
     mixed = hash64(self.lengths)
     for k, column in enumerate(self.tokens.T):
       rows = np.flatnonzero(k < self.lengths)
@@ -46,7 +54,7 @@ class Sequences:
     return mixed
 
   def take(self, rows: np.ndarray) -> Sequences:
-    """The given rows (index or boolean array), side data included."""
+    """Selects rows by an index or boolean array, side data included."""
     side = {name: array[rows] for name, array in self.side.items()}
     return dataclasses.replace(
       self, tokens=self.tokens[rows], lengths=self.lengths[rows], side=side
@@ -59,7 +67,7 @@ class Prefixes(NamedTuple):
   Attributes:
     tokens: [T, L] int32, padded with PAD.
     lengths: [T] int32.
-    ok: [T] bool, False where no such prefix was found.
+    ok: [T] bool, False where no prefix that reaches the state was found.
   """
 
   tokens: np.ndarray
@@ -75,18 +83,10 @@ class World(Bounded, abc.ABC):
   nothing is legal. All functions are pure and host-side (NumPy); `tokens`
   hold ids into `vocab`, where id 0 is always padding.
 
-  A world inherits a class of `wm.core.capabilities` for each thing that it can
-  do beyond this. Callers ask `isinstance(world, core.Labelled)`. A class may
-  have a `noun: ClassVar[str]`, which reports call it by: 'this city'.
+  A world inherits a class of `wm.core.capabilities` for each further ability.
+  Callers ask `isinstance(world, core.Labelled)`. A class may set `noun:
+  ClassVar[str]`, the words for the world in reports: 'this city'.
   """
-
-  # Counts up when it gives other results.
-  version: ClassVar[str] = '1'
-
-  @property
-  def name(self) -> str:
-    """Registry name, see `plug_in_name`."""
-    return plug_in_name(type(self))
 
   @property
   @abc.abstractmethod
@@ -95,17 +95,17 @@ class World(Bounded, abc.ABC):
 
   @property
   def end(self) -> int:
-    """Id of the end token, or DEAD where sequences just stop."""
+    """Id of the end token, or DEAD if sequences stop without one."""
     return DEAD
 
   @property
   @abc.abstractmethod
   def max_len(self) -> int:
-    """Longest sequence that `sample` gives, in tokens."""
+    """Length of the longest sequence that `sample` returns, in tokens."""
 
   @property
   def prompt_len(self) -> int:
-    """Tokens at the start of a sequence that state the task, not moves."""
+    """Number of leading tokens that state the task instead of moves."""
     return 0
 
   @abc.abstractmethod
@@ -114,39 +114,40 @@ class World(Bounded, abc.ABC):
 
   @abc.abstractmethod
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """States [B, W] after one token each [B]; dead where it is illegal."""
+    """States [B, W] after one token each [B]; dead after an illegal token."""
 
   @abc.abstractmethod
   def legal(self, states: np.ndarray) -> np.ndarray:
-    """[B, V] bool: tokens legal in each state; all False when over or dead."""
+    """[B, V] bool: legal tokens of each state; all False if over or dead."""
 
   @abc.abstractmethod
   def state_id(self, states: np.ndarray) -> np.ndarray:
-    """[B] int64, equal exactly when two states are the same; DEAD if dead."""
+    """[B] int64 id, equal exactly for the same states; DEAD for dead ones."""
 
   @abc.abstractmethod
   def sample(self, num: int, seed: int, split: str = 'all') -> Sequences:
-    """`num` legal sequences; split 'train' and 'heldout' share no `split_key`.
+    """Samples `num` legal sequences of a split: 'all', 'train' or 'heldout'.
 
-    Fewer than `num` come back only where the world has no more of them.
+    The splits 'train' and 'heldout' share no `split_key`. Fewer than `num`
+    sequences are returned only if the world has no more.
     """
 
   def over(self, states: np.ndarray) -> np.ndarray:
-    """[B] bool: alive, and nothing is legal any more."""
+    """[B] bool: the state is alive and no token is legal."""
     alive = self.state_id(states) != DEAD
     return alive & ~self.legal(states).any(-1)
 
   def split_key(self, sequences: Sequences) -> np.ndarray:
-    """[N] uint64; sequences with the same key belong to the same split."""
+    """[N] uint64 key; sequences with equal keys belong to the same split."""
     return sequences.hashes()
 
   def walk(
     self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Follows tokens [B, K] of given lengths [B] from states [B, W].
+    """Follows tokens [B, K] of lengths [B] from states [B, W].
 
     Returns:
-      steps: [B] int32, tokens followed before the first illegal one.
+      steps: [B] int32, number of tokens before the first illegal one.
       states: [B, W] after these steps.
     """
     states = np.array(states)
@@ -165,17 +166,20 @@ class World(Bounded, abc.ABC):
 
 
 def vocab_sha256(world: World) -> str:
-  """Hex hash of the token strings in order; worlds of equal hash share data."""
+  """Hex hash of the token strings in order.
+
+  Worlds with equal hashes can share data.
+  """
   return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()
 
 
-_WALKS, _STEPS = 32, 64  # By which rules are compared.
+_WALKS, _STEPS = 32, 64  # Random walks that compare rules, and their steps.
 
 
 def same_rules(first: Any, second: Any, seed: int = 0) -> bool:
-  """Whether two worlds have one vocabulary, one length and the same rules.
+  """Whether two worlds have the same vocabulary, length and rules.
 
-  The rules are compared on random walks, whoever samples the sequences.
+  The rules are compared on random walks; the samplers may differ.
   """
   sizes = [(w.vocab, w.end, w.max_len, w.prompt_len) for w in (first, second)]
   if type(first) is not type(second) or sizes[0] != sizes[1]:

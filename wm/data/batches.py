@@ -1,15 +1,15 @@
 """Batches as a pure function of the step, so that no order has to be saved.
 
-    epoch    the rows of a store, in blocks that lie together on disk; the
+    epoch    the rows of a store, in blocks of rows adjacent on disk; the
              blocks are shuffled, so a large store is read in few pieces
-    stream   epoch after epoch, each shuffled otherwise
+    stream   epoch after epoch, each with another shuffle
     window   many blocks of the stream; its rows are shuffled again
     batch    B rows of a window
 
-A run that is killed and started again continues with the batch it would have
-had. 'buckets' sorts a window by length, so that the rows of a batch are about
-equally long. 'random' is the published way: rows as they come, padded to the
-longest (Vafa et al. 2024, model.py).
+A killed and restarted run therefore continues with the same batches. 'buckets'
+sorts a window by length, so that the rows of a batch have similar lengths.
+'random' is as published: shuffled rows, padded to the longest (Vafa et al.
+2024, model.py).
 
 A `Curriculum` shows early steps fewer rows, and shorter sequences:
 
@@ -18,9 +18,9 @@ A `Curriculum` shows early steps fewer rows, and shorter sequences:
     lengths  the first eighth of the longest sequence, doubled at equal
              intervals over a share of the run until it is all of it
 
-Early steps need neither: their gradients agree over few rows, and what is
-learned first depends on few tokens. Both come in doublings, since a step is
-compiled for each shape.
+Early steps need neither many rows nor long sequences: their gradients agree
+over few rows, and early learning depends on few tokens. Both grow by doubling,
+because a step is compiled for each shape.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from wm.core import basics
 from wm.data import store as stores
 from wm.options.training import Training
 
-# A window has at least so many batches and rows, if the store has them.
+# Fewest batches and rows of a window, if the store has them.
 WINDOW, WINDOW_ROWS = 64, 4096
 BLOCK = 64  # Most rows of a block.
-ROUNDS = 4  # Of the Feistel network.
+ROUNDS = 4  # Rounds of the Feistel network.
 MODES = ('buckets', 'random')
 
 
@@ -78,9 +78,9 @@ def permute(
 def shuffled(place: np.ndarray, num: int, seed: int) -> np.ndarray:
   """Rows at places [B] of the endless shuffled stream over `num` rows.
 
-  Every epoch of `num` places holds every row once. It is the store rotated by
-  a random number of rows, cut into blocks, and the blocks permuted. A small
-  store has blocks of one row, so that a window mixes many blocks.
+  Every epoch of `num` places holds every row once. The store is rotated by a
+  random number of rows and cut into blocks, and the blocks are permuted. A
+  small store has blocks of one row, so that a window mixes many blocks.
   """
   block = max(1, min(BLOCK, num // WINDOW_ROWS))
   epoch, place = np.divmod(place, num)
@@ -98,9 +98,9 @@ class _Window(NamedTuple):
   Attributes:
     order: [batches, B] indices into the rows.
     rows: [R] rows of the store, ascending.
-    tokens: of the rows that are read, end to end.
-    starts: [R] where each row is in `tokens`; DEAD if it is not read.
-    lengths: [R] of all rows.
+    tokens: tokens of the rows that are read, end to end.
+    starts: [R] start of each row in `tokens`; DEAD if it is not read.
+    lengths: [R] lengths of all rows.
   """
 
   order: np.ndarray
@@ -119,15 +119,15 @@ class Batches:
                                     read          read       part_ids 2, 3 of 4
 
   Attributes:
-    store: where rows come from.
+    store: store of the rows.
     batch: rows in a global batch, B.
-    seed: of the order.
+    seed: seed of the order.
     mode: 'buckets' or 'random'.
-    multiple: lengths are rounded up to it, which bounds the number of shapes
-      that are compiled: 4 wastes 4 % of Manhattan's tokens on 25 shapes, 16
-      wastes 14 % on 7.
-    window: batches that are shuffled, and sorted, together.
-    part_ids: of the num_parts equal parts of a batch, those that are read.
+    multiple: lengths are rounded up to a multiple, which bounds the number of
+      compiled shapes: on Manhattan, 4 pads 4 % of tokens with 25 shapes, 16
+      pads 14 % with 7.
+    window: number of batches that are shuffled, and sorted, together.
+    part_ids: the parts of a batch that are read, of num_parts equal parts.
   """
 
   def __init__(
@@ -157,11 +157,11 @@ class Batches:
     self._kept: dict[int, _Window] = {}
 
   def epoch(self, step: int) -> float:
-    """Passes over the data that are complete before `step`."""
+    """Number of passes over the data before `step`."""
     return step * self.batch / len(self.store)
 
   def _window(self, number: int) -> _Window:
-    """A window; the last one asked for is kept."""
+    """A window by its number; the last one is cached."""
     if number not in self._kept:
       window = self._make_window(number)
       self._kept = {number: window}
@@ -193,7 +193,7 @@ class Batches:
     return _Window(order, rows, tokens, starts, lengths)
 
   def _batch(self, step: int) -> tuple[_Window, np.ndarray]:
-    """A step's window, and which of its rows make up the batch."""
+    """A step's window, and indices of the batch's rows in it."""
     number, place = divmod(step, self.window)
     window = self._window(number)
     return window, window.order[place]
@@ -210,10 +210,10 @@ class Batches:
     return -(-longest // self.multiple) * self.multiple
 
   def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """The batch of a step, or the parts of it that are read, R rows.
+    """The batch of a step, or its parts `part_ids`, R rows.
 
     Args:
-      step: from 0; the batch depends on nothing else.
+      step: step from 0; the batch depends on the step alone.
 
     Returns:
       tokens: [R, L] int32, padded with PAD; L is the same for all parts.
@@ -248,7 +248,7 @@ def batch_rows(
   return np.arange(batch).reshape(num_parts, -1)[list(part_ids)].reshape(-1)
 
 
-SHORTEST = 3  # Doublings from the shortest cut to the longest sequence.
+SHORTEST = 3  # Number of doublings from the shortest cut to whole sequences.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,10 +256,10 @@ class Curriculum:
   """The batches of a run by step.
 
   Attributes:
-    batches: whole ones, by step; early steps share them.
+    batches: whole batches by step; several early steps share one.
     training: the run's options.
-    max_len: columns past it hold padding only, and are cut.
-    prompt_len: tokens that sequences begin with; no cut leaves only these.
+    max_len: later columns hold padding only, and are cut.
+    prompt_len: tokens of the prompt; a cut sequence has at least one more.
   """
 
   batches: Batches
@@ -269,15 +269,15 @@ class Curriculum:
 
   @property
   def doublings(self) -> int:
-    """How often the rows double."""
+    """Number of times that the rows double."""
     first = self.training.first_batch or self.training.batch
     return (self.training.batch // first).bit_length() - 1
 
   def part(self, step: int) -> tuple[int, int, int]:
-    """Which whole batch a step takes rows of: number, first row and stride.
+    """The rows of a step: number of the whole batch, first row and stride.
 
-    A phase in which d steps share a whole batch is as long as any other, but
-    for the last.
+    Phases in which several steps share a whole batch are equally long; the last
+    phase, of whole batches, is not.
     """
     doublings = self.doublings
     long = self.training.steps // (2 * doublings) if doublings else 0
@@ -290,7 +290,7 @@ class Curriculum:
     return number + step, 0, 1
 
   def longest(self, step: int) -> int:
-    """Tokens of a sequence that a step is shown at most."""
+    """Maximum number of tokens of a sequence in a step."""
     growing = int(self.training.curriculum * self.training.steps)
     if step >= growing:
       return self.max_len

@@ -1,13 +1,14 @@
-"""Exposure: how much training sequences show of the held-out ones.
+"""Exposure: the share of held-out prefixes and states that training data show.
 
 Shares are exact: hashes of the held-out prefixes, and ids of their states, are
-kept in memory, and training sequences are read past them chunk by chunk.
-OUT/exposure.json is written once a run has ended, and holds nothing that
-depends on the clock.
+in memory, and training sequences are compared chunk by chunk.
+OUT/exposure.json is written when a run has ended, and has no values that depend
+on the clock.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,20 +19,21 @@ from wm import core
 from wm.core import basics, registry
 from wm.data import store as stores
 from wm.runtime import files
+from wm.worlds.base import games
 
 FILE = 'exposure.json'
-# Tokens that are compared at most, of training and of held-out sequences.
+# Most compared tokens of training and of held-out sequences.
 MOST, HELD = 1 << 23, 1 << 20
 _CHUNK = 1 << 14  # Rows read at a time.
 
 
 class Counts(NamedTuple):
-  """How much there is in a store.
+  """Sizes of a store.
 
   Attributes:
-    sequences: all of them.
-    distinct: equal ones counted once.
-    tokens: of all sequences, without padding.
+    sequences: number of sequences.
+    distinct: number of different sequences.
+    tokens: tokens of all sequences, without padding.
   """
 
   sequences: int
@@ -49,8 +51,8 @@ def counts(store: stores.Store) -> Counts:
 def prefix_hashes(sequences: core.Sequences) -> Iterator[np.ndarray]:
   """Yields for k = 1, 2, ... the hashes of the first k tokens, uint64.
 
-  One for each sequence that has k tokens; equal prefixes have equal hashes,
-  and prefixes of different lengths different ones.
+  Each sequence with k tokens has one. Equal prefixes have equal hashes, and
+  prefixes of different lengths have different ones.
   """
   mixed = np.zeros(len(sequences), np.uint64)
   for k, column in enumerate(sequences.tokens.T):
@@ -64,7 +66,7 @@ def state_ids(
 ) -> Iterator[np.ndarray]:
   """Yields for k = 1, 2, ... the ids of the states after k tokens, int64.
 
-  One for each sequence that has k tokens and is legal as far as these.
+  Each sequence with k tokens, all of them legal, has one.
   """
   states = np.array(world.init(len(sequences)))
   alive = np.ones(len(sequences), bool)
@@ -79,7 +81,7 @@ def state_ids(
 
 
 class _Targets:
-  """Values of held-out sequences, and which of them training has shown."""
+  """Values of held-out sequences, with marks for those in training data."""
 
   def __init__(self, values: Iterator[np.ndarray], dtype: type) -> None:
     every = np.concatenate([np.zeros(0, dtype), *values])
@@ -87,7 +89,7 @@ class _Targets:
     self.shown = np.zeros(len(self.values), bool)
 
   def look(self, values: Iterator[np.ndarray]) -> None:
-    """Marks those that are among values of training sequences."""
+    """Marks values that also occur among those of training sequences."""
     if self.shown.all():
       return
     for several in values:
@@ -96,15 +98,44 @@ class _Targets:
       self.shown[place[self.values[place] == several]] = True
 
   def share(self, weights: np.ndarray) -> float | None:
-    """The share of weight that is marked; None where there is none."""
+    """The marked share of the weight; None if the total is 0."""
     total = int(weights.sum())
     return float(weights[self.shown].sum() / total) if total else None
 
 
 def compared(store: stores.Store, most: int = MOST) -> int:
-  """First sequences of a store that have up to `most` tokens together."""
+  """Number of first sequences with up to `most` tokens in total."""
   total = np.cumsum(store.lengths, dtype=np.int64)
   return max(int(np.searchsorted(total, most, side='right')), 1)
+
+
+def _canonical(world: core.World, sequences: core.Sequences) -> np.ndarray:
+  """[N] uint64, equal for sequences that a symmetry of the world maps."""
+  if not isinstance(world, games.Symmetric):
+    return sequences.hashes()
+  images = [
+    dataclasses.replace(sequences, tokens=tokens[sequences.tokens]).hashes()
+    for tokens in world.symmetries()
+  ]
+  return np.min(images, 0)
+
+
+def mirrored(
+  world: core.World,
+  train: stores.Store,
+  heldout: stores.Store,
+  most: int = MOST,
+) -> int:
+  """Number of held-out sequences that a symmetry maps to a training sequence.
+
+  Equal sequences count, too. For arguments see `measure`.
+  """
+  held = _canonical(world, heldout.read(0, compared(heldout, HELD)))
+  shown, num = np.zeros(len(held), bool), compared(train, most)
+  for first in range(0, num, _CHUNK):
+    chunk = train.read(first, min(first + _CHUNK, num))
+    shown |= np.isin(held, _canonical(world, chunk))
+  return int(shown.sum())
 
 
 def measure(
@@ -113,22 +144,25 @@ def measure(
   heldout: stores.Store,
   most: int = MOST,
 ) -> dict[str, Any]:
-  """Counts training data, and what they show of held-out sequences.
+  """Counts training data, and the held-out prefixes and states in them.
 
   Args:
-    world: whose states are compared.
+    world: world that gives the states.
     train, heldout: stores of sequences of its vocabulary.
-    most: training tokens that are compared at most.
+    most: maximum number of compared training tokens.
 
   Returns:
-    sequences, distinct, tokens: of the training data, whole.
-    compared: training sequences that the shares are of, the first ones.
-    heldout_sequences: that are compared, the first ones with HELD tokens.
-    heldout_prefixes: prefixes of held-out sequences, of every length from one
-      token to the whole sequence, counted as often as they occur.
-    prefixes_shown: share of these that some training sequence begins with.
-    heldout_states: distinct states after these prefixes.
-    states_shown: share of these that some training sequence visits.
+    sequences, distinct, tokens: counts of the whole training data.
+    compared: number of first training sequences that are compared.
+    heldout_sequences: number of first held-out sequences that are compared,
+      with HELD tokens.
+    heldout_prefixes: number of prefixes of held-out sequences, of every length
+      from one token to the whole sequence, with repeats.
+    prefixes_shown: share of these with which a training sequence begins.
+    heldout_states: number of distinct states after these prefixes.
+    states_shown: share of these that a training sequence visits.
+    heldout_mirrored: number of held-out sequences that equal a training
+      sequence up to a symmetry of the world.
   """
   held = heldout.read(0, compared(heldout, HELD))
   prefixes = _Targets(prefix_hashes(held), np.uint64)
@@ -146,6 +180,7 @@ def measure(
     'prefixes_shown': prefixes.share(prefixes.counts),
     'heldout_states': len(states.values),
     'states_shown': states.share(np.ones(len(states.values), np.int64)),
+    'heldout_mirrored': mirrored(world, train, heldout, most),
   }
 
 
@@ -156,20 +191,20 @@ def record(
   summary: dict[str, Any],
   training_loss: float | None,
 ) -> dict[str, Any]:
-  """Writes exposure.json of a run that has ended, unless it is there.
+  """Writes exposure.json of a finished run, unless it exists.
 
   Args:
-    world: that the run was trained on.
+    world: world that the run was trained on.
     out: folder of the run.
     data: folder of train/ and heldout/ sequences; None is OUT/data.
-    summary: what `loop.train` returns.
-    training_loss: see `run_log.training_loss`; None of a model that is counted.
+    summary: result of `loop.train`.
+    training_loss: see `run_log.training_loss`; None for a fitted model.
 
   Returns:
-    `measure`'s counts and shares of the data; best_step, the step of
-    the checkpoint that is scored; heldout_loss, its loss in nats a token after
-    the prompt; training_loss, as given; epochs, tokens trained on over those
-    that the data predict.
+    `measure`'s counts and shares of the data; best_step, the step of the scored
+    checkpoint; heldout_loss, its loss in nats a token after the prompt;
+    training_loss, as passed; epochs, tokens trained on divided by the predicted
+    tokens of the data.
   """
   folder = pathlib.Path(data or out / 'data')
   splits = [folder / split for split in ('train', 'heldout')]

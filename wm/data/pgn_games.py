@@ -242,12 +242,23 @@ CAUSES = (
   'too short',
 )
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
+# What to do where too many games of a file are left out for a cause.
+HINTS = {
+  'too long': 'a game has too much text for one: is the file of games alone?',
+  'broken tag': 'mend the tags, which are [Name "value"]',
+  'variant': 'take these games out, as they are of other rules',
+  'from position': 'chess(start=FEN) reads games from one position',
+  'unclosed comment': 'close the comments',
+  'unreadable move': 'expected moves as SAN or UCI write them, in English',
+  'illegal move': 'mend or remove these games',
+  'ambiguous move': 'mend or remove these games',
+  'null move': 'take these games out, as nobody passes in chess',
+}
 SHOWN = 3  # Games of each cause that are named, and
 WORD = 40  # most bytes of their word.
 LONGEST = 1 << 22  # Bytes of text that a game may have.
 _STANDARD = (b'', b'?', b'-', b'standard', b'chess', b'classical', b'normal')
 _NULL = (b'--', b'Z0', b'0000', b'@@@@', b'null', b'pass')
-_START = chess_notation.START_FEN.encode().split()
 
 
 class GameBlock(NamedTuple):
@@ -356,18 +367,21 @@ def check(source: Source) -> None:
   )
 
 
-def read(block: GameBlock, least: int, most: int) -> Read:
+def read(block: GameBlock, least: int, most: int, start: str = '') -> Read:
   """Reads a block's games and leaves out what is no standard game.
 
   Args:
     block: where they are.
     least: games of fewer plies are too short.
     most: games of more plies are cut to it.
+    start: FEN of the position that they start from; '' is the standard one.
   """
-  causes, words = _by_tags(block), {}
+  start = start or chess_notation.START_FEN
+  causes, words = _by_tags(block, start), {}
   asked = np.flatnonzero(causes == 0)
-  spans = block.games[asked]
-  parsed = pgn.read(block.text, spans[:, pgn.MOVES], spans[:, pgn.END])
+  spans = block.games[asked].T
+  origin = chess_notation.parse_fen(start)
+  parsed = pgn.read(block.text, spans[pgn.MOVES], spans[pgn.END], origin)
   plies = np.zeros(len(causes), np.int32)
   plies[asked] = parsed.lengths
   for k in np.flatnonzero(parsed.errors).tolist():
@@ -385,15 +399,18 @@ def read(block: GameBlock, least: int, most: int) -> Read:
   )
 
 
-def _by_tags(block: GameBlock) -> np.ndarray:
+def _by_tags(block: GameBlock, start: str) -> np.ndarray:
   """[N] int8 causes that show before the moves are read."""
   games, text = block.games, block.text
   flags = games[:, pgn.FLAGS]
   causes = np.zeros(len(games), np.int8)
   causes[flags & pgn.OPEN > 0] = _CODE['unclosed comment']
   tagged = games[:, [pgn.VARIANT + 1, pgn.FEN + 1, pgn.SETUP + 1]].any(1)
+  position = _placed(start)
+  tagged |= position != _placed(chess_notation.START_FEN)
   for row in np.flatnonzero(tagged).tolist():
-    causes[row] = _position(games[row].tolist(), text) or causes[row]
+    cause = _position(games[row].tolist(), text, position)
+    causes[row] = cause or causes[row]
   causes[flags & pgn.BROKEN > 0] = _CODE['broken tag']
   if block.cut:
     causes[-1] = _CODE['cut off']
@@ -402,19 +419,29 @@ def _by_tags(block: GameBlock) -> np.ndarray:
   return causes
 
 
-def _position(game: list[int], text: bytes) -> int:
-  """Cause of a game that is not of standard chess from its start, or 0."""
-  variant = text[game[pgn.VARIANT] : game[pgn.VARIANT + 1]].strip().lower()
-  if variant == b'from position':
-    return _CODE['from position']
-  if variant not in _STANDARD:
+@functools.lru_cache(1024)
+def _placed(fen: str) -> str:
+  """Placement, side, rights and en passant of a FEN; '' where it is none."""
+  try:
+    row = chess_notation.parse_fen(' '.join(fen.split()[:4]))
+  except core.InputError:
+    return ''
+  return ' '.join(chess_notation.format_fen(row).split()[:4])
+
+
+def _position(game: list[int], text: bytes, start: str) -> int:
+  """Cause of a game that is not of standard chess from `start`, or 0."""
+  variant, fen, setup = (
+    text[game[tag] : game[tag + 1]].strip()
+    for tag in (pgn.VARIANT, pgn.FEN, pgn.SETUP)
+  )
+  if variant.lower() not in (*_STANDARD, b'from position'):
     return _CODE['variant']
-  fen = text[game[pgn.FEN] : game[pgn.FEN + 1]].split()
-  if fen in ([], [b'?'], [b'-']):
-    setup = text[game[pgn.SETUP] : game[pgn.SETUP + 1]].strip()
-    return _CODE['from position'] if setup == b'1' else 0
-  same = fen == _START[: len(fen)] and len(fen) >= 4
-  return 0 if same else _CODE['from position']
+  placed = _placed(fen.decode('latin-1'))
+  if fen in (b'', b'?', b'-'):
+    unknown = setup == b'1' or variant.lower() == b'from position'
+    placed = '' if unknown else _placed(chess_notation.START_FEN)
+  return 0 if placed == start else _CODE['from position']
 
 
 def _kept(

@@ -37,8 +37,8 @@ KEPT, DUPLICATE, ACROSS, BEYOND = range(4)
 ALL = 0, 1  # The shard that is everything.
 
 
-class NothingLeft(core.InputError):
-  """Every game was left out."""
+class Refused(core.InputError):
+  """Every game was left out, or too many for one reason."""
 
 
 def path_of(parts: Path, block: int) -> Path:
@@ -86,7 +86,12 @@ def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
 
 
 def join(
-  world: RecordedGames, out: Path, parts: Path, run: dict[str, Any], blocks: int
+  world: RecordedGames,
+  out: Path,
+  parts: Path,
+  run: dict[str, Any],
+  blocks: int,
+  lost: float = inputs.LOST,
 ) -> dict[str, Any]:
   """Makes both stores from all blocks.
 
@@ -96,20 +101,25 @@ def join(
     parts: folder of the blocks.
     run: what this ingestion is; 'most' of the good games are taken, 0 is all.
     blocks: number of blocks.
+    lost: see inputs.Lost.
 
   Returns:
     split -> manifest; 'ingest' in it says what became of all games.
 
   Raises:
-    NothingLeft: all games were left out.
+    Refused: all games were left out, or more than `lost` of a file.
   """
   drop = _duplicates(parts, blocks)
   drop[run['most'] or len(drop) :] = BEYOND
-  report = _report(parts, run, blocks, drop)
+  report, counts = _report(parts, run, blocks, drop)
   if not report['kept']:
-    raise NothingLeft(
+    raise Refused(
       f'no game is left of {report["games"]}: {counts_text(report["rejected"])}'
     )
+  try:
+    _check_lost(report, counts, lost)
+  except core.InputError as error:
+    raise Refused(str(error)) from error
   manifests = {}
   for split in sampling.SPLITS:
     num = report['splits'][split]
@@ -119,6 +129,22 @@ def join(
   return manifests
 
 
+def _check_lost(
+  report: dict[str, Any], counts: np.ndarray, lost: float
+) -> None:
+  """Raises InputError where a file loses too much for one reason.
+
+  counts: [files, causes].
+  """
+  for (name, _), causes in zip(report['files'], counts.tolist(), strict=True):
+    for cause, number in zip(pgn_games.CAUSES, causes, strict=True):
+      if number and cause in pgn_games.HINTS:
+        examples = report['examples'].get(cause, [])
+        first = next((_example(x) for x in examples if x['file'] == name), name)
+        share = inputs.Lost(name, cause, number, sum(causes), first)
+        share.check(lost, pgn_games.HINTS[cause])
+
+
 def counts_text(counts: dict[str, int]) -> str:
   """'3 variant, 2 too short'."""
   return ', '.join(f'{n:,} {cause}' for cause, n in counts.items())
@@ -126,19 +152,20 @@ def counts_text(counts: dict[str, int]) -> str:
 
 def _report(
   parts: Path, run: dict[str, Any], blocks: int, drop: np.ndarray
-) -> dict[str, Any]:
-  """What became of all games, as JSON values."""
-  causes = np.zeros(len(pgn_games.CAUSES), np.int64)
+) -> tuple[dict[str, Any], np.ndarray]:
+  """What became of all games, as JSON values; [files, causes] counts."""
+  counts = np.zeros((len(run['files']), len(pgn_games.CAUSES)), np.int64)
   examples: dict[str, list[dict[str, Any]]] = {}
   damage, at, cut, held = {}, 0, 0, 0
   for block in range(blocks):
     names = ('causes', 'cut', 'heldout', 'about')
     block_causes, longer, heldout, text = _load(parts, block, *names)
-    causes, cut = causes + block_causes, cut + int(longer)
+    cut += int(longer)
     held += int((heldout & (drop[at : at + len(heldout)] == KEPT)).sum())
     at += len(heldout)
     about = json.loads(text.tobytes())
     file = run['files'][about['file']][0]
+    counts[about['file']] += block_causes
     if about['damage']:
       damage[file] = about['damage']
     for example in about['examples']:
@@ -146,13 +173,14 @@ def _report(
       if len(shown) < pgn_games.SHOWN:
         shown.append({'file': file, **example})
   num_kept = int((drop == KEPT).sum())
-  rejected = dict(zip(pgn_games.CAUSES[1:], causes[1:].tolist(), strict=True))
+  causes = counts.sum(0).tolist()
+  rejected = dict(zip(pgn_games.CAUSES[1:], causes[1:], strict=True))
   rejected['duplicate'] = int((drop == DUPLICATE).sum())
   rejected['duplicate across splits'] = int((drop == ACROSS).sum())
   rejected['not asked for'] = int((drop == BEYOND).sum())
-  return {
+  report = {
     **run,
-    'games': int(causes.sum()),
+    'games': sum(causes),
     'kept': num_kept,
     'splits': {'train': num_kept - held, 'heldout': held},
     'rejected': {cause: n for cause, n in rejected.items() if n},
@@ -160,6 +188,7 @@ def _report(
     'examples': examples,
     'damage': damage,
   }
+  return report, counts
 
 
 def _duplicates(parts: Path, blocks: int) -> np.ndarray:
@@ -245,6 +274,7 @@ def make_dataset(
   shard: tuple[int, int] = ALL,
   most: int = 0,
   workers: Workers = HERE,
+  lost: float = inputs.LOST,
 ) -> dict[str, Any] | None:
   """Does the part of one process, and joins all parts once they are there.
 
@@ -256,6 +286,7 @@ def make_dataset(
     most: good games after which reading stops, before duplicates are left
       out; 0 is all.
     workers: where blocks are read; several take no shard.
+    lost: see inputs.Lost.
 
   Returns:
     split -> manifest of its store; None where blocks of other processes are
@@ -269,11 +300,6 @@ def make_dataset(
   if not isinstance(world, RecordedGames):
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
-    )
-  if world.start:
-    raise core.InputError(
-      'PGN holds games from the standard position; --world='
-      f'{registry.spec(world)} starts from another'
     )
   if not tasks.alone(workers) and shard != ALL:
     raise core.InputError(
@@ -298,7 +324,7 @@ def make_dataset(
     return reach(parts, most, (0, 0))[0]
 
   with files.stage_lock(out, STAGE, '{}of{}'.format(*shard)):
-    return _make(world, sources, out, most, read)
+    return _make(world, sources, out, run_of(world, sources, most), read, lost)
 
 
 def read_shard(
@@ -314,14 +340,14 @@ def _make(
   world: RecordedGames,
   sources: list[pgn_games.Source],
   out: Path,
-  most: int,
+  run: dict[str, Any],
   read: Callable[[Path], int],
+  lost: float,
 ) -> dict[str, Any] | None:
   """See make_dataset; no other process is at this shard.
 
   read: reads blocks into a folder; how many there are, 0 if some lack.
   """
-  run = run_of(world, sources, most)
   if not (out / 'ingest.run.json').exists():
     _check(out, sources)
   files.claim(out, STAGE, run)
@@ -335,9 +361,10 @@ def _make(
     return None
   try:
     with files.stage_lock(out, STAGE, 'join'):
-      manifests = _complete(out) or join(world, out, parts, run, blocks)
+      joined = world, out, parts, run, blocks, lost
+      manifests = _complete(out) or join(*joined)
       shutil.rmtree(parts, ignore_errors=True)
-  except NothingLeft:
+  except Refused:
     _retract(out)
     raise
   except files.Held:
@@ -395,7 +422,7 @@ def _read(
           return blocks if num_games >= most else 0
         path = path_of(parts, number)
         if number % shard[1] == shard[0] and not path.exists():
-          read = pgn_games.read(block, world.least, world.length)
+          read = pgn_games.read(block, world.least, world.length, world.start)
           write(path, read)
           good += len(read.lengths)
         number, games = number + 1, games + len(block.games)

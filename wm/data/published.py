@@ -1,9 +1,9 @@
-"""Published data made ours: sequences in text files, and street maps.
+"""Import of published data: sequences in text files, and street maps.
 
-Lines of sequence files are read a chunk at a time, in their order, so that
-files of any length fit, and a run that was killed goes on after its last
-complete shard. A world reads files and nothing else, so that its spec says all
-that it is: what downloads street maps and writes them to files is here.
+Lines of sequence files are read in order, a chunk at a time, so that files of
+any length fit in memory, and a killed run resumes after its last complete
+shard. A world reads only files, so that its spec defines it completely; this
+module downloads street maps and writes them to files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import datetime
 import functools
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +31,16 @@ from wm.worlds.maps import streets
 Path = pathlib.Path
 
 STAGE = 'ingest'
-VERSION = '1'  # Moves when the same files give other data.
+VERSION = '1'  # Changes when the same files give other data.
 CHUNK = 1 << 16  # Lines at a time.
-FIRST_DAY = '2012-09-13'  # Overpass has no complete map of an earlier one.
+OTHER = 'of the other split'
+# Cause of dropped lines -> remedy if many are dropped.
+HINTS = {
+  'illegal': 'are they of this world?',
+  'too long': 'a world with a larger length takes them',
+  'without end': "each ends with the world's end token",
+}
+FIRST_DAY = '2012-09-13'  # Overpass has no complete map of an earlier day.
 
 
 @files.locked_stage(STAGE)
@@ -43,28 +50,33 @@ def ingest_text(
   heldout: Sequence[str | Path],
   out: str | Path,
   workers: Workers = HERE,
+  tokens: Mapping[str, str] | None = None,
+  lost: float = inputs.LOST,
 ) -> dict[str, Any]:
-  """Makes both stores of files in the text format (see `wm.data.text`).
+  """Makes both stores from files in the text format (see `wm.data.text`).
 
-  Left out, and counted by cause in a store's `counts`, are lines that are
-  blank, illegal in the world, longer than its sequences or without their end,
-  and lines of `train` whose split key a kept line of `heldout` has (on a map:
-  whose origin and destination it has).
+  Lines are dropped, and counted by cause in a store's `counts`, if they are
+  blank, illegal in the world, longer than its sequences or without an end. A
+  line of `train` is also dropped if it shares its split key with a line of
+  `heldout` (on a map: its origin and destination).
 
   Args:
-    world: whose vocabulary and rules the lines follow.
+    world: world whose vocabulary and rules the lines follow.
     train: files of training sequences.
-    heldout: files of held-out sequences; where there are none, the world
-      divides the lines of `train` as it divides what it samples.
+    heldout: files of held-out sequences; if there are none, the world divides
+      the lines of `train` like its own samples.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
-    workers: where lines are read; this process joins them.
+    workers: processes that read lines; this process joins them.
+    tokens: word in the files -> token of the world; None if the files have
+      tokens.
+    lost: share of the lines that may be dropped for one reason.
 
   Returns:
     split -> manifest of its store.
 
   Raises:
     InputError: an unusable file, an unknown token with its line, no sequence
-      left of a split, or `out` holds other data.
+      left of a split or too few, or `out` holds other data.
   """
   out = Path(out)
   named = {
@@ -76,6 +88,7 @@ def ingest_text(
     'world': registry.spec(world),
     'world_version': world.version,
     **named,
+    **({'tokens': dict(tokens)} if tokens else {}),
   }
   num = tasks.num_workers(workers.jobs, workers.cluster)
   if not files.claimed(out, STAGE, run):
@@ -87,7 +100,7 @@ def ingest_text(
   with sampling.removed_on_failure(out, STAGE):
     files.claim(out, STAGE, run)
     heldout_manifest, train_manifest = (
-      _make(world, out, split, paths, run, (num, workers))
+      _make(world, out, split, paths, run, (num, workers), lost)
       for split, paths in (('heldout', heldout or train), ('train', train))
     )
   return {'train': train_manifest, 'heldout': heldout_manifest}
@@ -106,10 +119,11 @@ def _make(
   paths: Sequence[str | Path],
   run: dict[str, Any],
   team: tuple[int, Workers],
+  lost: float,
 ) -> dict[str, Any]:
-  """The store of a split, unless it is complete; its manifest.
+  """Makes the store of a split unless it exists; returns its manifest.
 
-  team: workers at a time, and which.
+  team: number of workers at a time, and the workers.
   """
   folder = out / 'data' / split
   if folder.exists():
@@ -118,6 +132,7 @@ def _make(
   order: dict[str, Any] = {
     'split': split if not run['heldout'] else 'all',
     'paths': [*map(str, paths)],
+    'aliases': run.get('tokens', {}),
     'heldout': '',
     'parts': str(parts),
     'size': CHUNK,
@@ -148,13 +163,36 @@ def _make(
           or f'{size} bytes'
         )
       )
+    keep = _Keep.of(world, *(order[k] for k in ('split', 'aliases', 'heldout')))
+    _check_lost(keep, order['paths'], writer.rows, writer.counts, lost)
     return writer.finish()
+
+
+def _check_lost(
+  keep: _Keep,
+  paths: Sequence[str],
+  rows: int,
+  counts: Mapping[str, int],
+  lost: float,
+) -> None:
+  """Raises InputError if too many lines are dropped for one reason.
+
+  rows: number of kept lines. counts: cause -> number of dropped lines.
+  """
+  total = rows + sum(counts.get(cause, 0) for cause in (*HINTS, OTHER))
+  name = ', '.join(Path(path).name for path in paths)
+  for cause, hint in HINTS.items():
+    if counts.get(cause, 0) > lost * total:
+      first = keep.first(cause, paths)
+      share = inputs.Lost(name, cause, counts[cause], total, first)
+      share.check(lost, hint)
 
 
 def _chunks(
   world: core.World,
   split: str,
   paths: Sequence[str],
+  aliases: Mapping[str, str],
   heldout: str,
   parts: str,
   size: int,
@@ -163,22 +201,20 @@ def _chunks(
   """Yields chunks of lines of all files, in order, after the first `done`.
 
   Args:
-    world: whose rules the lines follow.
+    world: world whose rules the lines follow.
     split: see _Keep.
     paths: the files.
-    heldout: store whose split keys are left out; '' is none.
+    aliases: see text.LineReader.
+    heldout: store whose split keys are dropped; '' is none.
     parts: folder of chunks that workers have read.
     size: lines of a chunk.
-    done: chunks that are not needed.
+    done: number of chunks to skip.
 
   Yields:
-    (characters read by the chunk's end, its file in `parts`, what reads it);
-    the last gives the lines that are kept, or raises InputError.
+    (characters read by the chunk's end, its file in `parts`, function that
+    reads it). The function returns the kept lines, or raises InputError.
   """
-  keep = _Keep(world, split, np.zeros(0, np.uint64))
-  if heldout:
-    keys = map(world.split_key, stores.open(heldout).chunks(size))
-    keep = keep._replace(taken=np.unique(np.concatenate([*keys])))
+  keep = _Keep.of(world, split, aliases, heldout)
   read = 0
   batches = (
     (path, *batch) for path in paths for batch in text.batches(path, size)
@@ -193,7 +229,7 @@ def _chunks(
 def read_shard(world: str, shard: tuple[int, int], **order: Any) -> None:
   """Reads every n-th chunk into a file; a task of `ingest_text`.
 
-  It ends at a bad line, which the process that joins the chunks comes to, too.
+  It ends at a bad line, which the process that joins the chunks reports.
 
   shard: (i, n). order: arguments of _chunks.
   """
@@ -205,30 +241,40 @@ def read_shard(world: str, shard: tuple[int, int], **order: Any) -> None:
         chunk = stores.Ragged.of(rows(), dtype)
       except core.InputError:
         return
-      if path.parent.exists():  # Or this ran twice, and all is joined.
+      if path.parent.exists():  # Else this ran twice, after all were joined.
         chunk.write(path)
 
 
 class _Keep(NamedTuple):
-  """Which lines are kept.
+  """A filter for lines.
 
   Attributes:
-    world: whose rules.
-    split: that the world divides lines into; 'all' where a file says it.
+    reader: reader of the lines, for a world.
+    split: split by the world's keys; 'all' if files define the split.
     taken: sorted split keys of the other split's file.
   """
 
-  world: core.World
+  reader: text.LineReader
   split: str
   taken: np.ndarray
 
-  def read(self, batch: Sequence[str], first: int, path: str) -> core.Sequences:
-    """The lines that are kept of a batch; `counts` has causes of the others.
+  @classmethod
+  def of(
+    cls, world: core.World, split: str, aliases: Mapping[str, str], heldout: str
+  ) -> _Keep:
+    """A filter that drops split keys of the store `heldout`, if any."""
+    keys = [np.zeros(0, np.uint64)]
+    if heldout:
+      keys += map(world.split_key, stores.open(heldout).chunks(CHUNK))
+    reader = text.LineReader(world, aliases, written=True)
+    return cls(reader, split, np.unique(np.concatenate(keys)))
 
-    first: number of the batch's first line in the file at `path`.
-    """
-    world = self.world
-    sequences = text.parse(batch, first, path, world)
+  def _causes(
+    self, batch: Sequence[str], first: int, path: str
+  ) -> tuple[core.Sequences, np.ndarray, dict[str, np.ndarray]]:
+    """Sequences, their numbers of legal tokens, and cause -> dropped lines."""
+    world = self.reader.world
+    sequences = self.reader.parse(batch, first, path)
     lengths = sequences.lengths
     start = world.init(len(lengths))
     steps, _ = world.walk(start, sequences.tokens, lengths)
@@ -238,16 +284,40 @@ class _Keep(NamedTuple):
       'illegal': steps < lengths,
       'too long': lengths > world.max_len,
       'without end': (world.end != core.DEAD) & (last != world.end),
-      'of the other split': np.isin(key, self.taken)
-      | ~in_split(key, self.split),
+      OTHER: np.isin(key, self.taken) | ~in_split(key, self.split),
     }
-    counts = {'blank': len(batch) - len(sequences)}
     left = np.ones(len(lengths), bool)
     for cause, mask in causes.items():
-      counts[cause] = int((left & mask).sum())
+      causes[cause] = left & mask
       left &= ~mask
+    return sequences, steps, causes
+
+  def read(self, batch: Sequence[str], first: int, path: str) -> core.Sequences:
+    """The kept lines of a batch; `counts` has causes of the dropped ones.
+
+    first: number of the batch's first line in the file at `path`.
+    """
+    sequences, _, causes = self._causes(batch, first, path)
+    counts = {**sequences.counts, 'blank': len(batch) - len(sequences)}
+    counts |= {cause: int(mask.sum()) for cause, mask in causes.items()}
+    del counts['ill_formed']
     counts = {cause: count for cause, count in counts.items() if count}
+    left = ~np.any([*causes.values()], 0)
     return dataclasses.replace(sequences.take(left), counts=counts)
+
+  def first(self, cause: str, paths: Sequence[str]) -> str:
+    """Description of the first line that is dropped for a cause."""
+    for path in paths:
+      for number, lines in text.batches(path, CHUNK):
+        sequences, steps, causes = self._causes(lines, number, path)
+        for row in np.flatnonzero(causes[cause])[:1]:
+          line = sequences.side['line'][row]
+          tokens, length = sequences.tokens[row], sequences.lengths[row]
+          word = self.reader.world.vocab[tokens[min(steps[row], length - 1)]]
+          return (
+            f'{Path(path).name}, line {line}, token {steps[row] + 1}: {word}'
+          )
+    return ''
 
 
 def fetch_map(
@@ -256,11 +326,11 @@ def fetch_map(
   """Writes nodes.csv, edges.csv and map.graphml to `out`; returns a summary.
 
   Args:
-    out: folder, made where absent.
-    place: what to download, e.g. 'Manhattan, New York City, USA'.
+    out: folder, created if absent.
+    place: place to download, e.g. 'Manhattan, New York City, USA'.
     file: a local OSM XML or GraphML file instead.
-    date: the map of a place as it was when this day began (UTC), such as
-      '2024-05-05'; '' is today's. The place's outline is today's.
+    date: day whose map is downloaded, as of 0:00 UTC, such as '2024-05-05'; ''
+      is today. The place's outline is always today's.
 
   Raises:
     InputError: not exactly one source, no such place or day, or no internet.
@@ -278,9 +348,10 @@ def fetch_map(
     streets.osmnx_library().io.save_graphml(network, temporary)
   save_streets(graph, out)
   counts = ', '.join(f'{k} {n}' for k, n in graph.counts.items())
+  read_as = '; '.join(f'{k}: {text}' for k, text in graph.read_as.items())
   return (
     f'{len(graph)} intersections and {graph.num_edges} streets in {out} '
-    f'({counts})'
+    f'({counts}; {read_as})'
   )
 
 
@@ -293,19 +364,19 @@ def save_streets(graph: streets.StreetGraph, out: Path) -> tuple[Path, Path]:
 
 
 def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
-  """The world of a networkx or OSMnx graph, kept in files that name it.
+  """The world of a networkx or OSMnx graph.
 
-  Writes nodes.csv and edges.csv to `out`: a world is what its spec says, so
-  that runs on it can be repeated.
+  It writes nodes.csv and edges.csv to `out`, and the world's spec names these
+  files, so that runs can be repeated.
 
   Args:
-    graph: networkx graph of any kind. Nodes are named as in it, and may have
-      x and y, its edges `length`, as `worlds.maps.streets.load_file` says.
+    graph: networkx graph of any kind. Node names stay. Nodes may have places,
+      and edges lengths; see `worlds.maps.streets.load_file`.
     out: folder of the two files.
-    **fields: of the world, such as traversal='shortest'.
+    **fields: fields of the world, such as traversal='shortest'.
 
   Raises:
-    InputError: not such a graph, or one without a path.
+    InputError: not a networkx graph, or one without a path.
   """
   import networkx as nx
 
@@ -313,10 +384,11 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
     raise core.InputError(
       f'the graph is of type {type(graph).__name__}; expected one of networkx'
     )
-  # What is wrong with a field shows before files are written.
+  # Bad fields are refused before files are written.
   listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
-  registry.resolve('world', f'maps({listed})')
+  plain: maps.World = registry.resolve('world', f'maps({listed})')
   street_graph = streets.from_networkx(graph, 'the graph')
+  streets.check_lost(street_graph, plain.collisions, 'the graph')
   nodes, edges = save_streets(street_graph, Path(out))
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)
 
@@ -325,7 +397,7 @@ def _download(place: str, date: str) -> Any:
   """The street network of a place, by Overpass."""
   setting = f'[date:"{_day(date)}T00:00:00Z"]' if date else ''
   osmnx = streets.osmnx_library()
-  osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
+  osmnx.settings.use_cache = False  # Else it fills ./cache.
   before = osmnx.settings.overpass_settings
   osmnx.settings.overpass_settings = before + setting
   try:
@@ -336,7 +408,7 @@ def _download(place: str, date: str) -> Any:
 
 
 def _day(date: str) -> str:
-  """A date as YYYY-MM-DD; InputError where Overpass has no map of it."""
+  """A date as YYYY-MM-DD; raises InputError if Overpass has no map of it."""
   try:
     day = datetime.date.fromisoformat(date).isoformat()
   except ValueError:

@@ -1,8 +1,8 @@
 """Sampling a data set from a world: OUT/data/train and OUT/data/heldout.
 
-Chunk c of a split is `world.sample` with a seed made of (seed, split, c). So a
-run that was killed resumes after its last complete shard, and ends with the
-same bytes as an unbroken one.
+Chunk c of a split is `world.sample` with a seed derived from (seed, split, c).
+A killed run therefore resumes after its last complete shard, and ends with the
+same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import basics, registry, resources
+from wm.core import basics, capabilities, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
 from wm.options.calls import HERE, Sampling, Workers
@@ -29,12 +29,12 @@ from wm.runtime import exit_codes, files, progress, tasks
 Path = pathlib.Path
 Draw = Callable[[int, int], core.Sequences | stores.Ragged]
 
-CHUNK = 1 << 17  # Rows asked from a world at a time.
+CHUNK = 1 << 17  # Rows that a world samples at a time.
 SPLITS = ('train', 'heldout')
 
 
 def chunk_seed(seed: int, split: str, chunk: int) -> int:
-  """Seed that a chunk of a split is sampled with."""
+  """Seed of a chunk of a split."""
   words = basics.hash64(seed, SPLITS.index(split), chunk)
   return int(words >> np.uint64(1))
 
@@ -42,13 +42,14 @@ def chunk_seed(seed: int, split: str, chunk: int) -> int:
 def describe(
   world: core.World, seed: int, split: str, num: int
 ) -> dict[str, Any]:
-  """What a store's manifest says of where its rows come from."""
+  """Fields of a store's manifest that describe the source of its rows."""
   return {
     'world': registry.spec(world),
     'world_version': world.version,
-    'world_facts': world.stats()
-    if core.can(world, core.Described.stats)
-    else {},
+    'world_facts': (
+      world.stats() if core.can(world, core.Described.stats) else {}
+    )
+    | capabilities.notes(world),
     'seed': seed,
     'split': split,
     'num': num,
@@ -60,7 +61,7 @@ def describe(
 
 
 def check_vocab(store: stores.Store, world: core.World) -> None:
-  """Raises InputError where a store's tokens are not those of this world."""
+  """Raises InputError if a store has another vocabulary than the world."""
   if store.manifest.get('vocab_sha256') != core.world.vocab_sha256(world):
     raise core.InputError(
       f'{store.folder} was sampled from {store.manifest.get("world")}, whose '
@@ -71,10 +72,10 @@ def check_vocab(store: stores.Store, world: core.World) -> None:
 def stored(
   world: core.World, folder: str, num: int, seed: int
 ) -> core.Sequences:
-  """`num` stored sequences of a world, chosen by seed, in their order.
+  """Reads `num` stored sequences, chosen by seed, in the store's order.
 
   Raises:
-    InputError: the folder holds none, or those of another vocabulary.
+    InputError: no store in the folder, or one of another vocabulary.
   """
   store = stores.open(folder)
   check_vocab(store, world)
@@ -89,13 +90,13 @@ def make_dataset(
   options: Sampling,
   workers: Workers = HERE,
 ) -> dict[str, Any]:
-  """Samples both splits; resumes a broken run, and leaves a complete one.
+  """Samples both splits; resumes a killed run, and keeps a complete one.
 
   Args:
-    world: what to sample from.
+    world: world to sample.
     out: output folder; gets data/train, data/heldout, sample.run.json.
-    options: how many sequences, and the seed of all draws.
-    workers: where chunks are sampled; this process joins them.
+    options: numbers of sequences, and the seed of all draws.
+    workers: processes that sample chunks; this process joins them.
 
   Returns:
     split -> manifest of its store.
@@ -103,7 +104,7 @@ def make_dataset(
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run, or
       another process samples there, or no cluster answers.
-    OSError: what the disk says; nothing half-written is left then.
+    OSError: the disk refuses a write; no partial files are left then.
   """
   out = Path(out)
   num, num_heldout, seed = options.num, options.num_heldout, options.seed
@@ -127,9 +128,9 @@ def make_dataset(
 
 @contextlib.contextmanager
 def removed_on_failure(out: Path, stage: str) -> Iterator[None]:
-  """Removes what a stage's first run made of data in `out`, if it fails.
+  """Context that removes the data of a stage's first run if it fails.
 
-  All stays after Ctrl-C or the loss of a cluster, for the next run.
+  After Ctrl-C or the loss of a cluster all files stay for the next run.
   """
   claimed = out / f'{stage}.run.json'
   before = {path for path in _products(claimed) if path.exists()}
@@ -146,19 +147,19 @@ def removed_on_failure(out: Path, stage: str) -> Iterator[None]:
 
 
 def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
-  """Raises InputError where the disk has no room for so many sequences."""
+  """Raises InputError if the disk has no room for `num` sequences."""
   if num <= CHUNK:
     return
   few = world.sample(64, seed)
   if few.distinct:
-    return  # There may be fewer than `num` of them.
+    return  # The world may have fewer than `num` sequences.
   size = stores.token_dtype(len(world.vocab)).itemsize
   bytes_each = int(few.lengths.mean()) * size
   resources.require_disk(out, num * bytes_each, f'num={num} sequences')
 
 
 def _products(claimed: Path) -> list[Path]:
-  """All paths that a run may make, folders after their contents."""
+  """All paths that a run may create, folders after their contents."""
   data = claimed.parent / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
@@ -167,7 +168,7 @@ def _products(claimed: Path) -> list[Path]:
 
 
 def _retract(claimed: Path, before: set[Path]) -> None:
-  """Removes what a failed first run has made."""
+  """Removes the files of a failed first run."""
   data = claimed.parent / 'data'
   for path in _products(claimed):
     if path in before or not path.exists():
@@ -195,7 +196,7 @@ def _make_split(
   split: str,
   workers: Workers,
 ) -> dict[str, Any]:
-  """Makes the store of a split, unless it is complete; its manifest."""
+  """Makes the store of a split unless it exists; returns its manifest."""
   description = describe(world, seed, split, num)
   if folder.exists():
     manifest = stores.open(folder).manifest
@@ -226,8 +227,8 @@ def _chunks(
 ) -> Iterator[core.Sequences | stores.Ragged]:
   """Yields chunks until there are `num` rows, or the world has no more.
 
-  A world whose sequences are `distinct` repeats none within a chunk. Those
-  that an earlier chunk had are dropped and counted here.
+  A world with `distinct` sequences does not repeat one within a chunk. Repeats
+  of an earlier chunk are dropped and counted here.
   """
   seen = None
   while writer.rows < num:
@@ -248,7 +249,7 @@ def _chunks(
 def _sample(
   world: core.World, seed: int, split: str, chunk: int, num: int
 ) -> core.Sequences:
-  """Samples a chunk of `num` rows, or fewer where the world has no more."""
+  """Samples a chunk of `num` rows, or fewer if the world has no more."""
   rows = world.sample(num, chunk_seed(seed, split, chunk), split)
   if not isinstance(rows, core.Sequences):  # Of a user's world.
     raise core.InputError(
@@ -265,13 +266,13 @@ def _drawing(
   about: dict[str, Any],
   workers: Workers,
 ) -> Iterator[Draw]:
-  """Gives a function (chunk, rows) -> sequences of the chunk.
+  """Context that gives a function (chunk, rows) -> sequences of the chunk.
 
-  Tasks sample the chunks ahead if there are several workers. They assume that
-  no row of any chunk is dropped. If rows of a `distinct` world are dropped,
-  the chunks that make up for them are sampled in this process.
+  With several workers, tasks sample the chunks ahead, assuming that no row is
+  dropped. If rows of a `distinct` world are dropped, this process samples the
+  further chunks.
 
-  about: the description of the store, see `describe`.
+  about: description of the store; see `describe`.
   """
   seed, split = about['seed'], about['split']
   left = about['num'] - writer.rows
@@ -284,7 +285,7 @@ def _drawing(
   parts = writer.folder.with_name(f'.{split}.chunks')
   if tasks.alone(workers) or len(sizes) < 2:
     yield sample
-    shutil.rmtree(parts, ignore_errors=True)  # Of a run on a cluster before.
+    shutil.rmtree(parts, ignore_errors=True)  # Left by a run on a cluster.
     return
   parts.mkdir(exist_ok=True)
   fixed = {'world': about['world'], 'seed': seed, 'split': split}
@@ -294,7 +295,6 @@ def _drawing(
       sample_chunk,
       {**fixed, 'chunk': chunk, 'num': num},
       functools.partial(_is_listed, _path(parts, chunk, num)),
-      'folder',
     )
     for chunk, num in enumerate(sizes, writer.chunks)
   }
@@ -302,7 +302,7 @@ def _drawing(
   ready: set[int] = set()
 
   def joined(chunk: int, num: int) -> core.Sequences | stores.Ragged:
-    """What a task has sampled, once that has ended."""
+    """The sequences of a task, once it has ended."""
     if (chunk, num) not in todo:
       return sample(chunk, num)
     while chunk not in ready:
@@ -314,7 +314,7 @@ def _drawing(
 
   with contextlib.closing(ended):
     yield joined
-  # A worker that was lost may come back and write a chunk meanwhile.
+  # A lost worker may have come back and written a chunk.
   shutil.rmtree(parts, ignore_errors=True)
 
 
@@ -323,7 +323,7 @@ def _path(folder: Path, chunk: int, num: int) -> Path:
 
 
 def _is_listed(path: Path) -> bool:
-  """Is a file there? It lists the folder, because a network file system may
+  """Does a file exist? It lists the folder, because a network file system may
   cache the answer that a name is missing."""
   return path.name in os.listdir(path.parent)
 
@@ -333,12 +333,12 @@ def sample_chunk(
 ) -> None:
   """Samples a chunk into a file of `folder`; a task of `make_dataset`.
 
-  run: differs between runs, so that files which a world reads are read again.
+  run: number that differs between runs, so that a world's files are read again.
   """
   parts, sampled = Path(folder), _world(world, run)
   dtype = stores.token_dtype(len(sampled.vocab))
   rows = stores.Ragged.of(_sample(sampled, seed, split, chunk, num), dtype)
-  if parts.exists():  # Otherwise this task ran twice, and all is joined.
+  if parts.exists():  # Otherwise this task ran twice, after all were joined.
     rows.write(_path(parts, chunk, num))
 
 
@@ -353,8 +353,8 @@ class _Seen:
   """Hashes of the sequences so far, 8 bytes each."""
 
   def __init__(self, writer: stores.Writer) -> None:
-    # Sorted runs, each at least twice as long as the next: a hash is merged as
-    # often as the number of all hashes doubles, not with every chunk.
+    # Sorted runs, each at least twice as long as the next: a hash is merged
+    # whenever the number of hashes doubles, not with every chunk.
     self._runs: list[np.ndarray] = []
     for chunk in writer.written():
       self.new(chunk)

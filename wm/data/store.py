@@ -28,7 +28,7 @@ from wm.core import inputs
 from wm.runtime import exit_codes, files
 
 FORMAT = 'wm-sequences-1'
-# What a manifest holds, and what data sets of worlds hold besides.
+# Fields of a manifest, and further fields in data sets of worlds.
 NEEDED = {'dtype': str, 'shards': list, 'rows': int, 'tokens': int}
 OPTIONAL = {
   **dict.fromkeys(('world', 'world_version', 'split', 'vocab_sha256'), str),
@@ -53,7 +53,7 @@ class Ragged:
   Attributes:
     tokens: [sum of lengths], of the type on disk.
     lengths: [N] int32.
-    counts, distinct: as of core.Sequences.
+    counts, distinct: see core.Sequences.
   """
 
   tokens: np.ndarray
@@ -63,7 +63,7 @@ class Ragged:
 
   @classmethod
   def of(cls, sequences: core.Sequences, dtype: np.dtype) -> Ragged:
-    """The same without padding and side data."""
+    """Converts Sequences; padding and side data are dropped."""
     tokens, lengths = sequences.tokens, sequences.lengths
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     flat = tokens[used].astype(dtype)
@@ -73,7 +73,7 @@ class Ragged:
     return len(self.lengths)
 
   def sequences(self) -> core.Sequences:
-    """The same, padded with PAD to the longest."""
+    """Converts to Sequences, padded with PAD to the longest."""
     used = np.arange(int(self.lengths.max(initial=0))) < self.lengths[:, None]
     padded = np.full(used.shape, core.PAD, np.int32)
     padded[used] = self.tokens
@@ -82,17 +82,17 @@ class Ragged:
     )
 
   def write(self, path: Path) -> None:
-    """Writes a file of them, whole or not at all."""
+    """Writes a file, atomically."""
     about = json.dumps({'counts': self.counts, 'distinct': self.distinct})
     text = np.frombuffer(about.encode(), np.uint8)
     with files.replacing(path) as name, name.open('wb') as file:
-      # Not an archive, whose checksums take longer than all else.
+      # Not a zip archive: its checksums would take longer than the rest.
       for array in (self.tokens, self.lengths, text):
         np.save(file, array, allow_pickle=False)
 
   @classmethod
   def read(cls, path: Path) -> Ragged:
-    """What `write` wrote."""
+    """Reads a file of `write`."""
     hint = 'remove it and run the same command again'
     with inputs.reading_file(path, 'sequences', hint), path.open('rb') as file:
       tokens, lengths, text = (np.load(file) for _ in range(3))
@@ -100,7 +100,7 @@ class Ragged:
 
 
 class HashedFile:
-  """A file that hashes what is written to it."""
+  """A file that hashes the bytes written to it."""
 
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path
@@ -109,13 +109,13 @@ class HashedFile:
 
   def write(self, array: np.ndarray) -> None:
     """Appends an array's bytes."""
-    # `ndarray.tofile` raises without an errno on a full disk; `write` tells.
+    # On a full disk `ndarray.tofile` raises without an errno; `write` sets it.
     data = np.ascontiguousarray(array).data.cast('B')
     self._file.write(data)
     self._hash.update(data)
 
   def close(self) -> str:
-    """Makes the bytes safe on disk; their SHA-256 as hex."""
+    """Flushes the bytes to disk; returns their SHA-256 as hex."""
     files.sync(self._file)
     self._file.close()
     return self._hash.hexdigest()
@@ -124,7 +124,7 @@ class HashedFile:
     """Removes the file."""
     try:
       self._file.close()
-    except OSError:  # What was buffered no longer fits: it is given up.
+    except OSError:  # Buffered bytes no longer fit, and are dropped.
       self._file.raw.close()
     self.path.unlink(missing_ok=True)
 
@@ -148,7 +148,7 @@ class Shard:
     self.tokens += len(rows.tokens)
 
   def close(self) -> dict[str, Any]:
-    """Completes both files; the shard's line in the manifest."""
+    """Completes both files; returns the shard's line in the manifest."""
     hashes = self._tokens.close(), self._offsets.close()
     values = (self.name, self.rows, self.tokens, *hashes)
     return dict(zip(KEYS, values, strict=True))
@@ -160,7 +160,7 @@ class Shard:
 
 
 def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
-  """The manifest, if it is one; names in it cannot leave the folder."""
+  """Validates a manifest; its file names cannot leave the folder."""
   path = folder / 'manifest.json'
   other = isinstance(manifest, dict) and manifest.get('format') != FORMAT
   if not other:
@@ -177,7 +177,7 @@ def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
 
 
 def _is_shard(value: Any) -> bool:
-  """Is it a shard's line in a manifest?"""
+  """Is a value a valid shard's line of a manifest?"""
   if not isinstance(value, dict) or set(KEYS) - value.keys():
     return False
   counts = value['rows'], value['tokens']
@@ -187,20 +187,20 @@ def _is_shard(value: Any) -> bool:
 
 Path = pathlib.Path
 
-SHARD_TOKENS = 1 << 26  # A shard is closed once it holds this many.
+SHARD_TOKENS = 1 << 26  # A shard is closed at this number of tokens.
 
 
 class Writer:
   """Writes a store chunk by chunk; resumes where a killed run stopped.
 
-  As a context it removes the partial store if the work fails, but keeps it
-  after Ctrl-C or the loss of a cluster, for the next run to go on with.
+  As a context it removes the partial store if the work fails. After Ctrl-C or
+  the loss of a cluster it keeps the store, and the next run resumes.
 
   Attributes:
-    partial: folder that is written into.
-    progress: JSON record of what is safely on disk; its first `chunks` chunks
-      need not be given again.
-    counts: what was left out of all chunks so far, cause -> count.
+    partial: folder that it writes to.
+    progress: JSON record of the data on disk; a resumed run skips its first
+      `chunks` chunks.
+    counts: cause -> number of sequences dropped from all chunks so far.
   """
 
   def __init__(
@@ -213,7 +213,7 @@ class Writer:
     """Opens the writer.
 
     Args:
-      folder: where the finished store goes.
+      folder: folder of the finished store.
       manifest: JSON values that describe the data; `vocab_size` is required.
       shard_tokens: tokens at which a shard is closed, below 2**31.
     """
@@ -324,12 +324,12 @@ def write(
   *,
   shard_tokens: int = SHARD_TOKENS,
 ) -> dict[str, Any]:
-  """Writes all chunks as one store, whole or not at all.
+  """Writes all chunks as one store, atomically.
 
   Args:
-    folder: where the store goes; one that is there is replaced.
-    chunks: sequences of any numbers of rows, taken one at a time.
-    manifest: JSON values kept in manifest.json; needs `vocab_size`.
+    folder: folder of the store; an existing store is replaced.
+    chunks: sequences with any numbers of rows, taken one at a time.
+    manifest: JSON values for manifest.json; needs `vocab_size`.
     shard_tokens: tokens at which a shard is closed.
 
   Returns:
@@ -346,8 +346,8 @@ class _Spans(NamedTuple):
   """Rows of a store as spans, each of consecutive rows of one shard.
 
   Attributes:
-    shards, starts, sizes: of each span; the latter two in tokens.
-    lengths: [R] int32, of each row.
+    shards, starts, sizes: shard, first token and number of tokens of each span.
+    lengths: [R] int32 length of each row.
   """
 
   shards: np.ndarray
@@ -358,11 +358,11 @@ class _Spans(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-  """Sequences on disk, of which only the rows that are asked for are read.
+  """Sequences on disk; only requested rows are read.
 
   Attributes:
-    folder: where the shards are.
-    manifest: what manifest.json says.
+    folder: folder of the shards.
+    manifest: content of manifest.json.
   """
 
   folder: Path
@@ -386,8 +386,8 @@ class Store:
 
   @functools.cached_property
   def _handles(self) -> dict[str, list[BinaryIO]]:
-    # Open for the life of the store. `pread` shares no position between
-    # threads and maps no pages, so memory in use stays constant.
+    # Open for the life of the store. `pread` shares no file position between
+    # threads and maps no pages, so memory use stays constant.
     shards = range(len(self.manifest['shards']))
     return {
       kind: [self._path(k, kind).open('rb', buffering=0) for k in shards]
@@ -401,7 +401,7 @@ class Store:
     )
 
   def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shard and row within it, of each row."""
+    """Shard of each row, and its row within the shard."""
     rows = np.asarray(rows, np.int64)
     if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
       raise core.InputError(
@@ -412,7 +412,7 @@ class Store:
     return shards, rows - self._firsts[shards]
 
   def _read(self, kind: str, *spans: np.ndarray) -> bytearray:
-    """Bytes of spans, end to end: their shards, starts and sizes in bytes."""
+    """Reads spans end to end; spans: shards, starts and sizes in bytes."""
     shards, starts, sizes = (column.tolist() for column in spans)
     out = bytearray(sum(sizes))
     view, at = memoryview(out), 0
@@ -428,7 +428,7 @@ class Store:
     return out
 
   def _spans(self, rows: np.ndarray) -> _Spans:
-    """Spans of rows [R]; consecutive rows make one span, read at once."""
+    """Spans of rows [R]; consecutive rows form one span, read at once."""
     shards, local = self._rows(rows)
     apart = (np.diff(local) != 1) | (np.diff(shards) != 0)
     first = np.flatnonzero(np.append(True, apart)) if len(local) else local
@@ -437,7 +437,7 @@ class Store:
     read = self._read('offsets', shards, 4 * local[first], 4 * (count + 1))
     offsets = np.frombuffer(read, '<u4').astype(np.int64)
     # A span of n rows has n + 1 offsets: o0 o1 .. on | p0 p1 .. pm | ...
-    # Differences across a bar are no row's length, and are deleted.
+    # Differences across a bar are not lengths of rows, and are deleted.
     last = np.cumsum(count + 1) - 1
     lengths = np.delete(np.diff(offsets), last[:-1])
     starts, stops = offsets[last - count], offsets[last]
@@ -480,7 +480,7 @@ class Store:
     return padded.tokens, padded.lengths
 
   def read(self, first: int, last: int) -> core.Sequences:
-    """Rows [first, last), as far as there are, as Sequences."""
+    """Rows [first, last) as Sequences; `last` may exceed the store."""
     return core.Sequences(*self.take(np.arange(first, min(last, len(self)))))
 
   def chunks(self, size: int = 1 << 16) -> Iterator[core.Sequences]:
@@ -489,9 +489,9 @@ class Store:
       yield self.read(first, first + size)
 
   def verify(self, process: int = 0, processes: int = 1) -> None:
-    """Compares every shard's hash; raises InputError naming a bad file.
+    """Verifies every shard's hash; raises InputError naming a bad file.
 
-    Of several processes each reads its share of the shards.
+    Each of several processes reads its share of the shards.
     """
     for k, shard in enumerate(self.manifest['shards']):
       if k % processes != process:
@@ -505,7 +505,7 @@ def open(folder: str | Path) -> Store:
   """Opens a store; sizes are checked now, hashes by `Store.verify`.
 
   Raises:
-    InputError: no store there, or one that is truncated or corrupt.
+    InputError: no store in the folder, or a truncated or corrupt one.
   """
   folder = Path(folder)
   if not (folder / 'manifest.json').is_file():

@@ -30,12 +30,12 @@ from wm.core import accept as rules
 from wm.core.predictor import Tokens
 from wm.runtime import files, progress
 
-BATCH = 512  # Words of a forward pass, and of a part that a killed run keeps.
-# Outputs are ascending tokens. A word that is not in the language has another.
+BATCH = 512  # Words of a forward pass, and of each stored part of answers.
+# Outputs are ascending tokens; this is the output of a rejected word.
 REJECTED: Tokens = (core.DEAD,)
-# Where an edge of an automaton leads whose end was not asked for.
+# Head of an edge that was not asked for.
 UNEXPLORED = -2
-# A word's answers on its way down the tree, or all that it allows.
+# A word's answers on its path down the tree, or all accepted suffixes.
 Key = tuple[Any, ...]
 
 
@@ -54,11 +54,11 @@ class MooreMachine(NamedTuple):
 
   @property
   def unexplored(self) -> int:
-    """Edges whose end is not known."""
+    """Number of edges with an unknown head."""
     return sum([*edges.values()].count(UNEXPLORED) for edges in self.heads)
 
   def follow(self, word: Tokens) -> list[int]:
-    """States from state 0 on; ends with DEAD or UNEXPLORED where one is met."""
+    """States of a word from state 0 on, up to DEAD or UNEXPLORED."""
     states = [0]
     for token in word:
       states.append(self.heads[states[-1]].get(token, core.DEAD))
@@ -67,7 +67,7 @@ class MooreMachine(NamedTuple):
     return states
 
   def table(self, vocab_size: int) -> np.ndarray:
-    """[S, V] int32 next states, DEAD where a token is not accepted."""
+    """[S, V] int32 next states, DEAD for tokens that are not accepted."""
     table = np.full((len(self.heads), vocab_size), core.DEAD, np.int32)
     for state, edges in enumerate(self.heads):
       table[state, [*edges]] = [*edges.values()]
@@ -75,15 +75,16 @@ class MooreMachine(NamedTuple):
 
 
 class Teacher:
-  """Answers what a model accepts after words; remembers every answer.
+  """Answers which tokens a model accepts after words; caches every answer.
 
-  The first tokens, up to a prompt's end or one, are the world's: models say
-  nothing before them. Nothing is accepted after the end of a sequence.
+  Tokens up to the prompt's end, or the first token, are accepted by the world's
+  rules, because models do not predict them. No token is accepted after the end
+  of a sequence.
 
   Attributes:
-    depth: longest word; what is accepted after so many tokens is not asked.
-    budget: most queries.
-    queries: words that went through the model.
+    depth: longest word; the tokens accepted after it are not asked for.
+    budget: maximum number of queries.
+    queries: number of words that the model has read.
   """
 
   def __init__(
@@ -95,7 +96,7 @@ class Teacher:
     depth: int,
     budget: int,
   ) -> None:
-    """accept: the rule by which a token is accepted."""
+    """accept: rule by which a token is accepted."""
     self._predictor, self._world, self._accept = predictor, world, accept
     self._start = max(world.prompt_len, 1)
     self.depth, self.budget, self.queries = depth, budget, 0
@@ -105,7 +106,7 @@ class Teacher:
     self._answers[()] = tuple(np.flatnonzero(first).tolist())
 
   def known(self, word: Tokens) -> Tokens | None:
-    """What is accepted after a word; REJECTED; None if it is not known."""
+    """Tokens accepted after a word, or REJECTED; None if unknown."""
     answer = self._answers.get(word)
     if answer is not None:
       return answer
@@ -122,7 +123,7 @@ class Teacher:
     return None
 
   def _settle(self, words: Iterable[Tokens]) -> None:
-    """Notes after which words of full length nothing follows by the rules."""
+    """Records which words of full length are over by the world's rules."""
     whole = {w[: self.depth] for w in words if len(w) >= self.depth}
     new = [
       word
@@ -141,11 +142,11 @@ class Teacher:
       self._ended |= zip(new, ended.tolist(), strict=True)
 
   def answers(self, words: Iterable[Tokens]) -> list[Tokens | None]:
-    """`known` of each word, asked first as far as depth and budget allow."""
+    """`known` of each word, after asking as far as depth and budget allow."""
     words = [*words]
-    # Whether a word of full length has ended is seen from the one before it.
+    # The word without its last token shows whether a full word is accepted.
     asked = sorted({w[: self.depth - 1] for w in words if self._is_open(w)})
-    # Of words that begin alike the longest answers for all.
+    # A longest word answers for all of its beginnings.
     asked = [
       word
       for word, after in itertools.pairwise([*asked, ()])
@@ -209,13 +210,13 @@ class Teacher:
 
 
 class Tree:
-  """Tells words apart by suffixes that counterexamples gave."""
+  """Distinguishes words by suffixes from counterexamples."""
 
   def __init__(self) -> None:
     self._suffixes: dict[Key, Tokens] = {(): ()}
 
   def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
-    """The leaf of each word; None where the teacher does not say."""
+    """The leaf of each word; None without an answer of the teacher."""
     keys: list[Key | None] = [()] * len(words)
     rows = [*range(len(words))]
     # All words go down by one level at a time: one batch of queries for each.
@@ -230,11 +231,11 @@ class Tree:
     return keys
 
   def suffixes(self, leaf: Key) -> list[Tokens]:
-    """The suffixes that the answers of a leaf are to."""
+    """The suffixes that a leaf's answers belong to."""
     return [self._suffixes[leaf[:size]] for size in range(len(leaf))]
 
   def split(self, leaf: Key, suffix: Tokens) -> None:
-    """Makes a leaf a node that tells words apart by their answers to it."""
+    """Turns a leaf into a node that asks for the answers to a suffix."""
     self._suffixes[leaf] = suffix
 
 
@@ -246,7 +247,7 @@ class Tails:
     self._k = k
 
   def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
-    """All that is accepted after each word; None if that is not known."""
+    """All accepted suffixes of each word; None if they are not known."""
     keys: list[Key | None] = [()] * len(words)
     level: list[tuple[int, Tokens]] = [(row, ()) for row in range(len(words))]
     for _ in range(self._k):
@@ -270,13 +271,13 @@ class Learner:
   than can be listed; `complete` explores all of it.
 
   Attributes:
-    most: states at most; edges to further ones are unexplored.
+    most: maximum number of states; edges to further ones are unexplored.
     automaton: the hypothesis.
-    blocked: a further state was needed.
+    blocked: whether a further state was needed.
   """
 
   def __init__(self, teacher: Teacher, classes: Tree | Tails, most: int):
-    """classes: what tells words apart."""
+    """classes: `Tree` or `Tails`, which distinguishes words."""
     self._teacher, self._classes, self.most = teacher, classes, most
     self._states: dict[Key, int] = {}
     self._whole = False  # New states are left by all of their edges.
@@ -284,7 +285,7 @@ class Learner:
     self._close([(core.DEAD, core.DEAD)])
 
   def complete(self) -> None:
-    """Finds where all edges lead, as far as the budgets allow."""
+    """Finds the heads of all edges, as far as the budgets allow."""
     self._whole = True
     self._close(
       [
@@ -296,9 +297,9 @@ class Learner:
     )
 
   def explore(self, words: Iterable[Tokens]) -> None:
-    """Finds where the edges lead that words take, as far as budgets allow."""
+    """Finds the heads of edges along words, as far as budgets allow."""
     left, tried = {*words}, set[tuple[int, int]]()
-    # Each pass takes all words one edge further: their queries go together.
+    # Each pass advances all words by an edge, with one batch of queries.
     while left:
       ends = {word: self.automaton.follow(word) for word in left}
       left = {word for word, end in ends.items() if end[-1] == UNEXPLORED}
@@ -310,12 +311,12 @@ class Learner:
       tried |= edges
 
   def _has_room(self) -> bool:
-    """May there be a state more? Notes it if not."""
+    """May another state be added? If not, sets `blocked`."""
     self.blocked |= len(self._states) >= self.most
     return len(self._states) < self.most
 
   def _close(self, edges: list[tuple[int, int]]) -> None:
-    """Finds where edges (state, token) lead; to state 0 does (-1, -1)."""
+    """Finds the heads of edges (state, token); (-1, -1) leads to state 0."""
     access, _, heads = self.automaton
     while edges:
       words = [
@@ -337,10 +338,10 @@ class Learner:
       edges = new
 
   def _similar(self, word: Tokens) -> int:
-    """The first state that no answer within the depth tells from a word.
+    """The first state that no answer within the depth separates from a word.
 
-    Words whose suffixes do not fit are merged where they may be (cover
-    automata, Campeanu et al. 2001); UNEXPLORED is none, or no budget to know.
+    Words whose suffixes do not fit are merged if possible (cover automata,
+    Campeanu et al. 2001); UNEXPLORED if there is none, or no budget.
     """
     if self._teacher.queries >= self._teacher.budget:
       return UNEXPLORED
@@ -357,7 +358,7 @@ class Learner:
     return UNEXPLORED
 
   def _add(self, key: Key, word: Tokens) -> int:
-    """A new state that a word leads to."""
+    """Adds the state to which a word leads."""
     accepted = self._teacher.known(word)
     assert accepted is not None  # Every key begins with this answer.
     self.automaton.access.append(word)
@@ -366,7 +367,7 @@ class Learner:
     return self._states.setdefault(key, len(self._states))
 
   def wrong_at(self, word: Tokens) -> int | None:
-    """Tokens before the first difference from what is known of a word."""
+    """Number of tokens before the first wrong answer on a word, or None."""
     accepted = self.automaton.accepted
     for size, state in enumerate(self.automaton.follow(word)):
       if state < 0:
@@ -379,15 +380,15 @@ class Learner:
     return None
 
   def is_wrong(self, word: Tokens) -> bool:
-    """Is the hypothesis wrong about a word, or leaves it unexplored?"""
+    """Is the hypothesis wrong about a word, or is the word unexplored?"""
     unexplored = self.automaton.follow(word)[-1] == UNEXPLORED
     return unexplored or self.wrong_at(word) is not None
 
   def learn(self, words: Sequence[Tokens]) -> bool:
-    """Splits states until no word shows a wrong one; was any word wrong?"""
+    """Splits states until all words are right; returns if any was wrong."""
     self._teacher.answers(words)
     learned, again = False, True
-    # A split leaves edges unexplored, behind which a word may be wrong again.
+    # A split leaves edges unexplored, after which a word may be wrong again.
     while again:
       self.explore(words)
       again = False
@@ -402,14 +403,14 @@ class Learner:
     """Splits a state by a word after which the hypothesis is wrong.
 
     Returns:
-      False if there is no room for a state more, or within the depth nothing
-      shows which state is to be split.
+      False if no further state is allowed, or if no answer within the depth
+      shows which state to split.
     """
     if not isinstance(self._classes, Tree) or not self._has_room():
       return False
     states, access = self.automaton.follow(word), self.automaton.access
-    # After the access word of the state that the hypothesis is in at each
-    # place, and the rest: the answers change where a state is wrong.
+    # Answers to the rest of the word after the access word of each state on its
+    # path: they change where a state is wrong.
     answers = self._teacher.answers(
       access[state] + word[size:] for size, state in enumerate(states)
     )
@@ -436,13 +437,13 @@ class Learner:
     self._states[(*leaf, answers[1])] = head
     word = (*self.automaton.access[tail], rest[0])
     new = self._add((*leaf, answers[0]), word)
-    # Every edge into the old state may lead to the new one.
+    # Every edge into the old state may now lead to the new one.
     again = [
       (state, token)
       for state, edges in enumerate(self.automaton.heads)
       for token, after in edges.items()
       if after == head
     ]
-    # Where all is to be explored, so is what follows the new state.
+    # In complete exploration, the new state's edges are explored too.
     ways = self.automaton.accepted[new] if self._whole else ()
     self._close([*again, *((new, token) for token in ways)])

@@ -1,4 +1,4 @@
-"""Boundaries as suffixes of pairs: of the world, and of the model."""
+"""Boundaries of the world and of the model, as suffixes of pairs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wm.evaluation.context import Trials
 
 # Boundary elements that are followed side by side.
 WIDTH = 16
-# Suffixes of a pair that futures are judged by, and random plays of a world
-# whose boundaries cannot be listed.
+# Most suffixes of a pair in `futures`, and random continuations in worlds whose
+# boundaries cannot be listed.
 MOST = 64
 
 
@@ -25,19 +25,20 @@ def sampled(
   room: np.ndarray,
   seeds: np.ndarray,
 ) -> core.Boundary:
-  """Part of the world's boundaries, by random play from the first states.
+  """Samples the world's boundaries by random play from the first states.
 
-  Each of `num` continuations takes uniformly legal tokens until the world is
-  over, and is cut after its first token that is illegal from the second state;
-  one that stays legal there gives nothing. As published for Othello, where
-  boundaries to the end of the game are too large to list (Vafa et al. 2024,
-  section 4.3). Of a world that forecasts they are what follows.
+  Each of `num` continuations takes uniformly drawn legal tokens until the world
+  is over. It is cut after its first token that is illegal from the second
+  state, and dropped if it stays legal there. This is as published for Othello,
+  where boundaries to the end of the game are too large to list (Vafa et al.
+  2024, section 4.3). In a world that forecasts, continuations are the tokens
+  that follow.
 
   Args:
-    world: the truth.
+    world: world that the states are of.
     first, second: [T, W] states.
     num: continuations of each pair.
-    room: [T] most tokens of a continuation.
+    room: [T] maximum tokens of a continuation.
     seeds: [T] integers; pair t depends on seeds[t] alone.
 
   Returns:
@@ -48,7 +49,7 @@ def sampled(
   for pairs in core.predictor.chunks(len(first), row_size):
     # [2, T * num, W]: both states of each continuation of a chunk of pairs.
     both = np.repeat([first[pairs], second[pairs]], num, axis=1)
-    # One stream for each continuation, so that chunks make no difference.
+    # One stream for each continuation, so that results ignore chunks.
     words = basics.hash64(seeds[pairs, None], np.arange(num)).reshape(-1)
     most = np.repeat(room[pairs], num)
     tokens, lengths = _random_play(world, both, most, words)
@@ -66,17 +67,17 @@ def futures(
   room: np.ndarray,
   seed: int,
 ) -> core.Boundary:
-  """Suffixes legal from the first of two states and not from the second.
+  """Suffixes that are legal from the first of two states, not from the second.
 
-  Listed as deep as the world lists them by default, else drawn by random play;
-  at most MOST of each pair, and none longer than its room.
+  They are listed up to the world's `boundary_depth`, and drawn by random play
+  beyond it; at most MOST of each pair, and none longer than its room.
 
   Args:
-    world: the truth.
+    world: world that the states are of.
     states: [2, T, W].
-    depth: most tokens of a suffix.
-    room: [T] most tokens that fit.
-    seed: of what is drawn.
+    depth: maximum tokens of a suffix.
+    room: [T] number of tokens that fit.
+    seed: seed of random play and of the choice.
   """
   seeds = basics.hash64(seed, np.arange(states.shape[1]))
   if isinstance(world, core.Enumerable) and depth <= world.boundary_depth:
@@ -91,9 +92,9 @@ def futures(
 def _distinct(
   pair: np.ndarray, tokens: np.ndarray, lengths: np.ndarray, total: int
 ) -> tuple[core.Boundary, np.ndarray]:
-  """Distinct suffixes [N, K], [N] of pairs [N], and how often each came [S].
+  """Distinct suffixes of pairs, and the count of each [S].
 
-  tokens: padded with PAD; total: T.
+  pair: [N]. tokens: [N, K], padded with PAD. lengths: [N]. total: T.
   """
   keys = np.column_stack([pair, lengths, tokens])
   # Big-endian numbers, none negative, compare as their bytes do.
@@ -101,7 +102,7 @@ def _distinct(
   _, first, times = np.unique(
     packed.reshape(-1), return_index=True, return_counts=True
   )
-  # Pairs sort first, so that the suffixes of a pair follow each other.
+  # Rows sort by pair first, so that the suffixes of a pair are consecutive.
   offsets = np.searchsorted(pair[first], np.arange(total + 1))
   return core.Boundary(offsets, tokens[first], lengths[first]), times
 
@@ -109,10 +110,10 @@ def _distinct(
 def _random_play(
   world: core.World, both: np.ndarray, room: np.ndarray, seeds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Tokens [N, K] and lengths [N] of continuations; 0 where none was cut.
+  """Tokens [N, K] and lengths [N] of continuations that were cut.
 
-  Of one that was not cut the tokens say nothing. both: [2, N, W], both states,
-  which follow.
+  A continuation that was not cut has length 0 and arbitrary tokens. both:
+  [2, N, W] both states, updated.
   """
   tokens = np.zeros((len(room), int(room.max(initial=0))), np.int32)
   lengths = np.zeros(len(room), np.int32)
@@ -142,9 +143,9 @@ def _random_play(
 
 
 def choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-  """[R] a token of the options [R, V], uniform; DEAD where there are none."""
-  # All options in one list, row after row; those of a row begin where the
-  # counts of the rows before it end.
+  """[R] a token drawn uniformly from options [R, V]; DEAD without options."""
+  # All options are in one list, row after row; a row's options begin after
+  # those of the rows before it.
   row, token = np.divmod(np.flatnonzero(options), options.shape[1])
   count = np.bincount(row, minlength=len(options))
   place = np.minimum((uniform * count).astype(np.int64), count - 1)
@@ -155,9 +156,9 @@ def choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 
 def refused(samples: engine.Continuations) -> tuple[core.Boundary, np.ndarray]:
-  """Distinct refused samples of each pair, and how often each came [S]."""
+  """Distinct refused samples of each pair, and the count of each [S]."""
   trial, sample = np.nonzero(samples.status == core.REFUSED)
-  # Samples repeat likely suffixes; how often is their weight in
+  # Samples repeat likely suffixes; the count is the weight in
   # `precision_sampled`.
   elements, times = _distinct(
     trial,
@@ -173,29 +174,27 @@ def model_divergence(
   first: np.ndarray,
   second: np.ndarray,
   elements: core.Boundary,
-  loop: str = 'auto',
 ) -> np.ndarray:
-  """[S] int32 over all elements of the model's boundary: where it is wrong.
+  """[S] int32 position of the wrong token in suffixes of the model's boundary.
 
-  0 where an element is legal from the first state and not from the second;
-  else the place, from 1, of the first token on which the model, which accepts
-  the element after the first prefix and refuses its last token after the
-  second, and the world disagree.
+  It is 0 if a suffix is legal from the first state and not from the second.
+  Otherwise it is the position, from 1, of the first token on which model and
+  world disagree. The model accepts the suffix after the first prefix, and
+  refuses its last token after the second.
 
-  first, second: [T, W] states; elements: of these T pairs; loop: see
-  `context.Trials`.
+  first, second: [T, W] states. elements: suffixes of these T pairs.
   """
   trial, (_, tokens, lengths) = elements.pair_ids, elements
   first_legal, second_legal = (
-    engine.legal_steps(loop, world, states[trial], tokens, lengths)
+    engine.legal_steps(world, states[trial], tokens, lengths)
     for states in (first, second)
   )
-  # Where the second state refuses the last token only, they agree on it.
+  # If the second state refuses only the last token, the world agrees.
   apart = np.where(
     second_legal == lengths - 1, lengths, np.minimum(second_legal + 1, lengths)
   )
-  # The earlier of two mistakes counts: the first token that is illegal after
-  # the first state, and the place where the second state decides otherwise.
+  # The earlier of two mistakes counts: the first token that is illegal from the
+  # first state, and the first disagreement about the second state.
   wrong = np.minimum(np.minimum(first_legal + 1, lengths), apart)
   return np.where((first_legal == lengths) & (second_legal < lengths), 0, wrong)
 
@@ -203,7 +202,7 @@ def model_divergence(
 def mean_by_trial(
   value: np.ndarray, weight: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-  """[T] weighted means of consecutive runs of `sizes` values; 0 where none."""
+  """[T] weighted means of consecutive runs of `sizes` values; 0 if empty."""
   trial = np.repeat(np.arange(len(sizes)), sizes)
   total = np.bincount(trial, weight * value, minlength=len(sizes))
   mass = np.bincount(trial, weight, minlength=len(sizes))
@@ -211,7 +210,7 @@ def mean_by_trial(
 
 
 def length_weights(elements: core.Boundary) -> np.ndarray:
-  """[S] float64: every length of suffix of a pair has the same weight."""
+  """[S] float64 weights: all suffix lengths of a pair weigh the same."""
   # One number for each pair and length.
   key = elements.pair_ids * (elements.tokens.shape[1] + 1) + elements.lengths
   return 1 / np.bincount(key)[key]
@@ -220,10 +219,13 @@ def length_weights(elements: core.Boundary) -> np.ndarray:
 def subsample(
   elements: core.Boundary, keys: np.ndarray, most: int
 ) -> core.Boundary:
-  """At most `most` elements of each pair, uniformly by keys [T], in order."""
+  """A uniform subset of at most `most` elements of each pair, in order.
+
+  keys: [T] integers that determine the choice.
+  """
   pair = elements.pair_ids
   place = np.arange(len(pair)) - elements.offsets[pair]
-  # In the order of hashes within each pair, the first are a uniform subset.
+  # Sorted by hashes within each pair, the first are a uniform subset.
   order = np.lexsort((place, basics.hash64(keys[pair], place), pair))
   mask = np.empty(len(pair), bool)
   mask[order] = place < most
@@ -231,20 +233,20 @@ def subsample(
 
 
 def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
-  """[S] int32 over elements of the world's boundary: where the model fails.
+  """[S] int32 position of the wrong token in suffixes of the world's boundary.
 
-  0 where an element is accepted after the first prefix and not after the
-  second; else the place, from 1, of the token that the first prefix refuses
-  or, the last one, that the second should have refused.
+  It is 0 if the model accepts a suffix after the first prefix and not after the
+  second. Otherwise it is the position, from 1, of the token refused after the
+  first prefix, or of the last token, which the second should have refused.
 
-  The elements of a pair are followed side by side, in blocks of WIDTH; the
-  last block of a pair is filled up with suffixes of length 0:
+  The suffixes of a pair are followed in parallel, in blocks of WIDTH; the last
+  block of a pair is padded with suffixes of length 0:
 
     elements         | pair 0: 0 1 ... 18              | pair 1: 19 20 21 ...
     places           | 0 ... 15 | 16 17 18 - ... -  31 | 32 33 34 - ... -  47
     rows of the engine | block 0  | block 1              | block 2
 
-  elements: of the R pairs that are run.
+  elements: suffixes of the R pairs that are run.
   """
   sizes, (_, tokens, lengths) = elements.sizes, elements
   blocks = -(-sizes // WIDTH)  # [R] of each pair.
@@ -263,9 +265,8 @@ def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
     suffixes.reshape(num, WIDTH, tokens.shape[1]),
     suffix_lengths.reshape(num, WIDTH),
     trials.accept,
-    trials.batch,
   )
-  # [blocks, 2, WIDTH] -> of each prefix the count at every place.
+  # [blocks, 2, WIDTH] -> for each prefix, the count at every place.
   first_accepted, second_accepted = steps.transpose(1, 0, 2).reshape(2, -1)[
     :, place
   ]

@@ -1,15 +1,15 @@
 """Random binary labelings of states as few-shot tasks, and their scores.
 
-Vafa et al. 2025 give each state of a world a fair coin, label a few sequences
-with the coins of the states at one place each, and ask a model that was
-adapted to these labels about other places. D data sets; a group of `twins` of
-them shares sequences and points and differs by its labels alone.
+Vafa et al. 2025 flip a fair coin for each state of a world, label one position
+in each of a few sequences with the coin of its state, and ask a model adapted
+to these labels about other positions. There are D data sets; a group of `twins`
+data sets shares sequences and points and differs in its labels alone.
 
-Scores count pairs of points that answers tell apart, by what their states
-share (`Compared`), also at equal distances of states (`Distances`). States with
-the same legal next tokens may lie nearer each other than others do: on a line
-all but the ends have the same. A model that tells near states apart less, and
-knows nothing of legal tokens, then seems to lump by them.
+Scores count pairs of points with different answers, by the relation of their
+states (`Compared`), also at equal distances of states (`Distances`). States
+with the same legal next tokens may be nearer to each other than others: on a
+line all states but the ends have the same. A model that separates near states
+less, and ignores legal tokens, then seems to merge states by legal tokens.
 """
 
 from __future__ import annotations
@@ -28,33 +28,29 @@ from wm.kernels import pairs
 
 # Streams of randomness under one seed.
 TRAINED, PLACES, STATES, POOL, MOVES, PREFIXES, COINS, CHOSEN = range(11, 19)
-# Draws of a prefix that a state has already, before it goes without.
+# Draws of a new prefix of a state before it is left out.
 ATTEMPTS = 8
 # Most states of an automaton whose distances are found by search.
 MOST_STATES = 2000
-APART = np.iinfo(np.int32).max  # No path leads from either to the other.
-# Kinds of pairs, as `pairs.PairCounts` has them; ALL is of two states.
+APART = np.iinfo(np.int32).max  # Distance of states without a path.
+# Kinds of pairs, as in `pairs.PairCounts`; ALL: all pairs of two states.
 SAME, ALIKE, UNLIKE, ALL = range(4)
 
 
 class StatePoints(NamedTuple):
-  """Places of sequences, and the state and what is legal there.
+  """Positions of sequences, with their states and sets of legal tokens.
 
   Attributes:
     tokens: [G, M, L] int32.
-    places: [G, M, P] int32.
-    states: [G, M, P] int64; DEAD where there is no point.
-    legal: [G, M, P] uint64, equal where the same tokens are legal.
+    places: [G, M, P] int32 positions.
+    states: [G, M, P] int64 state ids; DEAD for no point.
+    legal: [G, M, P] uint64 hashes, equal for equal sets of legal tokens.
   """
 
   tokens: np.ndarray
   places: np.ndarray
   states: np.ndarray
   legal: np.ndarray
-
-  def rows(self, part: slice) -> StatePoints:
-    """Some of the M sequences."""
-    return StatePoints(*(array[:, part] for array in self))
 
 
 def points(
@@ -74,9 +70,9 @@ def points(
 def labelled(
   world: core.World, groups: int, num: int, seed: int
 ) -> StatePoints:
-  """`num` training sequences for each group, with one place each.
+  """`num` training sequences for each group, with one position each.
 
-  Places are uniform on those after the prompt and before the last token.
+  Positions are uniform over those after the prompt and before the last token.
 
   Raises:
     InputError: the world has fewer sequences.
@@ -103,13 +99,13 @@ def labelled(
 def visited(
   world: core.World, num: int, most: int, first: int, seed: int
 ) -> StatePoints:
-  """`most` random places of `num` held-out sequences, as one group.
+  """`most` random positions of `num` held-out sequences, as one group.
 
-  As published, places begin at the first token after the prompt, or at `first`,
-  and end before the longest sequence's last token; nothing is over there. The
-  places that are not chosen have state DEAD. What is legal is what side 0 may
-  do (black in Othello), whoever is to move, where labels with another side make
-  a state.
+  As published, positions begin at the first token after the prompt, or at
+  `first`, and end before the longest sequence's last token; the world is not
+  over there. Other positions have state DEAD. In worlds with sides and
+  `from_labels`, legal tokens are those of side 0 (black in Othello), even if
+  the other side is to move.
   """
   sequences = world.sample(num, basics.stream(seed, TRAINED), split='heldout')
   if not len(sequences):
@@ -127,19 +123,19 @@ def visited(
   valid &= every.legal[0] != over
   rows = np.arange(len(sequences))[:, None]
   keys = basics.hash64(basics.stream(seed, CHOSEN), places, rows)
-  # Of the places of all sequences together.
+  # Chosen among the positions of all sequences together.
   chosen = basics.lowest(valid.reshape(-1), keys.reshape(-1), most)
   chosen = chosen.reshape(1, *valid.shape)
   places = np.where(chosen, every.places, core.DEAD)
-  # Once more, as the legal sets of the places that were chosen are those of
-  # side 0; `every` had those of the side to move, by which games are over.
+  # Again, with the legal sets of side 0; `every` has those of the side to move,
+  # which show where games are over.
   return points(world, every.tokens, places, _by_side_0(world))
 
 
 def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
-  """The legal tokens of states with side 0 to move; None without sides.
+  """A function to the legal tokens with side 0 to move; None without sides.
 
-  Other labels stay, so that what moved there may be of the other side.
+  It changes only the label of the side to move.
   """
   if not core.can(world, core.Labelled.from_labels) or world.heads.turn is None:
     return None
@@ -157,11 +153,11 @@ def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
 def reached(
   world: core.Prefixed, states: np.ndarray, prefixes: int, seed: int
 ) -> StatePoints:
-  """Different prefixes that reach given states [G, M, W].
+  """Draws different prefixes that reach states [G, M, W].
 
   Returns:
-    Points [G, M * prefixes, 1], those of one state one after another. A prefix
-    that the state has already, or cannot have, is drawn anew ATTEMPTS times.
+    Points [G, M * prefixes, 1]; the points of a state are consecutive. A
+    repeated or failed prefix is drawn again up to ATTEMPTS times.
   """
   groups, num, words = states.shape
   total = groups * num
@@ -185,11 +181,10 @@ def reached(
     tokens[row, nth] = 0
     tokens[row, nth, :width] = got.tokens
     lengths[row, nth] = np.where(got.ok, got.lengths, 0)
-    # With all prefixes of its state, itself among them: only earlier ones count
-    # below.
+    # Compared with all prefixes of its state; only earlier ones count below.
     same = (tokens[row, :] == tokens[row, nth][:, None]).all(-1)
     same &= lengths[row] == lengths[row, nth][:, None]
-    # One with the same prefix before it is drawn again; the first one stays.
+    # A repeat of an earlier prefix is drawn again.
     again = (same & (np.arange(prefixes) < nth[:, None])).any(1)
     lengths[row[again], nth[again]] = 0
     pending = pending[lengths[row, nth] == 0]
@@ -233,11 +228,11 @@ class Coins(NamedTuple):
   """A coin for each state in each of D data sets.
 
   Attributes:
-    num: D.
-    seed: of the coins.
-    states: ascending ids of all states, where each assignment of labels to
-      them comes in turn; None where coins are hashes.
-    twins: data sets whose coins are each other's complements: 1 or 2.
+    num: number of data sets, D.
+    seed: seed of the coins.
+    states: ascending ids of all states, if data sets go through all assignments
+      of labels to them; None if coins are hashes.
+    twins: 2 if pairs of data sets have complementary coins, else 1.
   """
 
   num: int
@@ -250,7 +245,7 @@ class Coins(NamedTuple):
     # Twins 2 g and 2 g + 1 have the coins of g, flipped in the second.
     of = np.arange(self.num) // self.twins
     shape = (self.num, *(1,) * (ids.ndim - 1))
-    # A group of data sets of its own each, or one that all share.
+    # Each group has its own ids, or all share one set.
     ids = ids[np.minimum(of, len(ids) - 1)]
     if self.states is None:
       words = self.seed, of.reshape(shape), ids
@@ -267,11 +262,11 @@ class Coins(NamedTuple):
 
   @property
   def strata(self) -> np.ndarray | None:
-    """[D] the assignment of labels, where they come in turn.
+    """[D] the assignment of labels, if data sets go through all assignments.
 
-    Each is then drawn as often as it is among all, and the chance of drawing
-    one with few pairs to tell apart makes no difference. They ascend by how
-    many states have the rarer label, so that neighbours are alike.
+    Each assignment is then a stratum, so that the choice of assignments adds no
+    variance. They ascend by the number of states with the rarer label, so that
+    neighbouring strata are similar.
     """
     if self.states is None:
       return None
@@ -282,7 +277,7 @@ class Coins(NamedTuple):
 
   @property
   def weight(self) -> np.ndarray:
-    """[D] float64, so that each assignment that comes in turn counts alike."""
+    """[D] float64 weights that give every assignment the same total."""
     if self.states is None:
       return np.ones(self.num)
     of = np.arange(self.num) // self.twins % 2 ** (len(self.states) - 1)
@@ -294,16 +289,16 @@ def coins(
 ) -> Coins:
   """Coins of D data sets.
 
-  Independent coins leave much to chance: of five states, D data sets' ideal
-  D-IB varies by .33 from one to the next (Vafa et al. 2025 have these).
-  Stratified ones come as complements, data sets 0 and 1, 2 and 3, ...; where
-  all assignments of labels to the states fit in D, as all of them in turn.
+  Independent coins vary much: with five states, the ideal D-IB varies by .33
+  from data set to data set (Vafa et al. 2025 use these). Stratified coins are
+  complementary in data sets 0 and 1, 2 and 3, ...; if all assignments of labels
+  to the states fit in D, data sets go through all of them.
 
   Args:
-    num: D; even where stratified.
-    seed: of the coins.
+    num: number of data sets, D; even if stratified.
+    seed: seed of the coins.
     ids: arrays of all state ids that will be labelled.
-    stratified: or each state's coin in each data set is its own.
+    stratified: stratified coins; False: independent coins.
   """
   seed = basics.stream(seed, COINS)
   if not stratified:
@@ -319,13 +314,13 @@ def ratio_parts(
 ) -> np.ndarray:
   """[D] parts of each data set in the ratio of two weighted means.
 
-  The weighted mean of the parts is the ratio sum(w share) / sum(w ideal), and
-  their spread that of its linearised error, so that it has an honest interval.
-  A mean of ratios would have to leave out data sets whose true labels are all
-  the same, and with them whatever the answers tell apart there.
+  The weighted mean of the parts is the ratio sum(w share) / sum(w ideal). Their
+  spread is that of its linearised error, which gives a valid interval. A mean
+  of ratios would have to leave out data sets whose true labels are all equal.
 
-  share, ideal: [D] of pairs told apart by answers and by true labels; NaN where
-    there is no such pair, as are the parts; all are where nothing is apart.
+  share, ideal: [D] shares of pairs with different answers and with different
+    true labels; NaN without pairs. Parts are NaN there, and everywhere if no
+    pair has different labels.
   """
   # R = A / B has the first-order error (a_d - R b_d) / B in each data set d,
   # with A and B the means of share and ideal.
@@ -383,16 +378,16 @@ def _by_labels(
 def of_points(world: core.World, points: StatePoints) -> Distances | None:
   """Distances between the states of points [G, M, P], n = M * P.
 
-  In moves where the world is a finite automaton of at most MOST_STATES states;
-  else by the number of labels that differ, where the state is a board. None of
-  other worlds.
+  They are numbers of moves if the world is a finite automaton of at most
+  MOST_STATES states. Otherwise they are numbers of different labels, if the
+  state is a board. Other worlds give None.
   """
   ids = points.states.reshape(len(points.states), -1)
   if isinstance(world, core.Finite):
     used = np.unique(ids[ids != core.DEAD])
     moves = _moves(world, used)
     if moves is not None:
-      # Points without a state (DEAD) get any row: nobody asks about them.
+      # Points without a state (DEAD) get an arbitrary row, which is unused.
       rows = np.searchsorted(used, ids)
       return by_moves(moves, np.minimum(rows, len(used) - 1))
   if isinstance(world, core.Labelled) and _is_board(world.heads):
@@ -403,11 +398,11 @@ def of_points(world: core.World, points: StatePoints) -> Distances | None:
 def by_squares(
   world: core.World, points: StatePoints
 ) -> tuple[Distances | None, Distances | None]:
-  """Distances by the squares of boards, as they are and as the mover sees them.
+  """Distances by squares of boards, by colour and as the mover sees them.
 
-  Whose turn it is counts for nothing in the first, as published; where sides
-  take turns, pieces are mine and theirs in the second. Of other worlds the
-  first is that of `of_points`; what a world lacks is None.
+  The first ignores the side to move, as published. In the second, pieces are
+  mine and theirs if sides take turns. For other worlds the first is
+  `of_points`; a missing distance is None.
   """
   if (
     not isinstance(world, core.Labelled)
@@ -415,12 +410,11 @@ def by_squares(
     or world.heads.probe is None
   ):
     return of_points(world, points), None
-  kinds = ['', ''] if world.heads.turn is None else ['colours', 'mine']
   plain, moved = (
     _by_labels(
-      world, points, functools.partial(probing.targets, world, pieces=kind)
+      world, points, functools.partial(probing.targets, world, mine=mine)
     )
-    for kind in kinds
+    for mine in (False, True)
   )
   return plain, None if world.heads.turn is None else moved
 
@@ -428,8 +422,8 @@ def by_squares(
 def _is_board(heads: core.Heads) -> bool:
   """Is a state read as several labels of one kind, such as squares?
 
-  A state of a map has two labels, place and destination. The number that differ
-  says nothing about the distance between two states.
+  E.g. a state of a map has two labels, place and destination, whose differences
+  do not measure the distance between two states.
   """
   read = heads.sizes if heads.probe is None else heads.sizes[heads.probe]
   return len(read) > 1 and len({*read}) == 1
@@ -465,10 +459,10 @@ class Compared(NamedTuple):
 
   Attributes:
     scored: points [G or 1, M, P].
-    plain: of these M rows, those that are all compared with each other.
+    plain: slice of the M rows that are all compared with each other.
     close: [G, K, 2] rows of pairs q= among the others; DEAD for none. K is 0
-      where q= is compared among the plain rows too.
-    distances: of the points' states; None where the world has none.
+      if pairs q= are compared among the plain rows too.
+    distances: distances of the points' states; None if the world has none.
     twins: data sets of a group: 1 or 2.
   """
 
@@ -479,10 +473,10 @@ class Compared(NamedTuple):
   twins: int
 
   def shares(self, answers: np.ndarray) -> np.ndarray:
-    """[D, 4] shares of pairs that answers [D, M, P] tell apart.
+    """[D, 4] shares of pairs with different answers [D, M, P].
 
-    Of SAME, ALIKE and UNLIKE pairs, and of all of different states; NaN where
-    there is no such pair.
+    Columns are SAME, ALIKE and UNLIKE pairs, and all pairs of different states;
+    NaN without such pairs.
     """
     shares = np.full((len(answers), 4), np.nan)
     for g, rows in self._groups(len(answers)):
@@ -494,8 +488,8 @@ class Compared(NamedTuple):
       apart = np.append(apart, apart[:, ALIKE:].sum(1, keepdims=True), axis=1)
       total = np.append(total, total[ALIKE:].sum())
       if self.close.shape[1]:
-        # Independent states seldom share a legal set, so pairs q= were drawn
-        # apart and take the place of those that came by chance.
+        # Independent states rarely share a legal set, so pairs q= were drawn
+        # separately and replace the pairs among independent states.
         first, second = self._close(g)
         flat = answers[rows, :, 0]
         apart[:, ALIKE] = (flat[:, first] != flat[:, second]).sum(1)
@@ -505,11 +499,11 @@ class Compared(NamedTuple):
     return shares
 
   def matched(self, answers: np.ndarray) -> np.ndarray:
-    """[D] share of pairs q= told apart less that of pairs q!=, as far apart.
+    """[D] difference of `shares` of pairs q= and q!= at equal distances.
 
-    Differences at each distance that both kinds have count as often as pairs
-    of the rarer kind; NaN where there is no such distance. States that no path
-    joins have none.
+    Each distance that both kinds have is weighted by the pairs of the rarer
+    kind; NaN without such a distance. Pairs of states without a path are left
+    out.
     """
     differences = np.full(len(answers), np.nan)
     for g, rows in self._groups(len(answers)):
@@ -531,7 +525,7 @@ class Compared(NamedTuple):
           np.bincount(k, flat[first] != flat[second], len(at))
           for k, (first, second) in zip(stratum, kinds, strict=True)
         ]
-        # Shares told apart in each stratum; empty strata have no weight.
+        # Shares with different answers in each stratum; empty ones weigh 0.
         alike, unlike = np.array(apart) / np.maximum(total, 1)
         differences[d] = np.average(alike - unlike, weights=weight)
     return differences
@@ -539,10 +533,10 @@ class Compared(NamedTuple):
   def correlated(
     self, answers: np.ndarray, distances: Distances | None
   ) -> np.ndarray:
-    """[D] Pearson correlation of being told apart with the distance of states.
+    """[D] Pearson correlation of different answers with distance of states.
 
-    Over all pairs of plain points in two states that a path joins; NaN where
-    one of both is the same for all pairs.
+    It is over all pairs of plain points in two states with a path; NaN if
+    either is constant.
     """
     values = np.full(len(answers), np.nan)
     for g, rows in self._groups(len(answers)):
@@ -566,7 +560,7 @@ class Compared(NamedTuple):
 
   @property
   def unmatched(self) -> str:
-    """Why `matched` is NaN where there are pairs of both kinds."""
+    """Reason why `matched` is NaN in spite of pairs of both kinds."""
     if self.distances is None:
       return 'no_distance_of_states'
     return 'no_pairs_as_far_apart'
@@ -581,7 +575,7 @@ class Compared(NamedTuple):
     return np.where(total > 0, right.sum((1, 2)) / np.maximum(total, 1), np.nan)
 
   def _groups(self, num: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Each group of points, and which of D data sets are scored there."""
+    """Yields each group of points, and the data sets that are scored there."""
     groups, rows = len(self.scored.states), np.arange(num)
     for g in range(groups):
       yield g, rows[rows // self.twins == g] if groups > 1 else rows
@@ -594,10 +588,10 @@ class Compared(NamedTuple):
     )
 
   def _close(self, g: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the pairs q= of a group that are drawn apart."""
+    """Rows of the separately drawn pairs q= of a group."""
     first, second = self.close[g].T
     states = self.scored.states[g, :, 0]
-    # Both have a prefix; what stands for no pair is the last row, and dropped.
+    # Both have a prefix; DEAD, for no pair, indexes the last row: dropped.
     both = (first != core.DEAD) & (states[first] != core.DEAD)
     both &= states[second] != core.DEAD
     return first[both], second[both]

@@ -5,10 +5,10 @@ difference that is not shown is told apart from one that is shown to be absent:
 `beyond` asks for the first, `absent` (two one-sided tests, Schuirmann 1987,
 Journal of Pharmacokinetics 15) for the second.
 
-Power is the number of trials or seeds that tells two models apart. Two models
-of independent trials are compared by the normal approximation, two-sided at
-5 %. A pilot says how trials vary, and by its clusters how much less they tell
-than independent ones do: the design effect (Kish 1965, Survey Sampling, 8.2).
+Power analysis gives the number of trials or seeds that distinguishes two
+models. Two models with independent trials are compared by the normal
+approximation, two-sided at 5 %. A pilot gives the variance of trials and, from
+its clusters, the design effect (Kish 1965, Survey Sampling, 8.2).
 
 Correlations are Pearson's, over trials or over models.
 """
@@ -28,23 +28,24 @@ from wm.evaluation.statistics import LEVEL
 
 # Fewer clusters than this have no interval of their difference.
 FEWEST_PAIRED = 5
-# Few clusters that differ say little of the variance, and yet not nothing:
-# all others are known to be alike. Chosen by simulation.
+# Fewest degrees of freedom: even if few clusters differ, the others are known
+# to agree. Chosen by simulation.
 _LEAST_DEGREES = 2.0
 _ROUNDING = 1e-9
 
 
 class Difference(NamedTuple):
-  """The first's value less the second's.
+  """The first model's value minus the second's.
 
   Attributes:
-    value: the difference; None where nothing was measured in both.
-    low, high: 95 % interval; None where clusters are too few for one.
-    p: two-sided, of no difference; None as the interval.
-    n: trials (of seeds: seeds of both).
-    clusters: of trials that depend on each other (of seeds: the fewer seeds).
-    error: standard error; None as the interval.
-    degrees: of freedom of the error.
+    value: the difference; None if no trial was measured in both.
+    low, high: 95 % interval; None with too few clusters.
+    p: two-sided p value of no difference; None without an interval.
+    n: number of trials (for seeds: seeds of both).
+    clusters: number of clusters of dependent trials (for seeds: the smaller
+      number of seeds).
+    error: standard error; None without an interval.
+    degrees: degrees of freedom of the error.
   """
 
   value: float | None
@@ -86,10 +87,11 @@ class Mean(NamedTuple):
 
   Attributes:
     value: the mean.
-    variance: of the mean; None where nothing is known of it.
-    degrees: of freedom of the variance.
-    seeds: how many; 0 is a number without error.
-    size: greatest magnitude of a seed's value, to tell rounding from error.
+    variance: variance of the mean; None if it is not known.
+    degrees: degrees of freedom of the variance.
+    seeds: number of seeds; 0 for an exact number.
+    size: greatest magnitude of a seed's value, to distinguish rounding from
+      error.
   """
 
   value: float
@@ -104,8 +106,8 @@ def variance(
 ) -> float | None:
   """The variance of a value, from its 95 % interval; None without one.
 
-  The interval is taken for one of Student's t over clusters, by its longer
-  side: at a bound, the other has no length.
+  The longer side of the interval is taken as Student's t over clusters: at a
+  bound, the other side has no length.
   """
   if low is None or high is None:
     return None
@@ -129,14 +131,13 @@ def mean(
 
   Args:
     values: each seed's value, one or more.
-    within: variances of each seed's value by its trials. Few seeds may agree
-      by chance: the variance between seeds is taken to be no less than these,
-      so a mean is no surer than its trials.
-    trial_degrees: of freedom of `within`, for a quantity that does not depend
-      on a training seed: one seed then has the variance of its trials. None
-      leaves one seed without a variance.
+    within: variances of each seed's value from its trials. They bound the
+      variance between seeds from below, as few seeds may agree by chance.
+    trial_degrees: degrees of freedom of `within`, for a quantity that does not
+      depend on a training seed: one seed then has the variance of its trials.
+      None leaves one seed without a variance.
     floored: whether `within` bounds the variance between seeds from below. If
-      not, it stands in where seeds agree exactly.
+      not, it is used only if seeds agree exactly.
   """
   side = np.asarray(values, np.float64)
   num = len(side)
@@ -160,8 +161,8 @@ def of_means(first: Mean, second: Mean) -> Difference:
   With `number` as the second it is the one-sample t test.
 
   Returns:
-    Without an interval where the variance of a mean is not known, or where
-    seeds agree exactly and nothing is known of their trials.
+    The difference, without an interval if the variance of a mean is not known,
+    or if seeds agree exactly and their trials' variance is not known.
   """
   counts = [side.seeds for side in (first, second) if side.seeds]
   difference = Difference(
@@ -184,10 +185,10 @@ def of_means(first: Mean, second: Mean) -> Difference:
 def paired(first: core.Scores, second: core.Scores) -> Difference:
   """The difference of two models' scores on the same trials.
 
-  Of trials that are measured in both, clustered by group, by weight. Student's
-  t with as many degrees of freedom as clusters that make up the error
-  (`wm.evaluation.statistics`); where all clusters differ alike, the interval
-  allows for those that were not drawn, as `statistics.proportion` does.
+  It uses trials that are measured in both, clustered by group, and weighted.
+  Student's t has as many degrees of freedom as clusters that make up the error
+  (`wm.evaluation.statistics`). If all clusters have equal differences, the
+  interval allows for undrawn clusters, as `statistics.proportion` does.
 
   Args:
     first, second: one quantity of two models, rows in the same order.
@@ -200,7 +201,7 @@ def paired(first: core.Scores, second: core.Scores) -> Difference:
       f'{first.quantity} and {second.quantity} have {len(first.group)} and '
       f'{len(second.group)} rows; expected the same trials in the same groups'
     )
-  # A trial that one model alone has measured is no pair.
+  # Only trials that both models measured are pairs.
   rows = first.measured & second.measured
   rows &= (first.weight > 0) & (second.weight > 0)
   n = int(rows.sum())
@@ -252,8 +253,8 @@ def _linear(
 def beyond(difference: Difference, margin: float, direction: int) -> float:
   """One-sided p of a difference that exceeds a margin.
 
-  Small where the difference is shown to be above `margin` (direction 1), or
-  below `-margin` (direction -1); 1 where it has no interval.
+  It is small if the difference is shown to be above `margin` (direction 1), or
+  below `-margin` (direction -1); 1 without an interval.
   """
   value, error = difference.value, difference.error
   if value is None or error is None or difference.degrees is None:
@@ -264,9 +265,9 @@ def beyond(difference: Difference, margin: float, direction: int) -> float:
 
 
 def absent(difference: Difference, margin: float) -> float:
-  """p of a difference that is shown to lie within -margin and margin.
+  """p value of a difference within -margin and margin (equivalence test).
 
-  The larger one of two one-sided tests; 1 where it has no interval.
+  It is the larger of two one-sided p values; 1 without an interval.
   """
   return max(beyond(difference, -margin, direction) for direction in (1, -1))
 
@@ -288,7 +289,7 @@ MOST_SEEDS = 10_000
 
 
 def p_value(difference: Difference | str) -> float | None:
-  """The p value of a difference; None of a text, why there is no difference."""
+  """The p value of a difference; None for a text, the reason for none."""
   return None if isinstance(difference, str) else difference.p
 
 
@@ -308,11 +309,11 @@ class SampleSize(NamedTuple):
   """The size of a study that shows a difference.
 
   Attributes:
-    n, clusters: of the pilot.
-    value: of the pilot; None where nothing was measured.
-    design_effect: trials of the pilot that tell as much as an independent one.
-    trials: of each model; None where the pilot does not say.
-    reason: why `trials` is None; '' where it is not.
+    n, clusters: trials and clusters of the pilot.
+    value: value of the pilot; None if no trial was measured.
+    design_effect: number of pilot trials that are worth one independent trial.
+    trials: trials of each model; None if the pilot does not determine them.
+    reason: reason why `trials` is None, or ''.
   """
 
   n: int
@@ -324,18 +325,18 @@ class SampleSize(NamedTuple):
 
 
 def _normal_errors(power: float) -> float:
-  """Standard errors that a difference has to have."""
+  """Number of standard errors that a detectable difference must have."""
   return float(scipy.special.ndtri([(1 + LEVEL) / 2, power]).sum())
 
 
 def trials_needed(
   pilot: core.Scores, difference: float, power: float = POWER
 ) -> SampleSize:
-  """Trials of each of two models that tell them apart by a difference.
+  """Trials of each of two models that detect a difference between them.
 
   One model is the pilot's; the other is better or worse by the difference,
-  whichever needs more trials. Shares vary as their values have it, other
-  quantities alike in both models.
+  whichever needs more trials. The variance of a share depends on its value;
+  other quantities have equal variances in both models.
 
   Args:
     pilot: rows of one quantity of one model.
@@ -402,7 +403,7 @@ def _other_variance(
 ) -> float:
   """Variance of one trial of the other model, design effect included.
 
-  Of the greatest variance that its mean allows it has the same part.
+  It has the same share of the greatest variance that its mean allows.
   """
   # Bhatia and Davis: values in [least, most] with this mean vary by no more
   # than (mean - least) (most - mean).
@@ -425,18 +426,18 @@ def _check_power(difference: float, power: float) -> None:
 def seeds_needed(
   values: Sequence[float], difference: float, power: float = POWER
 ) -> int | None:
-  """Training seeds of each of two models that tell them apart.
+  """Training seeds of each of two models that detect a difference.
 
-  By the noncentral t distribution, with the variance of a pilot's seeds in
-  both models; it holds that of trials too.
+  It uses the noncentral t distribution, with the variance of a pilot's seeds in
+  both models; this variance includes that of trials.
 
   Args:
-    values: of each seed of a pilot.
+    values: values of a pilot's seeds.
     difference, power: see `trials_needed`.
 
   Returns:
-    None where the pilot has one seed, its seeds agree exactly, or more than
-    MOST_SEEDS are needed.
+    The number; None if the pilot has one seed, its seeds agree exactly, or more
+    than MOST_SEEDS are needed.
   """
   _check_power(difference, power)
   if len(values) < 2:
@@ -457,17 +458,18 @@ def seeds_needed(
 
 
 def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
-  """The smallest difference between two models that this n would show.
+  """The smallest difference between two models that this n would detect.
 
-  Both have trials of their own, as many and as uncertain as the entry's:
-  two-sided 5 %, the given power.
+  Both models have independent trials, as many and as variable as the entry's.
+  The test is two-sided at 5 %, with the given power.
 
   Args:
-    entry: of scores.json, with `low` and `high`.
+    entry: entry of scores.json, with `low` and `high`.
+    power: probability of detecting the difference.
 
   Returns:
-    In units of the quantity; None where the entry has no interval, or is of
-    several seeds, whose ends are no interval of trials.
+    The difference in units of the quantity; None if the entry has no interval,
+    or is of several seeds, whose ends are not an interval of trials.
   """
   low, high = entry.get('low'), entry.get('high')
   if entry.get('value') is None or low is None or high is None:
@@ -491,7 +493,7 @@ class Correlation(NamedTuple):
 
   Attributes:
     value, low, high: each from -1 to 1.
-    clusters: of trials that depend on each other.
+    clusters: number of clusters of dependent trials.
   """
 
   value: float
@@ -501,9 +503,9 @@ class Correlation(NamedTuple):
 
 
 def _centred(x: np.ndarray) -> np.ndarray:
-  """x [T] less its mean, over the power of 2 above the rest; 0 if constant.
+  """x [T] minus its mean, scaled by a power of 2 to below 1; 0 if constant.
 
-  So that differences of moments lose no digits, whatever the unit of x.
+  Differences of moments then lose no digits, in any unit of x.
   """
   rest = x - x.mean()
   size = np.abs(rest).max()
@@ -515,7 +517,7 @@ def _centred(x: np.ndarray) -> np.ndarray:
 def _sums(
   x: np.ndarray, y: np.ndarray, weight: np.ndarray, cluster: np.ndarray
 ) -> np.ndarray:
-  """[6, C] sums over each cluster, of what moments are made of.
+  """[6, C] sums over each cluster, from which moments are computed.
 
   x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
   """
@@ -537,16 +539,17 @@ def pearson(
   """The correlation of x and y [T], weighted, of trials in clusters.
 
   The interval is Student's on Fisher's scale (Fisher 1921, Metron 1), by the
-  jackknife over clusters: trials of one may depend on each other, and neither
-  x nor y need be normal.
+  jackknife over clusters: trials of a cluster may be dependent, and neither x
+  nor y need be normal.
 
   Args:
     x, y, weight: [T] float64.
     group: [T], equal in trials of one cluster.
 
   Returns:
-    None where x or y is constant or all points are on a line, in all trials or
-    without one cluster, and where clusters are fewer than FEWEST_CORRELATED.
+    The correlation; None if x or y is constant or all points are on a line, in
+    all trials or without one cluster, or with fewer clusters than
+    FEWEST_CORRELATED.
   """
   heavy = weight > 0
   x, y, weight, group = x[heavy], y[heavy], weight[heavy], group[heavy]
@@ -578,15 +581,16 @@ def pearson_over_models(
 ) -> Correlation | None:
   """The correlation of x and y [T] over models, which may have several points.
 
-  The interval is Fisher's (1921, Metron 1): normal on his scale, of variance
-  1 / (models - 3), however many points a model has. Of 4 and more models that
-  are normal, or uniform in x, it holds the truth in 94.5 % and more. It has no
-  width where all points are on a line.
+  The interval is Fisher's (1921, Metron 1): normal on his scale, with variance
+  1 / (models - 3), for any number of points of a model. For 4 or more models
+  that are normal, or uniform in x, it holds the truth in at least 94.5 % of
+  samples. Its width is 0 if all points are on a line.
 
   model: [T], equal in points of one model, such as trained and untrained.
 
   Returns:
-    None with fewer than FEWEST_MODELS models, or where x or y is constant.
+    The correlation; None with fewer than FEWEST_MODELS models, or if x or y is
+    constant.
   """
   names, of = np.unique(model, return_inverse=True)
   num = len(names)

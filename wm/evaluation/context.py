@@ -13,10 +13,10 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, capabilities
 
-# Trials in flight where a metric says nothing else.
+# Trials in flight; results do not depend on it.
 BATCH = 16
 # Streams of randomness under one seed.
-STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
+STATES, OTHERS, MOVES, PREFIXES, SAMPLES, TIES = range(1, 7)
 
 
 def token_texts(
@@ -24,9 +24,9 @@ def token_texts(
   tokens: Sequence[Sequence[int]] | np.ndarray,
   lengths: np.ndarray | None = None,
 ) -> np.ndarray:
-  """[N] str: rows of tokens in words, joined by blanks.
+  """[N] str: token strings of each row, joined by blanks.
 
-  tokens: N rows; lengths: [N] how many of each count, default all.
+  tokens: N rows. lengths: [N] number of tokens of each row; default: all.
   """
   vocab = world.vocab
   cut = [None] * len(tokens) if lengths is None else lengths
@@ -39,23 +39,23 @@ def token_texts(
 
 def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:
   """Columns [B] that break results down; see core.Described.tags."""
-  # Worlds without tags are broken down by nothing of their own.
+  # Worlds without tags add no columns.
   return world.tags(states) if core.can(world, core.Described.tags) else {}
 
 
 class PrefixPairs(NamedTuple):
-  """Two prefixes for each of T trials, of equally many moves.
+  """Two prefixes with equal numbers of moves for each of T trials.
 
   Attributes:
-    first, second: [T, W] states that they reach.
+    first, second: [T, W] states that the prefixes reach.
     tokens: [T, 2, L] int32.
     lengths: [T, 2] int32.
     moves: [T] int32.
-    reason: [T] str, '' where there are two prefixes and the trial is run, else
-      why not.
+    reason: [T] str, '' if the trial has two prefixes and is run, else the
+      reason why not.
     trial: [T] number of the trial.
-    direction: [T] 0, or 1 where first and second are swapped.
-    counts: resamples by cause.
+    direction: [T] 0, or 1 if first and second are swapped.
+    counts: cause -> number of resamples.
   """
 
   first: np.ndarray
@@ -70,36 +70,32 @@ class PrefixPairs(NamedTuple):
 
 
 def count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
-  """Adds the True ones among `rows` to counts[cause], if there are any."""
+  """Adds the number of True `rows` to counts[cause], unless it is 0."""
   if rows.any():
     counts[cause] = counts.get(cause, 0) + int(rows.sum())
 
 
 def clusters(world: core.World, sequences: core.Sequences) -> np.ndarray:
-  """[N] int64 cluster of each sequence: sequences of one task go together."""
+  """[N] int64 cluster of each sequence; sequences of one task share it."""
   # Keys are hashes; clusters count from 0.
   return np.unique(world.split_key(sequences), return_inverse=True)[1]
 
 
 @dataclasses.dataclass(frozen=True)
 class Trials:
-  """T trials were drawn; the R among them that have two prefixes are run.
+  """T drawn trials, of which the R trials with two prefixes are run.
 
-  Arrays [R, ...] are of the trials that are run, in order; `rows` says which
-  of the T they are.
+  Arrays [R, ...] hold the trials that are run, in order; `rows` are their
+  indices among the T.
 
   Attributes:
-    predictor: what is scored.
-    world: the truth.
-    prefixes: of all T trials.
-    accept: the rule by which the model accepts a token.
-    sampler: the rule by which continuations are drawn.
-    seed: of all randomness.
-    batch: most trials in flight; no effect on results.
-    loop: 'host', 'device' or 'auto', see `wm.evaluation.engine`: same results,
-      except that ties between tokens may resolve differently.
-    trials_per_draw: consecutive trials that share a drawn state.
-    census: whether the first states are all that there are, see `groups`.
+    predictor: the scored model.
+    world: the world that it is scored in.
+    prefixes: prefixes of all T trials.
+    accept: rule by which the model accepts a token.
+    sampler: rule by which continuations are drawn.
+    seed: seed of all randomness.
+    census: whether the first states are all states of the world; see `groups`.
   """
 
   predictor: core.Predictor
@@ -108,30 +104,27 @@ class Trials:
   accept: rules.Accept
   sampler: rules.Accept
   seed: int = 0
-  batch: int = BATCH
-  loop: str = 'auto'
-  trials_per_draw: int = 1
   census: bool = False
 
   @functools.cached_property
   def groups(self) -> np.ndarray:
     """[T] int64 clusters of dependent trials.
 
-    Trials of one first state are a cluster, as those of a state that was not
-    drawn may be unlike them. In a census no state is left out: only prefixes
-    and continuations are a sample, and each draw is independent. Both
-    directions of a pair are in one cluster.
+    Trials of one first state are a cluster, because undrawn states may have
+    different trials. A census draws every state: then only prefixes and
+    continuations are random, and each draw is a cluster. Both directions of a
+    pair are in one cluster.
     """
     prefixes = self.prefixes
     if self.census:
-      return prefixes.trial // self.trials_per_draw
+      return prefixes.trial
     swapped = prefixes.direction[:, None] == 1
     origin = np.where(swapped, prefixes.second, prefixes.first)
     return self.world.state_id(origin)
 
   @functools.cached_property
   def rows(self) -> np.ndarray:
-    """[R] which of the T trials are run."""
+    """[R] indices of the trials that are run, among all T."""
     return np.flatnonzero(self.prefixes.reason == '')
 
   @property
@@ -146,7 +139,7 @@ class Trials:
 
   @property
   def numbers(self) -> np.ndarray:
-    """[R] numbers of the trials that are run; both directions have one."""
+    """[R] numbers of the trials that are run; both directions share one."""
     return self.prefixes.trial[self.rows]
 
   @functools.cached_property
@@ -161,52 +154,36 @@ class Trials:
 
   @functools.cached_property
   def room(self) -> np.ndarray:
-    """[R] most tokens that fit after the longer prefix.
+    """[R] number of tokens that fit after the longer prefix.
 
-    Both the model and the world are made for sequences of some length.
+    It is limited by the `max_len` of the model and of the world.
     """
-    # A continuation has to fit both.
+    # A continuation must fit both prefixes.
     longest = min(self.predictor.max_len, self.world.max_len)
     return np.maximum(longest - self.lengths.max(1), 0).astype(np.int64)
 
   def keys(self, *words: int) -> np.ndarray:
     """[R] uint64 hashes for one use of randomness, by trial and direction."""
-    # Both directions of a pair have one number, and randomness of their own.
+    # Both directions of a pair share the number, but not the randomness.
     direction = self.prefixes.direction[self.rows]
     return basics.hash64(self.seed, *words, self.numbers, direction)
 
   def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A copy of `array` [T] with `values` [R] for the trials that were run.
 
-    Wide enough for both, strings included.
+    Its dtype holds both, strings included.
     """
-    # Strings are cut to the width of an array's dtype without a warning.
+    # NumPy cuts strings to the width of an array's dtype without a warning.
     copy = array.astype(np.promote_types(array.dtype, values.dtype))
     copy[self.rows] = values
     return copy
-
-  def states_once(
-    self, quantities: Sequence[core.Scores]
-  ) -> tuple[core.Scores, ...]:
-    """Scores, weighted so that each state that was drawn counts once in each
-    direction, however many of its pairs are measured.
-    """
-    # A number for each state and direction.
-    prefixes = self.prefixes
-    state = prefixes.trial // self.trials_per_draw * 2 + prefixes.direction
-    weighted = []
-    for scores in quantities:
-      measured = np.bincount(state, scores.measured)[state]
-      weight = scores.weight / np.maximum(measured, 1)
-      weighted.append(dataclasses.replace(scores, weight=weight))
-    return tuple(weighted)
 
   @functools.cached_property
   def columns(self) -> dict[str, np.ndarray]:
     """Side columns [T] of every quantity.
 
-    Number of the trial, first state as written, moves, direction, and the
-    world's tags of the first state.
+    They are the trial's number, its first state as written by the world, moves,
+    direction, and the world's tags of the first state.
     """
     return {
       'trial': self.prefixes.trial,
@@ -219,15 +196,15 @@ class Trials:
   def picture_columns(
     self, suffixes: np.ndarray, lengths: np.ndarray, wrong_at: np.ndarray
   ) -> dict[str, np.ndarray]:
-    """Side columns [T] that a report pictures trials from; see core.Metric.
+    """Side columns [T] from which reports picture trials; see core.Measure.
 
     Args:
-      suffixes: [R, K] the continuation that tells.
-      lengths: [R] of these; 0 where none does.
-      wrong_at: [R] place in it, from 1, of the token at which model and world
-        part; 0 where unknown.
+      suffixes: [R, K] the continuation that shows the result.
+      lengths: [R] lengths of these; 0 for none.
+      wrong_at: [R] position in it, from 1, of the token at which model and
+        world disagree; 0 if unknown.
     """
-    # Texts are of all T trials; suffixes exist for the R that were run.
+    # Columns have all T trials; suffixes exist for the R that were run.
     pairs, none = self.prefixes, np.zeros(len(self.prefixes.reason), np.int64)
     suffix_texts = token_texts(self.world, suffixes, lengths)
     first, second = (

@@ -1,7 +1,7 @@
 """Decoding, greedy or sampled, judged by the world; for traversal and detours.
 
-Each trial follows a policy token by token until it is decided: completed,
-at a first token that the world refuses, or at the cap on length.
+Each trial follows a policy token by token until it is complete, takes an
+illegal token, or reaches the cap on length.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 
 from wm import core
 from wm.core import accept, basics, capabilities
-from wm.evaluation import context, engine
-from wm.evaluation.context import SAMPLES
+from wm.evaluation import boundaries, context, engine
+from wm.evaluation.context import SAMPLES, TIES
 
-ANY = accept.epsilon(0.0)  # All tokens that are possible.
-BATCH = 64  # Trials in flight; no effect on results.
+ANY = accept.epsilon(0.0)  # All tokens of nonzero probability.
+BATCH = 64  # Trials in flight; results do not depend on it.
 
 # Outcome of a trial.
 VALID, PATH_FAIL, DEST_FAIL, CAP, STUCK = range(5)
@@ -59,11 +59,34 @@ class DecodingStep(NamedTuple):
 Policy = Callable[[DecodingStep], np.ndarray]
 
 
-def greedy(step: DecodingStep) -> np.ndarray:
-  """[R] the most likely tokens, ties by lowest id; DEAD if none is possible."""
-  best = step.log_probs.argmax(-1)
-  top = np.take_along_axis(step.log_probs, best[:, None], 1)[:, 0]
-  return np.where(top > -np.inf, best, core.DEAD)
+def most_likely(log_probs: np.ndarray) -> np.ndarray:
+  """[..., V] bool: the most likely token, and all ties with it.
+
+  All are False if no token has a nonzero probability.
+  """
+  # Ties are equal to the bit; a rounding difference breaks them.
+  best = log_probs.max(-1, keepdims=True)
+  return (log_probs == best) & (best > -np.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Greedy:
+  """The policy that takes the most likely token.
+
+  Ties are broken by a uniform draw, not by the order of the vocabulary, which
+  is no choice of the model.
+
+  Attributes:
+    seed: a trial's draws depend on the seed, its number and its length.
+  """
+
+  seed: int
+
+  def __call__(self, step: DecodingStep) -> np.ndarray:
+    """[R] tokens; DEAD if none is possible."""
+    # By trial and length, so that draws do not depend on batches.
+    uniform = basics.uniforms(self.seed, TIES, step.trial, step.length)
+    return boundaries.choice(most_likely(step.log_probs), uniform)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +94,7 @@ class Sampled:
   """The policy that draws a token from all of the model's probabilities.
 
   Attributes:
-    seed: a trial's draws depend on this, its number and its length.
+    seed: a trial's draws depend on the seed, its number and its length.
   """
 
   seed: int
@@ -83,20 +106,20 @@ class Sampled:
 
 
 def legal(decoded: Decoded) -> np.ndarray:
-  """[T] bool: was no token illegal, up to the end or the cap on length?"""
+  """[T] bool: are all tokens legal, up to the end or the cap on length?"""
   return ~np.isin(decoded.outcome, (PATH_FAIL, DEST_FAIL))
 
 
 def prompts(
   world: core.World, sequences: core.Sequences, moves: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Prompts [N, P] and lengths [N]: the task's tokens, and so many moves.
+  """Prompts [N, P] and lengths [N]: the task's tokens, and `moves` moves.
 
-  Predictors need one token to start from, so in a world that states no task
-  the prompt is at least the sequence's first move. A sequence's last token is
-  never given, unless it belongs to the task.
+  Predictors need one token to start from, so in a world without a task the
+  prompt has at least the first move. It never has the last token of a sequence,
+  unless that belongs to the task.
   """
-  # One token at least, as predictors say nothing of the first.
+  # At least one token, as predictors do not predict the first.
   least = max(world.prompt_len, 1)
   size = max(world.prompt_len + moves, least)
   lengths = np.clip(sequences.lengths - 1, least, size).astype(np.int32)
@@ -108,18 +131,18 @@ def prompts(
 def merged(
   prompts: tuple[np.ndarray, np.ndarray], group: np.ndarray
 ) -> np.ndarray:
-  """[N] int64 clusters `group` where equal prompts are one cluster too.
+  """[N] int64 clusters `group`, joined for equal prompts.
 
-  Greedy decoding of equal prompts is one trial, however often it is run. On
-  maps equal prompts are one task anyway.
+  Greedy decoding of equal prompts gives the same trial. On maps equal prompts
+  are one task anyway.
   """
   first, back = basics.distinct(prompts[0])
-  # The cluster of the row in which each prompt comes up first.
+  # The cluster of the first row with each prompt.
   return group[first][back]
 
 
 def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:
-  """Total tokens at which decoding stops; max_len 0 is the world's own."""
+  """Total tokens at which decoding stops; max_len 0 is the world's."""
   return min(max_len or world.max_len, predictor.max_len)
 
 
@@ -133,29 +156,30 @@ def decode(
 ) -> Decoded:
   """Runs one trial for each prompt.
 
-  In a world with an end token a trial is valid when it gets there legally;
-  one without is valid when every token up to the cap, or up to where the
-  world is over, is legal. A prompt that leaves no room has the outcome CAP.
+  In a world with an end token a trial is valid if it reaches that token
+  legally. In other worlds it is valid if every token is legal up to the cap, or
+  until the world is over. A prompt without room for a token has the outcome
+  CAP.
 
   Args:
-    predictor: whose probabilities the policy sees.
-    world: what judges each token; its `advance` defines what is legal.
+    predictor: model whose probabilities the policy sees.
+    world: world whose `advance` decides which tokens are legal.
     prompts: (tokens [T, P], lengths [T]), legal.
-    policy: gives the next token of each row, DEAD for none.
-    max_len: total tokens at most, prompt included.
-    batch: most trials in flight; no effect on results.
+    policy: function to the next token of each row, DEAD for none.
+    max_len: maximum total tokens, prompt included.
+    batch: maximum number of trials in flight; results do not depend on it.
   """
   tokens, lengths = prompts[0], np.array(prompts[1], np.int32)
   # Prompts [T, P], widened to the cap: [T, max_len].
   space = np.zeros((len(tokens), max(max_len - tokens.shape[1], 0)), np.int32)
   decoded = Decoded(
     tokens=np.concatenate([tokens, space], axis=1).astype(np.int32),
-    lengths=lengths.copy(),  # Counted up; the prompts' own stay.
+    lengths=lengths.copy(),  # Updated below; the prompts' lengths stay.
     outcome=np.full(len(lengths), core.DEAD, np.int8),
   )
   states = world.walk(world.init(len(tokens)), tokens, decoded.lengths)[1]
   judge = _Judge(world, decoded, states, max_len)
-  # A prompt may be complete before any token; at the cap nothing is decoded.
+  # A prompt may be complete already; at the cap no token is decoded.
   fits = (lengths < max_len) | world.over(states)
   decoded.outcome[~fits] = CAP
   judge.settle(np.flatnonzero(fits))
@@ -177,13 +201,13 @@ def decode(
 
 
 class _Judge(NamedTuple):
-  """Follows trials in the world, and says what becomes of them.
+  """Follows trials in the world, and sets their outcomes.
 
   Attributes:
-    world: the truth.
-    decoded: of all trials, filled in; outcome DEAD is under way.
-    states: [T, W] of all trials, which follow.
-    max_len: total tokens at most.
+    world: world that decides which tokens are legal.
+    decoded: results of all trials, updated; a running trial has outcome DEAD.
+    states: [T, W] states of all trials, updated.
+    max_len: maximum total tokens.
   """
 
   world: core.World
@@ -204,13 +228,13 @@ class _Judge(NamedTuple):
     ended = (token == world.end) & (world.end != core.DEAD)
     outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
     outcome[trials[ended & ~dead]] = VALID
-    # What has ended is decided; what lives may be over, or at the cap.
+    # Ended trials are decided; living ones may be over, or at the cap.
     self.settle(trials[~ended & ~dead])
 
   def settle(self, trials: np.ndarray) -> None:
-    """Decides those of some living trials that are complete or at the cap."""
-    # Without an end token a sequence is complete when nothing is legal any
-    # more, or when there is no room for more.
+    """Sets the outcome of living trials that are complete or at the cap."""
+    # Without an end token a sequence is complete if no token is legal, or if
+    # there is no room for another token.
     full = self.decoded.lengths[trials] >= self.max_len
     if self.world.end != core.DEAD:
       self.decoded.outcome[trials[full]] = CAP
@@ -222,11 +246,11 @@ class _Judge(NamedTuple):
 def picture_columns(
   world: core.World, prompts: tuple[np.ndarray, np.ndarray], decoded: Decoded
 ) -> dict[str, np.ndarray]:
-  """Side columns [T] that a report pictures trials from.
+  """Side columns [T] from which reports picture trials.
 
-  `prefix`: the prompt; `state`: what it reaches; `suffix`: what was decoded;
-  `wrong_at`: place in it, from 1, of the token that the world refused, 0 where
-  it refused none.
+  `prefix` is the prompt, `state` the state that it reaches, `suffix` the
+  decoded tokens, and `wrong_at` the position in them, from 1, of the illegal
+  token, 0 if there is none.
   """
   tokens, lengths = prompts
   start = world.walk(world.init(len(tokens)), tokens, lengths)[1]

@@ -1,15 +1,15 @@
 """Loops over tokens as compiled programs: sampling, walks and boundaries.
 
 `steps` follows whole token sequences, and `boundary` lists the suffixes that
-tell two states apart, as the compiled kernels on the host do.
+separate two states, like the compiled kernels on the host.
 
-`sample_and_check` does in one `lax.while_loop` what that of `engine` does on
-the host token by token: the host hands over all trials, and reads the results
-at the end. No token crosses to the host and back.
+`sample_and_check` runs the loop of `engine.sample_and_check` in one
+`lax.while_loop`: the host transfers all trials, and reads the results at the
+end. No token makes a round trip to the host.
 
-A trial has M continuations, and K' is room for their tokens. B trials are in
-flight, one in each slot; a trial that is decided gives its slot to the next one
-that waits, as in the engine:
+A trial has M continuations of up to K' tokens. B trials are in flight, one in
+each slot. A decided trial gives its slot to the next waiting one, as in the
+engine:
 
   slot 0 | trial 0 ........x trial 5 ....x trial 7 ...
   slot 1 | trial 1 ...x trial 3 ..............x trial 8
@@ -19,13 +19,13 @@ that waits, as in the engine:
   by slot               trial, age [B]; what is drawn, fates [B, M]
   by trial, in place    tokens [T', M, K'], lengths, status [T', M]
 
-T' and K' are the trials and the room rounded up to powers of two, so that few
-programs are compiled. Rows from T on are filling: nothing reads them. An idle
-slot has trial T; what it computes is written to row T', which there is not, and
-so dropped.
+T' and K' are the numbers of trials and tokens, rounded up to powers of two, so
+that few programs are compiled. Rows from T on are padding. An idle slot has
+trial T; its results are written to row T', which is out of range, and so
+dropped.
 
-A program comes back after TURNS turns, so that Ctrl-C and progress are heard;
-all that is read then is one number, the trials left.
+A program returns after TURNS turns, to handle Ctrl-C and progress; only the
+number of remaining trials is read then.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from wm.runtime import compute, progress
 
 
 def next_power(size: int) -> int:
-  """The least power of two that is not below a size."""
+  """The smallest power of two >= size."""
   return 1 << max(size - 1, 0).bit_length()
 
 
@@ -58,7 +58,7 @@ def taken(tree: Any, rows: np.ndarray | slice) -> Any:
 def padded(tree: Any, rows: int) -> Any:
   """Arrays of a tree [N, ...] with copies of their first row, [rows, ...].
 
-  Copies, as zeros may be no state, prefix or budget that a program takes.
+  Zeros might not be a valid state, prefix or budget.
   """
   num = len(jax.tree.leaves(tree)[0])
   return taken(tree, np.where(np.arange(rows) < num, np.arange(rows), 0))
@@ -83,7 +83,7 @@ class Fixed(NamedTuple):
 
 
 class Followed(NamedTuple):
-  """A world that is followed, as no end token tells where it is over.
+  """A world to follow, because no end token shows where it is over.
 
   Attributes:
     rules: the world's.
@@ -172,7 +172,7 @@ def _along(chosen: jax.Array, chosen_tree: Any, other_tree: Any) -> Any:
 
 
 def _clipped(trial: jax.Array, queue: Queue) -> jax.Array:
-  """A trial for idle slots too, which compute what nobody keeps."""
+  """Valid trial numbers, also for idle slots, whose results are dropped."""
   return jnp.minimum(trial, queue.total - 1)
 
 
@@ -256,7 +256,7 @@ def _turn(
   return carry._replace(
     trial=jnp.where(done, queue.total, carry.trial),
     age=carry.age + 1,
-    # The step of a model is what costs: left out where all trials are done.
+    # The model's step is expensive: skipped if all trials are done.
     state=lax.cond(
       going.any(),
       machine.advance,
@@ -270,19 +270,19 @@ def _turn(
     ),
     lengths=carry.lengths.at[row].add(moved, mode='drop'),
     status=carry.status.at[row].set(status, mode='drop'),
-    # Only what a prefix itself accepts says that its trial is vacuous.
+    # A trial is vacuous by the tokens accepted right after its prefix alone.
     vacuous=carry.vacuous.at[row].set(
       jnp.where(carry.age == 0, vacuous, none), mode='drop'
     ),
   )
 
 
-# Results are written in place: the carry of a call is given up to the next.
+# Results are written in place: the carry of a call is donated.
 @functools.partial(jax.jit, static_argnums=0, donate_argnames='carry')
 def program(
   fixed: Fixed, machine: traced.Machine, queue: Queue, carry: Carry
 ) -> tuple[Carry, jax.Array]:
-  """Some turns, or fewer to the end; also the number of trials left."""
+  """Runs up to `fixed.turns` turns; also returns the number of trials left."""
 
   def left(carry: Carry) -> jax.Array:
     waiting = queue.total - carry.following
@@ -317,15 +317,15 @@ def sample_and_check(
   """Samples continuations of first prefixes and checks them after second ones.
 
   Args:
-    trials: what is run.
-    predictor: that of the trials.
-    rows: [T] which of the trials.
-    num: continuations of each, M.
-    budget: [T] most tokens of a continuation, at least 1.
+    trials: all trials.
+    predictor: predictor of the trials.
+    rows: [T] indices of the trials to run.
+    num: continuations of each trial, M.
+    budget: [T] maximum tokens of a continuation, at least 1.
     decide: drop a trial at its first refused token.
 
   Returns:
-    Tokens, lengths, status and vacuous, those of `engine.Continuations`.
+    Tokens, lengths, status and vacuous; see `engine.Continuations`.
 
   Raises:
     Untraceable: the predictor has no program for these trials.
@@ -430,8 +430,8 @@ def _run(parts: list[tuple], total: int) -> list[tuple[int, Carry]]:
   """Calls programs until no trial is left; (trials, results) of each device."""
   waiting = total
   while waiting:
-    # A call returns before it is done: devices work side by side, and are
-    # waited for where the numbers of trials left are read.
+    # A call returns before it is done: devices work in parallel, until the
+    # numbers of trials left are read.
     called = [program(*arguments) for _, *arguments in parts]
     parts = [
       (count, *arguments, carry)
@@ -487,11 +487,11 @@ def _steps(
 
 
 class SearchLevel(NamedTuple):
-  """The search after some levels: common prefixes, and what was found.
+  """The search after some levels: common prefixes, and suffixes so far.
 
-  A compiled program has arrays of fixed size: N nodes and E suffixes. What no
-  longer fits is counted all the same, so that the caller knows how much room to
-  give the next time.
+  A compiled program has arrays of fixed size: N nodes and E suffixes. Items
+  that do not fit are counted too, so that the caller knows the size to use
+  next.
 
   Attributes:
     num: nodes in use; more than there is room for: the search is void.
@@ -551,10 +551,9 @@ def _deeper(
 ) -> SearchLevel:
   """One level of the product of two states, breadth first.
 
-  A move that both states of a node allow leads to a node of the next level; one
-  that only the first allows ends a suffix. Nodes are in order of pair and path,
-  and stay so: a node's moves come in order of tokens, behind those of the nodes
-  before it.
+  A move that both states of a node allow leads to a node of the next level; a
+  move that only the first allows ends a suffix. Nodes stay in order of pair and
+  path: moves are in order of node, then of token.
   """
   room, depth = level.path.shape
   used = (jnp.arange(room) < level.num)[:, None]
@@ -568,7 +567,7 @@ def _deeper(
     out_length=jnp.where(mine, k + 1, level.out_length),
     out_path=jnp.where(mine[:, None], longer, level.out_path),
   )
-  # Nothing tells equal positions apart; the last level is not gone through.
+  # Equal positions have no boundary; the last level has no next one.
   both = first & second & used & ~_same(level.positions)[:, None]
   both &= k + 1 < depth
   node, move, _ = _chosen(both, 0, room)
@@ -619,7 +618,7 @@ def boundary(
 ) -> core.Boundary:
   """Exact boundaries of pairs of states [T, W]; see `World.boundary`.
 
-  A call that finds no room for its nodes or suffixes is made again with more.
+  A call whose arrays are too small is repeated with larger ones.
   """
   rules, first_positions = world.traced(first)
   _, second_positions = world.traced(second)

@@ -1,8 +1,8 @@
 """The engine of sampled metrics: many trials over one session.
 
-A trial is P prefixes whose continuations are extended token by token, M side
-by side. A fixed number of slots is in flight. A trial that is decided leaves
-its slot at once, and the next one waiting takes it, so batches stay full:
+A trial has P prefixes with M continuations each, extended token by token. A
+fixed number of slots is in flight. A decided trial leaves its slot at once, and
+the next waiting trial takes it, so batches stay full:
 
   slot 0 | trial 0 ........x trial 5 ....x trial 7 ...
   slot 1 | trial 1 ...x trial 3 ..............x trial 8
@@ -11,24 +11,25 @@ its slot at once, and the next one waiting takes it, so batches stay full:
 Arrays of a step with R slots are indexed
 
   [slot]                             trials, ages
-  [slot, continuation]               what one prefix draws, [R, M]
-  [slot, prefix, continuation]       what is appended, [R, P, M]
+  [slot, continuation]               tokens drawn after one prefix, [R, M]
+  [slot, prefix, continuation]       tokens to append, [R, P, M]
   [slot * P + prefix, continuation]  rows of the session, [R * P, M]:
 
     session row   0         1         2         3         ...
-    is of         slot 0    slot 0    slot 1    slot 1
+    belongs to    slot 0    slot 0    slot 1    slot 1
                   prefix 0  prefix 1  prefix 0  prefix 1
 
-and arrays of results by trial. What a trial gives depends on its own prefixes
+and arrays of results by trial. The result of a trial depends on its prefixes
 and seed alone, so results are the same for any number of slots and of devices.
 
 The engine also chooses which loops over tokens run on the device
-(`wm.evaluation.device`) and which on the host. On an accelerator all
-that JAX can trace runs there: a host that is asked at every token waits for the
-way there and back. On a CPU, by `tests/bench`: where a step is little work, as
-of tables and small networks, samples run in one program as soon as there are
-enough of them to pay for compiling it. Larger networks, walks and boundaries
-run on the host.
+(`wm.evaluation.device`) and which on the host. Results are the same, except
+that ties between tokens may resolve differently. On an accelerator, every loop
+that JAX can trace runs on the device, because a loop with host code waits for a
+round trip at every token. On a CPU (see `tests/bench`), sampling runs in one
+program if steps are cheap, as for tables and small networks, and the samples
+are enough to pay for compilation. Larger networks, walks and boundaries run on
+the host.
 """
 
 from __future__ import annotations
@@ -43,33 +44,22 @@ from wm.core import basics, traced
 from wm.evaluation.context import BATCH, SAMPLES, Trials
 from wm.runtime import progress
 
-LOOPS = ('auto', 'host', 'device')
-# Tokens that may be sampled from which on a program is compiled on a CPU.
-WORTH = 1 << 19
+# Fewest sampled tokens for which a program is compiled on a CPU: compilation
+# takes 1.3 s, in which the host samples this many from a table.
+WORTH = 1 << 18
 
 
-def runs_on_device(world: core.World, loop: str) -> TypeGuard[core.Enumerable]:
-  """Do walks and boundaries of a world run on the device?
-
-  Raises:
-    InputError: loop='device', and JAX cannot trace the world.
-  """
-  if not core.can(world, core.Enumerable.traced):
-    _leave_to_host(loop, world.name)
-    return False
-  return loop == 'device' or (loop == 'auto' and _accelerated())
+def runs_on_device(world: core.World) -> TypeGuard[core.Enumerable]:
+  """Do walks and boundaries of a world run on the device?"""
+  return core.can(world, core.Enumerable.traced) and _accelerated()
 
 
 def legal_steps(
-  loop: str,
-  world: core.World,
-  states: np.ndarray,
-  tokens: np.ndarray,
-  lengths: np.ndarray,
+  world: core.World, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
   """[B] int32 tokens followed before the first illegal one; `World.walk`."""
-  # Both give the same numbers; see the module for which is faster where.
-  if runs_on_device(world, loop):
+  # Both give the same numbers; the module says which is faster.
+  if runs_on_device(world):
     from wm.evaluation import device  # Deferred: it imports JAX.
 
     return device.steps(world, states, tokens, lengths)
@@ -77,14 +67,10 @@ def legal_steps(
 
 
 def world_boundary(
-  loop: str,
-  world: core.Enumerable,
-  first: np.ndarray,
-  second: np.ndarray,
-  depth: int,
+  world: core.Enumerable, first: np.ndarray, second: np.ndarray, depth: int
 ) -> core.Boundary:
   """The world's boundaries of pairs of states [T, W]; `World.boundary`."""
-  if runs_on_device(world, loop):
+  if runs_on_device(world):
     from wm.evaluation import device  # Deferred: it imports JAX.
 
     return device.boundary(world, first, second, depth)
@@ -94,34 +80,23 @@ def world_boundary(
 def _sample_on_device(
   trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
 ) -> tuple[np.ndarray, ...] | None:
-  """Results of `device.sample_and_check`; None where the host is to sample.
-
-  Raises:
-    InputError: loop='device', and JAX cannot trace what takes part.
-  """
-  predictor, world, loop = trials.predictor, trials.world, trials.loop
-  if not core.can(predictor, core.Predictor.machine):
-    _leave_to_host(loop, type(predictor).__name__)
+  """Results of `device.sample_and_check`; None if the host must sample."""
+  predictor, world = trials.predictor, trials.world
+  if not len(rows) or not core.can(predictor, core.Predictor.machine):
     return None
-  # Without an end token the program itself must follow the world, to see where
-  # it is over.
+  # Without an end token the program must follow the world to find out where it
+  # is over.
   if world.end == core.DEAD and not core.can(world, core.Enumerable.traced):
-    _leave_to_host(loop, world.name)
     return None
-  if loop == 'host' or not len(rows):
-    return None
-  # A program takes seconds to compile; networks with much work a step gain
-  # nothing by it on a CPU.
+  # Networks with expensive steps gain nothing from a program on a CPU.
   worth = predictor.prefers_device_loop and num * int(budget.sum()) >= WORTH
-  if loop == 'auto' and not worth and not _accelerated():
+  if not worth and not _accelerated():
     return None
   from wm.evaluation import device  # Deferred: it imports JAX.
 
   try:
     return device.sample_and_check(trials, predictor, rows, num, budget, decide)
   except traced.Untraceable:
-    if loop == 'device':
-      raise
     return None
 
 
@@ -131,28 +106,19 @@ def _accelerated() -> bool:
   return jax.default_backend() != 'cpu'
 
 
-def _leave_to_host(loop: str, name: str) -> None:
-  """Raises InputError for loop='device' of what JAX cannot trace."""
-  if loop == 'device':
-    raise core.InputError(
-      f"loop='device' was given, but {name} cannot be traced by JAX; expected "
-      "loop='auto' or 'host'"
-    )
-
-
 class Slots:
-  """Trials in flight over one session; one that is decided is replaced.
+  """Trials in flight over one session; decided trials are replaced.
 
   >>> slots = Slots(predictor, prefixes, lengths, num)
   >>> while slots.live.any():
-  ...   tokens, done = ...  # What slots.session gives for slots.trials.
+  ...   tokens, done = ...  # From slots.session, for slots.trials.
   ...   slots.advance(tokens, done)
 
   Attributes:
-    session: [R * P, M] continuations, see the module.
+    session: [R * P, M] continuations; see the module.
     trials: [R] the trial in each slot.
-    live: [R] bool; a slot for which no trial is left is idle: the session goes
-      on computing for its last trial, and nothing is kept of that.
+    live: [R] bool, False for an idle slot, when no trial is waiting. The
+      session still computes an idle slot's last trial; callers ignore it.
   """
 
   def __init__(
@@ -161,26 +127,25 @@ class Slots:
     prefixes: np.ndarray,
     lengths: np.ndarray,
     num: int,
-    *,
-    batch: int = BATCH,
     rows: np.ndarray | None = None,
+    *,
+    batch: int | None = None,
   ) -> None:
     """Puts the first trials in flight.
 
     Args:
-      predictor: what to score.
+      predictor: model to score.
       prefixes: [T, P, L] int32, the prefixes of each trial.
       lengths: [T, P] int32.
-      num: continuations side by side, M.
-      batch: most trials in flight; no effect on results.
-      rows: the trials that are run, in order; default all.
+      num: continuations of each prefix, M.
+      rows: indices of the trials to run, in order; default: all.
+      batch: maximum number of trials in flight, default BATCH; results do not
+        depend on it.
     """
-    if batch < 1:
-      raise core.InputError(f'batch={batch} trials in flight: expected >= 1')
     self._prefixes, self._lengths, self._num = prefixes, lengths, num
-    # Trials wait in this order; `_started` of them have had a slot.
+    # Trials wait in this order; the first `_started` have had a slot.
     self._order = np.arange(len(lengths)) if rows is None else rows
-    self._started = min(batch, len(self._order))
+    self._started = min(batch or BATCH, len(self._order))
     self._decided = 0
     self.trials = self._order[: self._started].copy()
     self.live = np.ones(self._started, bool)
@@ -198,12 +163,12 @@ class Slots:
     done: np.ndarray,
     parents: np.ndarray | None = None,
   ) -> None:
-    """Appends tokens, and replaces trials that are decided.
+    """Appends tokens, and replaces decided trials.
 
     Args:
-      tokens: [R, P, M] int32, DEAD for none; of decided trials not appended.
-      done: [R] bool, trials that are decided; of idle slots not looked at.
-      parents: [R, P, M] or None, see core.Session.advance.
+      tokens: [R, P, M] int32, DEAD for none; ignored for decided trials.
+      done: [R] bool, decided trials; ignored for idle slots.
+      parents: [R, P, M] or None; see core.Session.advance.
     """
     done = np.flatnonzero(done & self.live)
     self.live[done] = False
@@ -212,7 +177,7 @@ class Slots:
     if (tokens != core.DEAD).any():
       flat = None if parents is None else parents.reshape(-1, self._num)
       self.session.advance(tokens.reshape(-1, self._num), flat)
-    # Slots that were left take the next trials in order, as many as there are.
+    # Free slots take the next trials in order.
     fresh = self._order[self._started : self._started + done.size]
     if fresh.size:
       places, paths = done[: fresh.size], self._lengths.shape[1]
@@ -226,12 +191,6 @@ class Slots:
       progress.report(self._decided, len(self._order))
 
 
-def slots_of(trials: Trials, num: int, rows: np.ndarray) -> Slots:
-  """Slots with both prefixes of each of the trials `rows`, in order."""
-  prefixes, batch = (trials.tokens, trials.lengths), trials.batch
-  return Slots(trials.predictor, *prefixes, num, batch=batch, rows=rows)
-
-
 class Continuations(NamedTuple):
   """Continuations of a first prefix, checked after a second one.
 
@@ -241,7 +200,7 @@ class Continuations(NamedTuple):
     status: [R, M] int8: ENDED (by the end token, or the world is over),
       CAPPED, STUCK, REFUSED, or 0 where the trial was decided before this
       continuation.
-    vacuous: [R] bool, nothing at all is accepted after the first prefix.
+    vacuous: [R] bool, no token is accepted after the first prefix.
   """
 
   tokens: np.ndarray
@@ -251,7 +210,7 @@ class Continuations(NamedTuple):
 
   @classmethod
   def blank(cls, budget: np.ndarray, num: int) -> Continuations:
-    """Before the first token; budget [R] is the most tokens of each."""
+    """Empty continuations; budget: [R] maximum tokens of each trial."""
     capped = np.where(budget > 0, 0, core.CAPPED).astype(np.int8)
     return cls(
       np.zeros((len(budget), num, int(budget.max(initial=0))), np.int32),
@@ -271,47 +230,47 @@ def sample_and_check(
   end token, where the world is over.
 
   Args:
-    trials: what is run.
+    trials: trials to run.
     num: continuations of each trial, M.
-    limit: most tokens of a continuation; 0 is no limit.
-    decide: drop a trial at its first refused token (a 0/1 score is decided).
+    limit: maximum tokens of a continuation; 0 is no limit.
+    decide: drop a trial at its first refused token, which decides a 0/1 score.
   """
   # No sequence may outgrow the model or the world.
   budget = np.minimum(trials.room, limit) if limit else trials.room
   results, seeds = Continuations.blank(budget, num), trials.keys(SAMPLES)
   age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
   sampled = _sample_on_device(trials, rows, num, budget[rows], decide)
-  # The device has run them all.
+  # The device has run all trials.
   if sampled is not None:
     for into, array in zip(results, sampled, strict=True):
       into[rows] = array
     return results
-  slots = slots_of(trials, num, rows)
+  slots = Slots(trials.predictor, trials.tokens, trials.lengths, num, rows)
   endings = _Endings(trials, (len(slots.trials), num))
   while slots.live.any():
     session, at, live = slots.session, slots.trials, slots.live
-    # Uniforms [R, M] are a function of trial, continuation and place alone.
+    # Uniforms [R, M] depend on trial, continuation and position alone.
     words = seeds[at][:, None], np.arange(num), age[at][:, None]
-    # A session draws after both prefixes; only the first one's are followed.
+    # A session draws after both prefixes; the second's draws are ignored.
     uniform = np.repeat(basics.uniforms(*words), 2, axis=0)
     drawn = np.asarray(session.draw(trials.sampler, uniform))[::2]
     new = live & (age[at] == 0)
     if new.any():
       endings.start(new, at)
-      # Where nothing can be drawn by the rule that checks, nothing is accepted.
+      # No draw by the checking rule means that it accepts no token.
       allowed = drawn
       if trials.sampler != trials.accept:
         allowed = np.asarray(session.draw(trials.accept, uniform))[::2]
       results.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
-    # Continuations that go on in slots that are not idle, [R, M].
+    # Running continuations in slots that are not idle, [R, M].
     going = live[:, None] & (results.status[at] == 0)
     tokens = np.where(going, drawn, core.DEAD)
-    both = np.repeat(tokens[:, None], 2, axis=1)  # Both get it.
+    both = np.repeat(tokens[:, None], 2, axis=1)  # For both prefixes.
     agreed = np.asarray(session.accepted(trials.accept, both.reshape(-1, num)))
     over = endings.follow(tokens)
     last = (age[at] + 1 >= budget[at])[:, None]
-    # What becomes of a continuation is the first of these that holds; rows
-    # 1, 3, ... of `agreed` are the second prefixes.
+    # The first case that holds is the new status of a continuation; rows 1, 3,
+    # ... of `agreed` are the second prefixes.
     cases = {
       core.STUCK: tokens == core.DEAD,
       core.REFUSED: ~agreed[1::2],
@@ -320,14 +279,14 @@ def sample_and_check(
     }
     new_status = np.select([*cases.values()], [*cases], 0).astype(np.int8)
     status = np.where(going, new_status, results.status[at])
-    # Idle slots hold trials that are decided: nothing of theirs is noted.
+    # Idle slots hold decided trials, whose results stay.
     running, moved = at[live], tokens[live] != core.DEAD
     noted = np.where(moved, tokens[live], core.PAD)
     results.tokens[running, :, age[running]] = noted
     results.lengths[running] += moved
     results.status[running] = status[live]
     age[running] += 1
-    # A trial is done when all of its continuations are, or one refusal decides
+    # A trial is done if all of its continuations are, or if a refusal decides
     # it.
     done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
     slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
@@ -337,13 +296,12 @@ def sample_and_check(
 class _Endings:
   """Finds continuations that are over, by an end token or by the world's rules.
 
-  A game ends with a legal move and no token to say so. What a model would go on
-  with after that is not asked for. A continuation that was illegal is never
-  over: the world knows no state for it.
+  A game may end with a legal move and no end token; tokens after that are not
+  sampled. An illegal continuation is never over, as it has no state.
   """
 
   def __init__(self, trials: Trials, shape: tuple[int, int]) -> None:
-    """shape: slots R and continuations M, whose states [R, M, W] are kept."""
+    """shape: slots R and continuations M, whose states [R, M, W] it tracks."""
     self._world, self._end = trials.world, trials.predictor.end
     self._by_token = trials.world.end != core.DEAD
     if not self._by_token:
@@ -351,12 +309,12 @@ class _Endings:
       self._states = np.zeros((*shape, self._starts.shape[1]), np.int32)
 
   def start(self, slots: np.ndarray, trials: np.ndarray) -> None:
-    """The slots [R] bool begin with the trials [R]."""
+    """Starts trials [R] in the slots where `slots` [R] is True."""
     if not self._by_token:
       self._states[slots] = self._starts[trials[slots], None]
 
   def follow(self, tokens: np.ndarray) -> np.ndarray:
-    """[R, M] bool: is it over after these tokens [R, M], DEAD for none?"""
+    """[R, M] bool: is a continuation over after its token? DEAD for none."""
     if self._by_token:
       return tokens == self._end
     # Only continuations that got a token can have ended.
@@ -375,23 +333,21 @@ def teacher_force(
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
   accept: rules.Accept,
-  batch: int = BATCH,
 ) -> np.ndarray:
-  """Follows given suffixes after each prefix while they are accepted.
+  """Follows suffixes after each prefix while their tokens are accepted.
 
   Args:
-    predictor: what to score.
+    predictor: model to score.
     prefixes: [T, P, L] int32.
     lengths: [T, P] int32.
     suffixes: [T, M, K] int32, the same after all prefixes of a trial.
     suffix_lengths: [T, M].
-    accept: the rule by which a token is accepted.
-    batch: most trials in flight; no effect on results.
+    accept: rule by which a token is accepted.
 
   Returns:
-    [T, P, M] int32 tokens of each suffix accepted after each prefix, up to the
-    first refusal; where the first prefix refuses a suffix, the other counts
-    stop with it.
+    [T, P, M] int32 number of leading tokens of each suffix that are accepted
+    after each prefix. If the first prefix refuses a token, the counts of all
+    prefixes stop there.
   """
   (total, num, longest), paths = suffixes.shape, lengths.shape[1]
   steps = np.zeros((total, paths, num), np.int32)
@@ -399,22 +355,22 @@ def teacher_force(
     return steps
   alive = np.repeat((suffix_lengths > 0)[:, None], paths, axis=1)  # [T, P, M]
   age = np.zeros(total, np.int64)
-  slots = Slots(predictor, prefixes, lengths, num, batch=batch)
+  slots = Slots(predictor, prefixes, lengths, num)
   while slots.live.any():
     at, live = slots.trials, slots.live
-    # Idle slots stay at their last token: `going` leaves them out.
+    # Idle slots stay at their last token; `going` excludes them.
     now = np.minimum(age[at], longest - 1)
     tokens = np.take_along_axis(suffixes[at], now[:, None, None], axis=2)
     going = alive[at] & live[:, None, None]
-    # [R, M, 1] -> [R, 1, M] -> [R, P, M]: all prefixes of a trial get one
-    # suffix.
+    # [R, M, 1] -> [R, 1, M] -> [R, P, M]: all prefixes of a trial get the same
+    # suffixes.
     tokens = np.where(going, tokens.transpose(0, 2, 1), core.DEAD)
     agreed = slots.session.accepted(accept, tokens.reshape(-1, num))
     going &= np.asarray(agreed).reshape(going.shape)
     going &= going[:, :1]  # A suffix that the first prefix refuses is decided.
-    # Counts up to the first refusal, as what is refused goes on no more.
+    # Counts stop at the first refusal, because `going` is then False.
     steps[at[live]] += going[live]
-    # A suffix that has come to its end is decided too.
+    # A suffix at its end is decided too.
     going &= (age[at][:, None] + 1 < suffix_lengths[at])[:, None]
     alive[at[live]] = going[live]
     age[at[live]] += 1

@@ -1,12 +1,9 @@
 """Exact comparisons of a model with its world, breadth first to a depth.
 
-`compare_prefixes` is the deterministic alternative to sampling: every
-continuation that the model accepts after the first prefix is followed after
-both, level by level, as long as the second accepts it too. It is exact up to
-the depth unless a level holds more continuations than the cap.
 `compare_boundaries` compares the boundaries of model and world between two
-states, and `recovery` asks about all short sequences whether a model recovers
-a language.
+states: it follows every continuation that the model accepts after both
+prefixes, level by level. `recovery` tests on all short sequences whether a
+model recovers a language.
 """
 
 from __future__ import annotations
@@ -18,178 +15,73 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics
-from wm.evaluation import boundaries, context, engine, membership
+from wm.evaluation import boundaries, context, membership
 
 
-class PrefixComparison(NamedTuple):
-  """Results of the search for R pairs of prefixes.
+def model_boundary(
+  trials: context.Trials, depth: int, most: int
+) -> core.Boundary | None:
+  """The exact boundary of a trial's two prefixes for the model.
 
-  Attributes:
-    refused: [R] bool, some continuation accepted after the first prefix is
-      not accepted after the second.
-    vacuous: [R] bool, nothing is accepted after the first prefix.
-    capped: [R] bool, a level outgrew the cap: the rest is unknown.
-    mass: [R] float64, probability that a continuation, drawn by the model
-      from accepted tokens only, meets a refused token.
-    boundary: the refused continuations of each pair (the model's boundary);
-      complete unless capped or decided early.
-    shares: [S] float64, the model's probability of each of these.
-  """
-
-  refused: np.ndarray
-  vacuous: np.ndarray
-  capped: np.ndarray
-  mass: np.ndarray
-  boundary: core.Boundary
-  shares: np.ndarray
-
-
-def compare_prefixes(
-  trials: context.Trials, *, depth: int, cap: int, decide: bool = False
-) -> PrefixComparison:
-  """Compares the accepted continuations of two prefixes, exactly.
-
-  Nothing follows a continuation after which a world without an end token is
-  over.
+  In a world without an end token, continuations end where the world is over.
 
   Args:
-    trials: what is run.
-    depth: longest continuation.
-    cap: most continuations of one length followed side by side.
-    decide: stop a pair at its first refused continuation.
+    trials: one trial.
+    depth: longest suffix.
+    most: maximum number of continuations of one length.
+
+  Returns:
+    The suffixes, shortest first; None if there are more continuations.
   """
-  # Each trial goes as deep as there is room behind its longer prefix.
-  depths = np.minimum(trials.room, depth)
-  paths = [_CommonPaths(trials, *each) for each in enumerate(depths.tolist())]
-  slots = engine.slots_of(trials, cap, np.flatnonzero(depths > 0))
-  while slots.live.any():
-    # Rows 2 r and 2 r + 1 of the session are the prefixes of slot r; its
-    # continuations 0 .. width - 1 are those followed, the others idle.
-    log_probs = np.asarray(slots.session.log_probs())  # [2 R, cap, V]
-    mask = np.asarray(slots.session.mask(trials.accept))
-    shape = len(slots.trials), 2, cap
-    tokens = np.full(shape, core.DEAD, np.int32)
-    parents = np.broadcast_to(np.arange(cap), shape).copy()
-    done = np.zeros(len(slots.trials), bool)
-    for slot in np.flatnonzero(slots.live):
-      path = paths[slots.trials[slot]]
-      width = len(path.tokens)
-      # [width, V] each: after the first prefix, and after the second.
-      accepted, agreed = mask[2 * slot : 2 * slot + 2, :width]
-      share = path.refuse(log_probs[2 * slot, :width], accepted, agreed)
-      branches = path.follow(accepted & agreed, share, cap, decide)
-      # Continuation m of the next level goes on from parents[m].
-      done[slot] = not len(branches)
-      parents[slot, :, : len(branches)] = branches[:, 0]
-      tokens[slot, :, : len(branches)] = branches[:, 1]
-    slots.advance(tokens, done, parents)
-  # One list of the model's boundary, trial after trial.
-  shares = [share for path in paths for share in path.shares]
-  return PrefixComparison(
-    refused=np.array([path.refused for path in paths], bool),
-    vacuous=np.array([path.vacuous for path in paths], bool),
-    capped=np.array([path.capped for path in paths], bool),
-    mass=np.array([path.lost for path in paths], float),
-    boundary=core.boundary.stacked([path.boundary for path in paths]),
-    shares=np.concatenate([np.zeros(0), *shares]),
-  )
-
-
-class _CommonPaths:
-  """Continuations of one trial that both prefixes accept, all of one length.
-
-  Attributes:
-    tokens: [n, k] int32.
-    mass: [n] float64, the model's probability of each.
-    states: [n, W] of the world after each, where it has no end token.
-    lost: probability of the refused continuations so far.
-    boundary, shares: the refused continuations of each length, and the model's
-      probability of each.
-  """
-
-  def __init__(self, trials: context.Trials, trial: int, depth: int) -> None:
-    self._trials, self._depth = trials, depth
-    self.tokens, self.mass = np.zeros((1, 0), np.int32), np.ones(1)
-    self.states = trials.prefixes.first[trials.rows[trial]][None]
-    self.vacuous = self.capped = self.refused = False
-    self.lost = 0.0
-    self.boundary: list[np.ndarray] = []
-    self.shares: list[np.ndarray] = []
-
-  def refuse(
-    self, log_probs: np.ndarray, accepted: np.ndarray, agreed: np.ndarray
-  ) -> np.ndarray:
-    """Notes the tokens that the first prefix accepts and the second does not.
-
-    log_probs, accepted: [n, V] after the first prefix; agreed: accepted after
-    the second.
-
-    Returns:
-      [n, V] the model's probability of each continuation with a token more.
-    """
-    if not self.tokens.shape[1]:
-      self.vacuous = not accepted.any()
-    # The model draws from the accepted tokens only, renormalised.
-    share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
-    total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
-    share *= self.mass[:, None] / total
-    refused = accepted & ~agreed
-    self.refused |= bool(refused.any())
-    # Continuations with a refused token exclude one another: masses add up.
-    self.lost += share[refused].sum()
-    self.shares.append(share[refused])
+  predictor, world = trials.predictor, trials.world
+  session = predictor.session(trials.tokens[0], trials.lengths[0], most)
+  # Continuations of one length that both prefixes accept [n, k], and states.
+  paths, states = np.zeros((1, 0), np.int32), trials.first
+  boundary: list[np.ndarray] = []
+  for k in range(1, depth + 1):
+    accepted, agreed = np.asarray(session.mask(trials.accept))[:, : len(paths)]
     # In the order of the parents, then of tokens, so boundaries are sorted.
-    parents, tokens = np.nonzero(refused)
-    self.boundary.append(np.column_stack([self.tokens[parents], tokens]))
-    return share
-
-  def follow(
-    self, mask: np.ndarray, share: np.ndarray, cap: int, decide: bool
-  ) -> np.ndarray:
-    """[m, 2] (parent, token) of the next level; none when decided.
-
-    mask: [n, V] bool, tokens that both prefixes accept; share: as `refuse`
-    gives it.
-    """
-    world, end = self._trials.world, self._trials.predictor.end
-    if end != core.DEAD:
-      mask[:, end] = False  # Nothing follows the end.
-    branches = np.argwhere(mask)
-    # Children of the last level would be too long; a decided pair needs none.
-    last = self.tokens.shape[1] + 1 >= self._depth
-    if last or (decide and self.refused):
-      return branches[:0]
-    # The model's continuations may be illegal; a dead state is not over, and
-    # what follows is still asked about.
+    parents, tokens = np.nonzero(accepted & ~agreed)
+    boundary.append(np.column_stack([paths[parents], tokens]))
+    going = accepted & agreed
+    if predictor.end != core.DEAD:
+      going[:, predictor.end] = False  # Nothing follows the end.
+    parents, tokens = np.nonzero(going)
     if world.end == core.DEAD:
-      states = world.advance(self.states[branches[:, 0]], branches[:, 1])
-      going = ~world.over(states)
-      branches, self.states = branches[going], states[going]
-    if len(branches) > cap:
-      self.capped = True
-      return branches[:0]
-    parents, tokens = branches.T
-    self.tokens = np.column_stack([self.tokens[parents], tokens])
-    self.mass = share[parents, tokens]
-    return branches
+      # The model's continuations may be illegal; a dead state is not over, so
+      # these are followed too.
+      after = world.advance(states[parents], tokens.astype(np.int32))
+      on = ~world.over(after)
+      parents, tokens, states = parents[on], tokens[on], after[on]
+    if k == depth or not len(parents):
+      break
+    if len(parents) > most:
+      return None
+    paths = np.column_stack([paths[parents], tokens]).astype(np.int32)
+    # Continuation m of the next level goes on from parents[m].
+    appended = np.full((2, most), core.DEAD, np.int32)
+    origin = np.broadcast_to(np.arange(most), (2, most)).copy()
+    appended[:, : len(tokens)], origin[:, : len(tokens)] = tokens, parents
+    session.advance(appended, origin)
+  return core.boundary.stacked([boundary])
 
 
 ACCEPT = 'epsilon(0.01)'
-MOST = 4096  # Continuations of one length that are followed side by side.
-_FEW = 64  # As many at first: a session computes for those that idle too.
+MOST = 4096  # Most continuations of one length.
+_FEW = 64  # Size of the first session, which computes idle rows too.
 
 
 class BoundaryComparison(NamedTuple):
   """The boundaries of a model and of its world between two prefixes.
 
   Attributes:
-    world: whose rules.
-    prefixes: both, in words.
+    world: the world.
+    prefixes: both prefixes in words.
     sizes: (k, world's, model's) boundary sizes up to each length k.
     model: [S] words of the model's boundary, shortest first.
-    right: [S] bool, does a suffix tell the two states apart in the world too?
+    right: [S] bool, whether a suffix separates the states in the world too.
     truth: [R] words of the world's boundary, shortest first.
-    recalled: [R] bool, does a suffix tell them apart for the model too?
+    recalled: [R] bool, whether a suffix separates them for the model too.
   """
 
   world: core.World
@@ -202,16 +94,16 @@ class BoundaryComparison(NamedTuple):
 
   @property
   def precision(self) -> float:
-    """Share of the model's boundary that is right; NaN where it is empty."""
+    """Share of the model's boundary that is right; NaN if it is empty."""
     return float(self.right.mean()) if len(self.right) else float('nan')
 
   @property
   def recall(self) -> float:
-    """Share of the world's boundary that is found; NaN where it is empty."""
+    """Share of the world's boundary that is recalled; NaN if it is empty."""
     return float(self.recalled.mean()) if len(self.recalled) else float('nan')
 
   def lines(self, show: bool = False) -> list[str]:
-    """For people to read; `show` lists the suffixes that they differ in."""
+    """Lines of text; `show` lists the suffixes that differ."""
     wrong = [x for x, ok in zip(self.model, self.right, strict=True) if not ok]
     lost = [
       x for x, ok in zip(self.truth, self.recalled, strict=True) if not ok
@@ -249,23 +141,23 @@ def compare_boundaries(
     raise core.InputError(
       f'depth={depth}: {trials.room[0]} tokens fit behind the longer prefix'
     )
-  # A session computes for all of its rows, followed or not: begin with few, and
-  # search again with more where they do not suffice.
+  # A session computes all of its rows, used or not: begin with few rows, and
+  # search again with more if they do not suffice.
   cap = min(_FEW, most)
-  comparison = compare_prefixes(trials, depth=depth, cap=cap)
-  while comparison.capped[0] and cap < most:
+  boundary = model_boundary(trials, depth, cap)
+  while boundary is None and cap < most:
     cap = min(8 * cap, most)
-    comparison = compare_prefixes(trials, depth=depth, cap=cap)
-  if comparison.capped[0]:
+    boundary = model_boundary(trials, depth, cap)
+  if boundary is None:
     raise core.InputError(
       f'depth={depth}: the model accepts more than {most} continuations of one '
       'length after both prefixes; take a smaller depth'
     )
-  boundary, pair = comparison.boundary, (trials.first, trials.second)
+  pair = trials.first, trials.second
   assert isinstance(world, core.Enumerable)  # By the caller.
   truth = world.boundary(*pair, depth)
-  # Of the model's boundary: what tells the states apart in the world too. Of
-  # the world's: what the model recognises.
+  # Suffixes of the model's boundary that separate the states in the world, and
+  # suffixes of the world's that separate them for the model.
   right = boundaries.model_divergence(world, *pair, boundary) == 0
   truth, wrong_at = membership.divergence(trials, truth)
   # Cumulative over lengths.
@@ -317,10 +209,10 @@ def _pair(
 def _prefix(
   world: core.Written, text: str, state: np.ndarray, seed: int
 ) -> np.ndarray:
-  """[L] tokens that lead to a state: those of its text, or drawn."""
+  """[L] tokens that lead to a state, from its text or drawn."""
   index = {token: k for k, token in enumerate(world.vocab) if k}
   tokens = np.array([index.get(word, 0) for word in text.split()], np.int32)
-  # A text may be a sequence itself; it is used where it leads to the state.
+  # A text may be a sequence itself, which is used if it leads to the state.
   if tokens.size and tokens.all():
     size = np.array([tokens.size])
     steps, ends = world.walk(world.init(1), tokens[None], size)
@@ -342,17 +234,17 @@ def _prefix(
 class Recovery(NamedTuple):
   """Two definitions of Vafa et al. 2024, section 2.2, checked to a depth.
 
-  Rows are the P legal sequences, from the prompt on, of fewer than `depth`
-  tokens that can go on.
+  Rows are the P legal sequences of fewer than `depth` tokens, from the prompt
+  on, that are not over.
 
   Attributes:
     depth: longest sequence, in tokens.
     sequences: [P] str.
-    exact: [P] bool, are the accepted next tokens the legal ones?
-    recovered: [P] bool, are the continuations, up to `depth` tokens in all,
-      that are accepted token by token those that are legal?
-    first: the first sequence after which a next token differs, in words, and
-      what is accepted and what is legal there; '' where there is none.
+    exact: [P] bool, whether the accepted next tokens are the legal ones.
+    recovered: [P] bool, whether the accepted continuations, up to `depth`
+      tokens in total, are the legal ones.
+    first: the first sequence after which a next token differs, in words, with
+      accepted and legal tokens; '' if there is none.
   """
 
   depth: int
@@ -367,7 +259,7 @@ class Recovery(NamedTuple):
     return bool(self.exact.all() == self.recovered.all())
 
   def lines(self) -> list[str]:
-    """For people to read."""
+    """The result as lines of text."""
     everywhere = ('no', 'yes')[int(self.exact.all())]
     language = ('no', 'yes')[int(self.recovered.all())]
     return [
@@ -385,8 +277,8 @@ class _SameLength(NamedTuple):
   Attributes:
     tokens: [N, k] int32.
     states: [N, W].
-    starts: [N, D] number of each shorter sequence that it begins with.
-    member: [N, D] bool, does the model accept the rest after this beginning?
+    starts: [N, D] number of each shorter sequence with which it begins.
+    member: [N, D] bool, whether the model accepts the rest after that sequence.
   """
 
   tokens: np.ndarray
@@ -418,7 +310,7 @@ def recovery(
   # Level by level; all legal sequences of one length are held at once.
   for _ in range(start, depth):
     legal, accepted = _next(world, predictor, accept, level)
-    # Nothing is asked after sequences that have ended.
+    # Ended sequences have no next tokens.
     asked = np.flatnonzero(~_ended(world, level))
     right = (legal == accepted)[asked].all(-1)
     if not right.all() and not first:
@@ -460,7 +352,7 @@ def _check(number: int, most: int) -> None:
 
 
 def _ended(world: core.World, level: _SameLength) -> np.ndarray:
-  """[N] bool: sequences after which nothing is asked for."""
+  """[N] bool: sequences that have ended."""
   if world.end != core.DEAD:
     return level.tokens[:, -1] == world.end
   return world.over(level.states)
@@ -493,23 +385,23 @@ def _longer(
   accepted: np.ndarray,
   most: int,
 ) -> tuple[_SameLength, set[int]]:
-  """Sequences of one token more, and the beginnings whose languages differ.
+  """Sequences with one more token, and the beginnings whose languages differ.
 
-  number: [N] of each sequence, DEAD of those that are over. An illegal token
-  that is accepted after a beginning makes its language another one, whatever
-  comes after.
+  An illegal token that is accepted after a beginning makes its language differ.
+
+  number: [N] number of each sequence, DEAD for those that are over.
   """
   # [N, D] -> [N, D + 1]: a sequence is also a beginning of what follows it.
   starts = np.column_stack([level.starts, number])
   member = np.column_stack([level.member, np.ones(len(number), bool)])
-  # Legal children, and illegal ones that the language of some beginning has:
-  # these show that it is another language, and are followed no further.
+  # Legal children, and illegal ones in the language of some beginning: the
+  # latter show a different language, and are not followed further.
   rows, token = np.nonzero(legal | (accepted & member.any(-1, keepdims=True)))
   _check(len(rows), most)
   starts = starts[rows]
   member = member[rows] & accepted[rows, token].reshape(-1, 1)
   good = legal[rows, token]
-  # The language of a beginning is right if just its legal continuations are in.
+  # The language of a beginning is right if it has exactly the legal ones.
   differs = member != good.reshape(-1, 1)
   wrong = set(starts[differs].tolist())
   rows, token = rows[good], token[good]

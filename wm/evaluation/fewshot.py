@@ -1,4 +1,4 @@
-"""Few-shot adaptation as the metrics run it: tasks, random twins, answers."""
+"""Few-shot adaptation for metrics: tasks, random-weight controls, scores."""
 
 from __future__ import annotations
 
@@ -9,47 +9,32 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics, registry
-from wm.core.fields import field_error
 
-# Scores of answers to all tasks after one number of steps; the suffix ends the
-# names of their quantities.
+# Maps answers to all tasks after one number of steps, and a suffix for the
+# names of quantities, to scores.
 Score = Callable[[np.ndarray, str], list[core.Scores]]
-# Limits of the fields that few-shot metrics share.
+# Limits of the field `steps` of few-shot metrics.
 STEPS: dict[str, Any] = {'least': 1, 'fewest': 1, 'ascending': True}
-RATES: dict[str, Any] = {'above': 0, 'fewest': 1}
-PARTS, KEEPS = ('all', 'head'), ('last', 'best')
 
 
 class FewShotMetric(core.Metric):
   """A metric that fine-tunes a model on few-shot tasks, and scores its answers.
 
-  A subclass declares the fields below, draws its tasks, and scores answers:
+  A subclass declares `steps`, draws its tasks, and scores answers:
 
     tasks, queries --fine_tune--> outputs [S, D, M, P, ...] --by_step--> Scores
                                   S numbers of steps
 
   Attributes:
-    steps: numbers of steps after which to score; the last one's quantities
-      have no number in their names.
-    rates: learning rates; of several, the best by validation loss.
-    held: further labelled sequences of each task, for validation.
-    part: 'all' weights, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by validation loss.
+    steps: ascending numbers of training steps to score after; quantities of the
+      last have no number in their names.
   """
 
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
+  repeats: ClassVar[tuple[str, ...]] = ('steps',)
+  # Learning rate, as published.
+  rate: ClassVar[float] = 6e-4
 
   steps: tuple[int, ...]
-  rates: tuple[float, ...]
-  held: int
-  part: str
-  keep: str
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if (len(self.rates) > 1 or self.keep == 'best') and not self.held:
-      expected = 'validation labels to choose by, held >= 1'
-      raise field_error(self, 'rates keep held', expected)
 
   def fine_tune(
     self,
@@ -59,32 +44,17 @@ class FewShotMetric(core.Metric):
     labels: adapting.LabelSpec,
     seed: int,
     *,
-    validation: adapting.FewShotTasks | None = None,
     one_head: bool = False,
   ) -> np.ndarray:
-    """[S, D, M, P, ...] outputs of the predictor, tuned to each task alone."""
-    config = adapting.FineTuneConfig(
-      self.rates, self.part, self.keep, one_head, validation
-    )
-    return predictor.adapt(
-      tasks, queries, labels, self.steps, seed, config
-    ).outputs
-
-  def with_validation(
-    self, part: Callable[[slice], adapting.FewShotTasks], num: int
-  ) -> tuple[adapting.FewShotTasks, adapting.FewShotTasks | None]:
-    """The first `num` sequences of tasks, and the others for validation.
-
-    part: rows of the sequences -> tasks of these alone.
-    """
-    train = part(slice(None, num))
-    return train, part(slice(num, None)) if self.held else None
+    """[S, D, M, P, ...] outputs of the predictor, tuned to each task."""
+    config = adapting.FineTuneConfig(self.rate, one_head=one_head)
+    return predictor.adapt(tasks, queries, labels, self.steps, seed, config)
 
   def by_step(self, answers: np.ndarray, score: Score) -> list[core.Scores]:
     """Scores of answers [S, ...] after each number of steps."""
     rows: list[core.Scores] = []
     for step, after in zip(self.steps, answers, strict=True):
-      # Names of all but the last number of steps end with it, as accuracy_100.
+      # E.g. accuracy_100; quantities of the last number have no suffix.
       rows += score(after, '' if step == self.steps[-1] else f'_{step}')
     return rows
 
@@ -96,15 +66,15 @@ class FewShotMetric(core.Metric):
     score: Score,
     names: tuple[str, ...],
   ) -> list[core.Scores]:
-    """Quantities NAME_untrained: the same network with random weights.
+    """Scores NAME_untrained of the same network with random weights.
 
     Args:
-      predictor: the model; one without a network has rows with a reason.
-      seed: of the random weights.
-      answer: tunes a predictor on the tasks -> answers [S, ...]; the last are
-        scored.
+      predictor: the model; one without a network gives unmeasured rows.
+      seed: seed of the random weights.
+      answer: function that tunes a predictor on the tasks and returns answers
+        [S, ...], of which the last are scored.
       score: see Score.
-      names: of the quantities that rows with a reason have.
+      names: names of the quantities of unmeasured rows.
     """
     untrained = twin(predictor, seed)
     if untrained is None:
@@ -114,17 +84,17 @@ class FewShotMetric(core.Metric):
         )
         for name in names
       ]
-    # After the last number of steps: the control that is reported.
+    # The reported control is after the last number of steps.
     return score(answer(untrained)[-1], '_untrained')
 
 
 def sequences(
   metric: core.Metric, world: core.World, num: int, seed: int, split: str
 ) -> core.Sequences:
-  """`num` sequences of a split; fewer only of held-out ones.
+  """Samples `num` sequences of a split; perhaps fewer of 'heldout'.
 
   Raises:
-    InputError: the world has fewer.
+    InputError: the world has no sequence, or fewer than `num` for training.
   """
   drawn = world.sample(num, seed, split=split)
   if not len(drawn):
@@ -142,10 +112,10 @@ def sequences(
 def batches(
   sets: adapting.FewShotTasks, num: int, seed: int
 ) -> adapting.FewShotTasks | adapting.TaskStream:
-  """Data sets whose every step reads `num` of their sequences, by chance.
+  """Data sets of which each step reads `num` random sequences.
 
-  Vafa et al. 2025: drawn with replacement, or all in order where there are no
-  more than so many; 0 is all, too.
+  Vafa et al. 2025 draw them with replacement. If a data set has at most `num`
+  sequences, or if `num` is 0, each step reads all in order.
   """
   many, size = sets.tokens.shape[:2]
   if not 0 < num < size:
@@ -153,9 +123,8 @@ def batches(
   each = np.arange(many)[:, None]
 
   def draw(step: int) -> adapting.FewShotTasks:
-    """Each data set's own sequences."""
-    # A function of step and data set alone, as a resumed run must read the
-    # same.
+    """Random sequences of each data set."""
+    # Depends on step and data set alone, so that a resumed run reads the same.
     coin = basics.hash64(seed, step, each, np.arange(num))
     # With replacement, as the published program draws them.
     rows = (coin % np.uint64(size)).astype(np.int64)
@@ -165,7 +134,7 @@ def batches(
 
 
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
-  """The same network with random weights, if there is one to adapt."""
+  """The same network with random weights; None if it cannot be adapted."""
   network: object = None
   if core.can(predictor, core.HiddenStates.untrained):
     network = predictor.untrained(seed)
@@ -173,10 +142,10 @@ def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
 
 
 def labelled_places(world: core.World, drawn: core.Sequences) -> np.ndarray:
-  """[N, L] bool: places of sequences at which a state may be asked about.
+  """[N, L] bool: positions of sequences that may have labels.
 
-  After the prompt, not after an end token, and before the longest sequence's
-  last token, which no model of next tokens was trained to read.
+  They are after the prompt, not at an end token, and before the longest
+  sequence's last token, which a next-token model was never trained to read.
   """
   every = np.arange(drawn.tokens.shape[1])
   valid = every < drawn.lengths[:, None]
@@ -187,9 +156,9 @@ def labelled_places(world: core.World, drawn: core.Sequences) -> np.ndarray:
 def places(
   world: core.World, drawn: core.Sequences, num: int, seed: int
 ) -> np.ndarray:
-  """[N, P] int32 of `labelled_places`, ascending, DEAD where no more.
+  """[N, P] int32 positions from `labelled_places`, ascending, padded with DEAD.
 
-  num: random ones of each sequence, P; 0 is all.
+  num: random positions of each sequence, P; 0 is all.
   """
   valid = labelled_places(world, drawn)
   if num:
@@ -199,6 +168,6 @@ def places(
 
 
 def every_place(mask: np.ndarray) -> np.ndarray:
-  """[N, L] int32: the place itself where the mask is true, else DEAD."""
+  """[N, L] int32: each position where the mask is True, else DEAD."""
   places = np.arange(mask.shape[1], dtype=np.int32)
   return np.where(mask, places, np.int32(core.DEAD))

@@ -254,7 +254,6 @@ class LawRows(NamedTuple):
     target: str,
     speakers: dict[str, Verdict],
     nodes: int,
-    search: formulas.Search = formulas.exhaustive,
   ) -> dict[str, Sought]:
     """The formula that each speaker's numbers follow, of up to `nodes`.
 
@@ -288,7 +287,7 @@ class LawRows(NamedTuple):
     loss = 'log' if target.startswith('log_') else 'raw'
     fronts: list[list[formulas.Formula]] = []
     if not flat.all():
-      fronts = search(columns, sizes[~flat], nodes, loss)
+      fronts = formulas.exhaustive(columns, sizes[~flat], nodes, loss)
     of_speaker = iter(fronts)
     for name, same in zip(asked, flat, strict=True):
       # Fronts are those of the speakers that vary, in order.

@@ -1,16 +1,16 @@
-"""An automaton that a model implies beside the world's own minimal automaton.
+"""The automaton that a model implies, compared with the world's minimal one.
 
 Both are followed together from the start, by tokens that are legal and
-accepted. The pairs of states that are met name the differences:
+accepted. The pairs of states that occur show the differences:
 
     one state of the model with two of the world     merged
     one state of the world with two of the model     split
     a legal token that is not accepted in a pair     missing edge
     an accepted token that is not legal in a pair    extra edge
 
-`imply` learns the model's automaton: first along walks of the world, which the
-budgets always suffice to begin with; then, of a world of at most MOST states,
-all of it, tested by the world's boundaries and by walks of world and model.
+`imply` learns the model's automaton, first along walks of the world. In a world
+of at most MOST states it then learns the complete automaton, and tests it by
+the world's boundaries and by walks of world and model.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from wm.kernels import dfa
 from wm.options.calls import Extraction
 from wm.runtime import progress
 
-MOST = 1000  # States of a world that is compared state by state.
+MOST = 1000  # Most states of a world that is compared state by state.
 ROUNDS = 50  # Most rounds of walks.
-MEMBERS = 3  # Members that the name of a state of the world lists.
+MEMBERS = 3  # Most equivalent states in the name of a class.
 
 
 class Truth(NamedTuple):
   """The world's minimal automaton.
 
   Attributes:
-    world: whose it is.
-    automaton: its states in order of the shortest word that leads there.
-    names: [S] of its states, several joined by ' = ' where they allow the same.
+    world: the world.
+    automaton: the automaton, its states in order of their shortest words.
+    names: [S] names of its states; equivalent world states are joined by ' = '.
   """
 
   world: core.World
@@ -59,7 +59,7 @@ class Truth(NamedTuple):
 
 
 def truth(world: core.World) -> Truth:
-  """The minimal automaton; InputError where there are more states than MOST."""
+  """The minimal automaton; raises InputError above MOST states."""
   states, delta = capabilities.enumerated(world, MOST)
   block = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   first = np.unique(block, return_index=True)[1]
@@ -73,7 +73,7 @@ def truth(world: core.World) -> Truth:
     {a + 1: int(block[row[a]]) for a in np.flatnonzero(row >= 0).tolist()}
     for row in delta[first]
   ]
-  # States are numbered breadth first: one is reached before it is left.
+  # States are numbered breadth first: a state is reached before it is left.
   access: dict[int, Tokens] = {0: ()}
   for state in range(len(heads)):
     for token, head in heads[state].items():
@@ -83,11 +83,11 @@ def truth(world: core.World) -> Truth:
 
 
 class Separators:
-  """The shortest suffixes that tell the states of an automaton apart.
+  """The shortest suffixes that separate the states of an automaton.
 
   Attributes:
-    lengths: [S, S] int32 tokens of such a suffix, the last of which is accepted
-      from one state and not from the other; 0 where there is none.
+    lengths: [S, S] int32 length of the suffix, whose last token is accepted
+      from one state and not from the other; 0 if there is none.
   """
 
   def __init__(self, automaton: MooreMachine, vocab_size: int) -> None:
@@ -96,10 +96,10 @@ class Separators:
     num = len(legal)
     self.lengths = np.zeros((num, num), np.int32)
     self._tokens = np.zeros((num, num), np.int32)
-    # Sets of legal tokens that differ tell states apart by one token.
+    # Different sets of legal tokens separate states by one token.
     for token in np.flatnonzero(legal.any(0)).tolist():
       self._note(legal[:, None, token] != legal[:, token], token, 1)
-    # Then states are apart whose heads by the same token are.
+    # Then states are separate if the same token leads to separate states.
     for length in itertools.count(2):
       before = self.lengths > 0
       for token in np.flatnonzero(legal.any(0)).tolist():
@@ -111,12 +111,12 @@ class Separators:
         break
 
   def _note(self, apart: np.ndarray, token: int, length: int) -> None:
-    # Lengths grow from call to call: what is noted first is shortest.
+    # Lengths ascend from call to call, so the first entry is the shortest.
     new = apart & (self.lengths == 0)
     self.lengths[new], self._tokens[new] = length, token
 
   def suffix(self, first: int, second: int) -> Tokens:
-    """The suffix of a pair; () where there is none."""
+    """The suffix of a pair; () if there is none."""
     tokens = []
     for _ in range(self.lengths[first, second]):
       tokens.append(int(self._tokens[first, second]))
@@ -135,15 +135,16 @@ def by_length(words: Iterable[Tokens]) -> dict[int, list[Tokens]]:
 def boundary_words(
   automaton: MooreMachine, separators: Separators, most: int
 ) -> list[Tokens]:
-  """Words that lead to each state and over each edge, and what tells it apart.
+  """Words to each state and over each edge, followed by separating suffixes.
 
   A model with no more states than the automaton, and the same answers to all of
-  these, implies the same language (Chow 1978).
+  these words, implies the same language (Chow 1978).
 
-  most: words; the shortest come first, and those of one length in order.
+  most: maximum number of words; the shortest come first, sorted within each
+    length.
   """
   num = len(automaton.access)
-  # The last token of a suffix is seen among the accepted ones before it.
+  # A suffix's last token is among the accepted tokens before it, or not.
   suffixes = {
     separators.suffix(first, second)[:-1]
     for first, second in itertools.combinations(range(num), 2)
@@ -155,7 +156,7 @@ def boundary_words(
   }
   first, last = by_length(reached), by_length(suffixes)
   words: list[Tokens] = []
-  # A length at a time: of all words there may be many more than are asked for.
+  # A length at a time: there may be many more words than needed.
   for length in range(max(first) + max(last) + 1):
     if len(words) >= most:
       break
@@ -175,11 +176,12 @@ class DifferingEdge:
 
   Attributes:
     state: number in the world's automaton.
-    token: id.
-    kind: 'missing', legal and not accepted; or 'extra'.
-    always: so in all states of the model that are met with this one.
-    heads: of an extra edge, the world's states that the model takes it to lead
-      to; () where it leads to none of these.
+    token: token id.
+    kind: 'missing', legal and not accepted; or 'extra', accepted and not legal.
+    always: whether it differs in all states of the model that occur with this
+      state.
+    heads: for an extra edge, the world's states that the model treats as its
+      head; () for none.
   """
 
   state: int
@@ -191,17 +193,17 @@ class DifferingEdge:
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-  """See the head of the module.
+  """Differences of two automata; see the module.
 
   Attributes:
-    pairs: state of the world -> states of the model that are met with it.
-    edges: that differ.
+    pairs: state of the world -> states of the model that occur with it.
+    edges: edges that differ.
     first: a shortest word after which accepted and legal tokens differ, None
-      where they never do.
-    told_apart: of the pairs of the world's states that the model reaches, how
-      many it tells apart; and of how many.
-    lengths: mean length of the shortest suffix that tells two states apart, in
-      the world and in the model, over the pairs that both tell apart.
+      if they never do.
+    told_apart: number of pairs of the world's states that the model separates,
+      and number of pairs that it reaches.
+    lengths: mean length of the shortest separating suffix, in the world and in
+      the model, over pairs that both separate.
   """
 
   pairs: Mapping[int, tuple[int, ...]]
@@ -212,25 +214,26 @@ class Differences:
 
   @property
   def merged(self) -> list[tuple[int, ...]]:
-    """The world's states that share a state of the model, for each such one."""
+    """Groups of the world's states that share a state of the model."""
     groups = [tails for tails in self.backwards().values() if len(tails) > 1]
     return sorted(set(groups))
 
   @property
   def split(self) -> dict[int, int]:
-    """State of the world -> number of the model's, where these are several."""
+    """State of the world -> number of the model's states, if above 1."""
     return {state: len(x) for state, x in self.pairs.items() if len(x) > 1}
 
   @property
   def distance(self) -> float:
-    """2^-k, k the tokens before the first difference; 0 where none is met.
+    """2^-k for k tokens before the first difference; 0 without a difference.
 
-    The bisimulation distance of deterministic systems at a discount of 1/2.
+    It is the bisimulation distance of deterministic systems at a discount of
+    1/2.
     """
     return 0.0 if self.first is None else 0.5 ** len(self.first)
 
   def backwards(self) -> dict[int, tuple[int, ...]]:
-    """State of the model -> the world's states that are met with it."""
+    """State of the model -> the world's states that occur with it."""
     met: dict[int, list[int]] = {}
     for state, others in self.pairs.items():
       for other in others:
@@ -258,8 +261,8 @@ def compare(
   for state, other in sorted(words):
     pairs[state] = (*pairs.get(state, ()), other)
   if not any(0 in edges.values() for edges in model.heads):
-    # The model says nothing before the first token: its start is no class of
-    # its own where it has another one for the world's first state.
+    # The model predicts nothing before the first token: its start does not
+    # count as a class if another one occurs with the world's first state.
     pairs[0] = pairs[0][1:] or pairs[0]
   met = Differences(pairs, (), first, (0, 0), None)
   edges = _edges(model, world, met)
@@ -271,7 +274,7 @@ def compare(
 def _edges(
   model: MooreMachine, world: MooreMachine, met: Differences
 ) -> tuple[DifferingEdge, ...]:
-  """The edges that differ, of the world's states that are met."""
+  """The edges that differ, for the world's states that occur."""
   back = met.backwards()
   edges = []
   for state, others in met.pairs.items():
@@ -283,7 +286,7 @@ def _edges(
       edges.append(DifferingEdge(state, token, 'missing', always))
     for token in sorted(any_accepts - legal):
       heads = {model.heads[other].get(token, core.DEAD) for other in others}
-      # The world's states that the model takes the edge to lead to.
+      # The world's states that the model treats as the edge's head.
       tails = {tail for head in heads for tail in back.get(head, ())}
       always = token in all_accept
       edges.append(
@@ -301,7 +304,7 @@ def _apart(
   """`told_apart` and `lengths` of a Differences."""
   states = [*pairs]
   others = [pairs[state][0] for state in states]
-  # Each pair of the world's states that are met counts once.
+  # Each pair of the world's states that occur counts once.
   rows, columns = np.triu_indices(len(states), 1)
   theirs = Separators(world, vocab_size).lengths[np.ix_(states, states)]
   mine = Separators(model, vocab_size).lengths[np.ix_(others, others)]
@@ -318,13 +321,13 @@ class Implied:
   """The automaton that a model implies, and the world's.
 
   Attributes:
-    world: whose tokens these are.
-    teacher: what the model has answered.
-    learner: has the automaton.
-    truth: the world's minimal automaton; None where it is too large.
-    too_large: why there is no truth, or ''.
+    world: world of the tokens.
+    teacher: the model's answers.
+    learner: learner with the automaton.
+    truth: the world's minimal automaton; None if it is too large.
+    too_large: reason why truth is None, or ''.
     stopped: the budget that was used up, '200 states' or 'queries', or ''.
-    rounds: of walks.
+    rounds: number of rounds of walks.
   """
 
   world: core.World
@@ -337,26 +340,26 @@ class Implied:
 
   @property
   def automaton(self) -> MooreMachine:
-    """Of the model."""
+    """The model's automaton."""
     return self.learner.automaton
 
   def compare(self) -> Differences | None:
-    """All differences; None where there is no truth."""
+    """All differences; None without truth."""
     if self.truth is None:
       return None
     width = len(self.world.vocab)
     return compare(self.automaton, self.truth.automaton, width)
 
   def places(self, words: Sequence[Tokens]) -> Places:
-    """Compares at each place of sequences of the world at which any is legal.
+    """Compares accepted with legal tokens at positions of the world's words.
 
-    The places are those of next_token: from the last token of the prompt on.
-    What the model says is asked as far as the budget allows.
+    The positions are those of next_token with a legal token: from the last
+    token of the prompt on. The model is asked as far as the budget allows.
     """
     self.teacher.answers(words)
     self.learner.explore(words)
     world, parts = self.world, list[tuple[int, ...]]()
-    # Sequences go through the world in step, and through the automaton whole.
+    # The world advances all sequences together; the automaton whole sequences.
     follows = [self.automaton.follow(word) for word in words]
     states = world.init(len(words))
     for k in range(max(map(len, words), default=0) + 1):
@@ -364,7 +367,7 @@ class Implied:
       if k:
         tokens = np.array([words[row][k - 1] for row in rows], np.int32)
         states[rows] = world.advance(states[rows], tokens)
-      # Models say nothing before the prompt's end, or before the first token.
+      # Positions start at the end of the prompt, or after the first token.
       if k < max(world.prompt_len, 1):
         continue
       for row, legal in zip(rows, world.legal(states[rows]), strict=True):
@@ -375,7 +378,7 @@ class Implied:
     return Places(*np.array(parts, np.int64).reshape(-1, 5).T)
 
   def _at(self, states: list[int], word: Tokens) -> tuple[int, Tokens | None]:
-    """State of the automaton after a word of a followed one; the answer."""
+    """State of the automaton after a prefix, and the model's answer to it."""
     size = len(word)
     # A walk that left the automaton stays outside.
     state = states[size] if size < len(states) else states[-1]
@@ -384,22 +387,22 @@ class Implied:
   def _judge(
     self, state: int, answer: Tokens | None, truth: Tokens
   ) -> tuple[bool, int]:
-    # Outside its language the automaton accepts nothing, not even the end.
+    # Outside its language the automaton accepts no token, not even the end.
     accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
     unknown = answer is None or state == UNEXPLORED
     return accepted != truth, -1 if unknown else accepted != answer
 
 
 class Places(NamedTuple):
-  """Places of sequences, in order of their length.
+  """Positions of sequences, in order of their length.
 
   Attributes:
     row: [P] number of the sequence.
-    length: [P] tokens before.
-    state: [P] of the automaton; UNEXPLORED, or DEAD where it accepts no such
+    length: [P] tokens before the position.
+    state: [P] state of the automaton; UNEXPLORED, or DEAD if it rejects the
       sequence.
-    wrong: [P] 1 where the automaton accepts others than the legal tokens.
-    unlike: [P] 1 where it accepts others than the model; -1 is not known.
+    wrong: [P] 1 if the automaton accepts other tokens than the legal ones.
+    unlike: [P] 1 if automaton and model accept different tokens; -1: unknown.
   """
 
   row: np.ndarray
@@ -418,10 +421,10 @@ def imply(
 ) -> Implied:
   """Learns the automaton of the tokens that a model accepts.
 
-  At least half of the queries are left, for what is asked about it then.
+  At least half of the queries are left for later questions.
 
   Raises:
-    InputError: it only answers yes or no, or has no words of so many tokens.
+    InputError: the model only answers yes or no, or `depth` is out of range.
   """
   if isinstance(predictor, core.QueryModel):
     raise core.InputError(
@@ -429,7 +432,7 @@ def imply(
       'probabilities of all next tokens'
     )
   depth = _depth(predictor, world, options.depth)
-  # The other half is for the sequences that the automaton is judged by.
+  # The other half is for the sequences that judge the automaton.
   budget = options.queries // 2
   teacher = Teacher(predictor, world, accept, depth=depth, budget=budget)
   why = ''
@@ -450,7 +453,7 @@ def imply(
 
 
 def _depth(predictor: core.Predictor, world: core.World, depth: int) -> int:
-  """Longest word; InputError where world or model have none so long."""
+  """Longest word; raises InputError if it exceeds world or model."""
   least = max(world.prompt_len, 1) + 1
   most = min(world.max_len, predictor.max_len)
   depth = depth or most
@@ -475,10 +478,10 @@ def _learn(
       if not learner.learn(draw(number)):
         break
 
-  # What the world draws comes first: it is where the budgets are needed most.
+  # Sequences of the world come first, as they need the budgets most.
   until_right(walker.legal)
   if truth is not None:
-    # A model of no more states that passes all boundaries is the world's.
+    # A model with no more states that passes all boundaries equals the world.
     learner.complete()
     separators = Separators(truth.automaton, len(walker.world.vocab))
     most = teacher.budget // 4
@@ -496,10 +499,10 @@ class Walker(NamedTuple):
   """Draws random walks.
 
   Attributes:
-    world: whose sequences.
-    num: walks of a round, of each kind.
-    room: most tokens of a walk.
-    seed: of all.
+    world: world of the sequences.
+    num: walks of each kind in a round.
+    room: maximum tokens of a walk.
+    seed: seed of all walks.
   """
 
   world: core.World
@@ -517,7 +520,8 @@ class Walker(NamedTuple):
   def accepted(self, number: int, automaton: MooreMachine) -> list[Tokens]:
     """Walks of a hypothesis, uniform over the accepted tokens of each state.
 
-    Up to the first difference between both they are walks of the model.
+    Up to the first difference of hypothesis and model they are walks of the
+    model.
     """
     places = np.arange(self.num)[:, None], np.arange(self.room)
     draws = basics.uniforms(self.seed, number, *places).tolist()
@@ -525,7 +529,7 @@ class Walker(NamedTuple):
 
 
 def _walk(automaton: MooreMachine, draws: Sequence[float]) -> Tokens:
-  """One walk: a uniform number for each of its tokens at most."""
+  """One walk; draws: a uniform number for each token."""
   state, word = 0, list[int]()
   for draw in draws:
     if state < 0 or not (accepted := automaton.accepted[state]):

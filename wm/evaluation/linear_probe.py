@@ -1,4 +1,4 @@
-"""Linear softmax classifiers on activations, and subspaces that are used."""
+"""Linear softmax classifiers on activations, and trained subspaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wm.runtime import progress
 
 
 class Epoch(NamedTuple):
-  """One epoch: x [N, B, D], target y [N, B, K], w [N, B], 0 for filling."""
+  """One epoch: x [N, B, D], target y [N, B, K], w [N, B] weights, 0 = pad."""
 
   x: jax.Array
   y: jax.Array
@@ -23,12 +23,12 @@ class Epoch(NamedTuple):
 
 
 Params = tuple[jax.Array, jax.Array]  # [D, K, C] weights, [K, C] biases.
-# Stands in for minus infinity: a class that a classifier does not have.
+# Bias of a class that a classifier does not have, in place of -inf.
 NEVER = -1e30
 
 
 def _loss(params: Params, batch: Epoch, valid: jax.Array) -> jax.Array:
-  """Sum over classifiers; their parameters are apart, so each is fit alone."""
+  """Sum over classifiers, which share no parameters and so fit separately."""
   logits_BKC = jnp.tensordot(batch.x, params[0], 1) + params[1][None]
   logits_BKC = jnp.where(valid, logits_BKC, NEVER)
   each_BK = optax.softmax_cross_entropy_with_integer_labels(logits_BKC, batch.y)
@@ -79,7 +79,7 @@ def fit(
     lr: learning rate.
     batch: points of a step; the last step of an epoch may have fewer.
     epochs: passes over the points.
-    seed: of the initial weights and the order.
+    seed: seed of the initial weights and the order.
   """
   num, width = features.shape
   batch = min(batch, num)
@@ -87,7 +87,7 @@ def fit(
   # One order for all epochs, so that batches are laid out once:
   #   [steps * batch] -> x [steps, batch, D], y [steps, batch, K]
   order = np.random.default_rng([seed, 7]).permutation(num)
-  order = np.resize(order, steps * batch)  # Filled up; weighted 0 below.
+  order = np.resize(order, steps * batch)  # Padding has weight 0 below.
   used = np.arange(steps * batch) < num
   batches = Epoch(
     x=jnp.asarray(features[order].reshape(steps, batch, width)),
@@ -103,7 +103,7 @@ def fit(
   )
   params = jnp.asarray(start, jnp.float32), jnp.zeros(shape, jnp.float32)
   state = optax.adam(lr).init(params)
-  # An epoch a call, so that Ctrl-C is heard between them.
+  # One call per epoch, so that Ctrl-C works between them.
   for epoch in range(epochs):
     params, state = _epoch(params, state, batches, jnp.asarray(valid), lr)
     jax.block_until_ready(params)
@@ -114,7 +114,7 @@ def fit(
 def named(
   features: np.ndarray, weights: np.ndarray, biases: np.ndarray
 ) -> np.ndarray:
-  """[P, K] the class that each classifier names, by `fit`'s parameters."""
+  """[P, K] class that each classifier predicts, with `fit`'s parameters."""
   width = len(weights)
   logits = features @ weights.reshape(width, -1) + biases.reshape(-1)
   return logits.reshape(-1, *biases.shape).argmax(-1)
@@ -130,20 +130,21 @@ def fit_subspace(
   epochs: int,
   seed: int,
 ) -> np.ndarray:
-  """[D, dims] orthonormal: what to exchange, so that a loss is least.
+  """[D, dims] orthonormal basis of the subspace whose exchange has least loss.
 
-  Distributed alignment search (Geiger et al. 2023): the part in a subspace of
-  one activation is replaced by that of another, and the subspace is moved by
-  Adam to where the model does what its state with this part would have it do.
+  Distributed alignment search (Geiger et al. 2023): an activation's component
+  in a subspace is replaced by that of another activation. Adam moves the
+  subspace so that the model behaves as in the state with the replaced part.
 
   Args:
-    gradient: of the loss by the moves [B, D] of some rows [B] of `apart`.
-    apart: [T, D] activations to take parts from, less those to put them into.
-    dims: of the subspace, at most D.
+    gradient: function from moves [B, D] and rows [B] of `apart` to the gradient
+      of the loss by the moves.
+    apart: [T, D] source activations minus target activations.
+    dims: dimensions of the subspace, at most D.
     lr: learning rate.
     batch: exchanges of a step.
-    epochs: passes over them.
-    seed: of the first subspace and the order.
+    epochs: passes over the exchanges.
+    seed: seed of the initial subspace and the order.
   """
   rng, (num, width) = np.random.default_rng([seed, 9]), apart.shape
   basis = jnp.asarray(np.linalg.qr(rng.normal(size=(width, dims)))[0])
@@ -161,6 +162,6 @@ def fit_subspace(
 
 @jax.jit
 def _exchanged(basis_DK: jax.Array, apart_BD: jax.Array) -> jax.Array:
-  """[B, D] the parts of differences that are in a subspace."""
+  """[B, D] components of differences in a subspace."""
   axes_DK = jnp.linalg.qr(basis_DK)[0]
   return apart_BD @ axes_DK @ axes_DK.T

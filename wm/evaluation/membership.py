@@ -1,10 +1,10 @@
-"""What a model accepts: answers about continuations, and sets of next tokens.
+"""Membership queries about continuations, and accepted sets of next tokens.
 
 Membership queries ask whether a continuation is valid after a prefix (Vafa et
-al. 2024, section 4.2): closed language models give answers and no
-probabilities, and the world draws the continuations that they are asked about.
-All that differs for a model that only answers is in this module. `positions`
-compares the accepted next tokens with the legal ones (section 3.1).
+al. 2024, section 4.2). Closed language models answer them without
+probabilities; the world then draws the continuations. Code that treats a model
+that only answers differently is all in this module. `positions` compares the
+accepted next tokens with the legal ones (section 3.1).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics
 from wm.evaluation import boundaries, context, engine
-from wm.evaluation.context import BATCH, Trials
+from wm.evaluation.context import Trials
 from wm.runtime import progress
 
-# Words of a uniform number: which kind a suffix is, and its tokens.
+# Hash words of uniform numbers for the kind of a suffix, and for its tokens.
 KIND, TOKEN = 1, 2
 # Quantities of `set_scores`.
 SETS = 'set_precision', 'set_recall', 'exact_set'
 
 
 def rule_for(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
-  """The metric's acceptance rule; of a QueryModel: probability above 0."""
+  """The metric's acceptance rule; for a QueryModel: probability above 0."""
   only = isinstance(predictor, core.QueryModel)
   return rules.epsilon(0.0) if only else accept
 
 
 def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
-  """[N] bool: was the model made for sequences of so many tokens?
+  """[N] bool: does the model read sequences of these lengths [N]?
 
-  One that only answers was made for no length.
+  A model that only answers has no limit.
   """
   if isinstance(predictor, core.QueryModel):
     return np.ones(len(lengths), bool)
@@ -44,9 +44,9 @@ def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
 
 
 def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
-  """[R] bool: gives it no answer, NaN, in place of log_probs [R, V]?
+  """[R] bool: did a model that only answers give NaN, no answer?
 
-  NaN of one that predicts is wrong, not silent.
+  log_probs: [R, V]. NaN from another predictor is an error, not silence.
   """
   if not isinstance(predictor, core.QueryModel):
     return np.zeros(len(log_probs), bool)
@@ -56,9 +56,9 @@ def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
 def last_by_rows(
   predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-  """Yields log-probabilities after the last token of rows, in parts of rows.
+  """Yields log-probabilities after the last token of rows, in chunks of rows.
 
-  Of a predictor that only answers no other is asked; they are -inf.
+  A predictor that only answers is asked only there; other positions are -inf.
   """
   if not isinstance(predictor, core.QueryModel):
     yield from core.predictor.log_probs_by_rows(predictor, tokens, lengths)
@@ -68,7 +68,7 @@ def last_by_rows(
   ):
     sizes = np.asarray(lengths[rows])
     shape = len(sizes), int(sizes.max(initial=1)), predictor.vocab_size
-    # Only the last position is asked about: each question costs a call.
+    # Only the last position is asked about, as each question costs a call.
     log_probs = np.full(shape, -np.inf, np.float32)
     last = predictor.session(tokens[rows, : shape[1]], sizes, 1).log_probs()
     log_probs[np.arange(len(sizes)), sizes - 1] = last[:, 0]
@@ -84,19 +84,19 @@ def suffixes(
   longest: int,
   seeds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Continuations that the world draws for states [R, W], M = num each.
+  """Draws M = num continuations of each state [R, W] from the world.
 
-  Half of them, by chance, are uniform over all tokens, whatever is legal; the
-  others take each token uniform over the legal ones, and stop where there are
-  none (Vafa et al. 2024, section 4.2, one token). A world that can forecast
-  gives the tokens that follow.
+  With probability 1/2 the tokens of a continuation are uniform over all tokens;
+  otherwise each is uniform over the legal tokens, and the continuation stops
+  where there are none (Vafa et al. 2024, section 4.2, one token). A world that
+  can forecast gives the tokens that follow instead.
 
   Args:
-    world: whose tokens.
+    world: world that the tokens are of.
     states: [R, W].
-    room: [R] most tokens of a continuation, at most `longest` of them.
-    num: M.
-    longest: K.
+    room: [R] maximum tokens of a continuation, besides `longest`.
+    num: continuations of each state, M.
+    longest: maximum tokens of a continuation, K.
     seeds: [R] uint64; row r depends on seeds[r] alone.
 
   Returns:
@@ -119,20 +119,20 @@ def suffixes(
     legal = world.legal(states)
     if forecast is not None:
       legal &= np.arange(legal.shape[1]) == forecast[:, k, None]
-    # Padding is no token that a suffix can have.
+    # A suffix cannot contain padding.
     legal[:, core.PAD] = False
-    # There must be a first token, or there is nothing to ask.
+    # A suffix needs a first token.
     legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True
     # Equal log-probabilities: a uniform draw among them.
     mass = np.where(legal, np.float32(0), np.float32(-np.inf))
     token = rules.epsilon(0.0).draw(
       mass, basics.uniforms(seeds, branch, TOKEN, k)
     )
-    # Only suffixes that have k tokens so far go on; the others have ended.
+    # Only suffixes with k tokens so far continue; the others have ended.
     going = (lengths == k) & (k < room) & (token != core.DEAD)
     tokens[going, k] = token[going]
     lengths += going
-    # A suffix that was illegal leaves a dead state, where nothing is legal.
+    # An illegal suffix leaves a dead state, where no token is legal.
     states = world.advance(states, np.maximum(token, core.PAD))
   return tokens.reshape(-1, num, longest), lengths.reshape(-1, num)
 
@@ -144,27 +144,24 @@ def answers(
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
   accept: rules.Accept,
-  batch: int = BATCH,
   trials: np.ndarray | None = None,
 ) -> np.ndarray:
-  """Asks whether each suffix is in the model's language after each prefix.
+  """Asks whether the model accepts each suffix after each prefix.
 
-  A predictor that only answers is asked about whole suffixes, any other one
-  token by token.
+  A predictor that only answers is asked about whole suffixes, any other
+  predictor token by token.
 
   Args:
-    predictor: what is asked.
+    predictor: model to ask.
     tokens: [T, P, L] int32 prefixes.
     lengths: [T, P].
     suffixes: [T, M, K] int32.
     suffix_lengths: [T, M]; 0 is no suffix.
-    accept: the rule by which a token is accepted.
-    batch: prefixes in flight; no effect on results.
-    trials: [T] numbers of the trials, for plans of questions; None is by row.
+    accept: rule by which a token is accepted.
+    trials: [T] numbers of the trials, for plans of questions; None: the rows.
 
   Returns:
-    [T, P, M] int8: core.YES, NO, or NO_ANSWER, where none was given or there is
-    no suffix.
+    [T, P, M] int8: core.YES, NO, or NO_ANSWER without an answer or a suffix.
   """
   shape = (*lengths.shape, suffixes.shape[1])
   # One row for each prefix: [T, P] -> [T * P], with its trial's suffixes.
@@ -178,15 +175,14 @@ def answers(
       core.predictor.histories(tokens[row], lengths[row]),
       core.predictor.histories(suffixes[row, place], sizes[row, place]),
     )
-    # The trial of a question is its cluster, when answers themselves are
-    # scored.
+    # A question's trial is its cluster when answers themselves are scored.
     number = each if trials is None else trials[each]
     replies[row, place] = predictor.answers(*asked, number[row].tolist())
     return replies.reshape(shape)
   steps = engine.teacher_force(
-    predictor, tokens[:, None], lengths[:, None], suffixes, sizes, accept, batch
+    predictor, tokens[:, None], lengths[:, None], suffixes, sizes, accept
   )[:, 0]
-  # A suffix is in the language when all of its tokens are accepted.
+  # The model accepts a suffix if it accepts all of its tokens.
   return np.where(sizes > 0, steps == sizes, replies).reshape(shape)
 
 
@@ -201,15 +197,15 @@ def ask_pairs(
 
   Questions without an answer are added to the trials' counts.
 
-  suffix_lengths: [R, M]; decide: a trial is decided at its first disagreement.
-  A predictor that only answers, each of whose answers costs, is then asked
-  about one suffix at a time, and no more about what is decided; what it was not
-  asked has no answer.
+  suffix_lengths: [R, M].
+  decide: a trial is decided at its first disagreement. A predictor that only
+    answers, whose answers cost, is then asked about one suffix at a time and
+    not about decided trials; their other suffixes have no answer.
   """
   num = suffixes.shape[1]
   replies = np.full((len(suffixes), 2, num), core.NO_ANSWER)
-  # Answers that cost are asked one suffix at a time, so that what is decided is
-  # not asked about.
+  # With costly answers, one suffix at a time avoids questions about decided
+  # trials.
   single = decide and isinstance(trials.predictor, core.QueryModel)
   width = 1 if single else num
   # A prefix that fills the model leaves no room for a suffix.
@@ -223,7 +219,6 @@ def ask_pairs(
       suffixes[left, columns],
       suffix_lengths[left, columns],
       trials.accept,
-      trials.batch,
       trials.numbers[left],
     )
     count_unanswered(trials.prefixes.counts, got, suffix_lengths[left, columns])
@@ -256,21 +251,20 @@ def count_unanswered(
 def divergence(
   trials: Trials, elements: core.Boundary
 ) -> tuple[core.Boundary, np.ndarray]:
-  """Finds where a model fails on elements of the world's boundaries.
+  """Finds the tokens at which a model fails on the world's boundaries.
 
-  elements: of the R pairs that are run.
+  elements: suffixes of the R pairs that are run.
 
   Returns:
-    elements: those that the model has an answer to, after both prefixes.
-    wrong_at: [S] int32 over these: 0 where the model accepts the element after
-      the first prefix and not after the second, else the place, from 1, of the
-      first token that it is wrong about; of a model that only answers that is
-      the last one, which settles a suffix.
+    elements: suffixes that the model answered after both prefixes.
+    wrong_at: [S] int32 for these: 0 if the model accepts the suffix after the
+      first prefix and not after the second; else the position, from 1, of its
+      first wrong token. For a model that only answers this is the last token.
   """
   if not isinstance(trials.predictor, core.QueryModel):
     return elements, boundaries.world_divergence(trials, elements)
   pair, length = elements.pair_ids, elements.lengths
-  # A question for each element, as of a trial with one suffix: [S, 2, 1].
+  # Each element is a trial with one suffix: [S, 2, 1].
   replies = answers(
     trials.predictor,
     trials.tokens[pair],
@@ -281,7 +275,7 @@ def divergence(
     trials=trials.numbers[pair],
   )
   count_unanswered(trials.prefixes.counts, replies, length[:, None])
-  # [S]: an element without both answers counts neither for nor against.
+  # [S]: an element without both answers is left out.
   heard = answered(replies)[:, 0]
   # An element of the boundary is legal after the first prefix only.
   right = (replies[..., 0] == (core.YES, core.NO)).all(1)
@@ -289,15 +283,15 @@ def divergence(
 
 
 class JudgedPositions(NamedTuple):
-  """R sequences that have a next token after as many tokens each.
+  """The position after `length` tokens of R sequences, to be judged.
 
   Attributes:
-    rows: [R] which sequences.
-    length: tokens before.
+    rows: [R] indices of the sequences.
+    length: number of tokens before the position.
     states: [R, W] states of the world there.
     legal: [R, V] bool, at least one token in each row.
-    log_probs: [R, V] the model's, in nats.
-    silent: [S] sequences where a predictor that only answers gives no answer;
+    log_probs: [R, V] the model's log-probabilities, in nats.
+    silent: [S] sequences without an answer of a predictor that only answers;
       they are not among `rows`.
   """
 
@@ -310,12 +304,12 @@ class JudgedPositions(NamedTuple):
 
 
 def prompt_end(world: core.World, sequences: core.Sequences) -> np.ndarray:
-  """[N] place of the last token before the first judged one, as in the paper.
+  """[N] index of the last token before the first judged one, as in the paper.
 
-  It is the last token of the prompt, or the first token of all.
+  It is the last token of the prompt; without a prompt, the first token.
   """
-  # Models say nothing before their first token: it is given even where the
-  # world states no task.
+  # Models predict nothing before their first token, so it is given even in
+  # worlds without a prompt.
   return np.full(len(sequences), max(world.prompt_len, 1) - 1)
 
 
@@ -326,23 +320,25 @@ def positions(
   first: np.ndarray,
   last_only: bool = False,
 ) -> Iterator[JudgedPositions]:
-  """Runs the model once; all sequences of a part go on in step.
+  """Yields the judged positions of sequences, from one run of the model.
 
-  Positions where nothing is legal are left out: the world is over. So are
-  sequences that are longer than the predictor takes, see `fits`.
+  Positions without a legal token are left out: the world is over. So is the
+  position after a sequence of the world's greatest length, where sequences stop
+  regardless of legality, and so are sequences that are too long for the
+  predictor; see `fits`.
 
   Args:
-    predictor: what is judged.
-    world: the truth.
-    sequences: N legal ones.
-    first: [N] place of the last token before the first position.
-    last_only: the position after the last token is the only one that counts.
+    predictor: model to judge.
+    world: world of the sequences.
+    sequences: N legal sequences.
+    first: [N] index of the last token before the first position.
+    last_only: judge only the position after the last token.
   """
   read = last_by_rows if last_only else core.predictor.log_probs_by_rows
   fitting = np.flatnonzero(fits(predictor, sequences.lengths))
   sequences = sequences.take(fitting)
   for part, chunk in read(predictor, sequences.tokens, sequences.lengths):
-    # states follows all sequences of the part in step, [B, W].
+    # [B, W] states of all sequences of the chunk, advanced together.
     batch, number = (
       sequences.take(np.arange(part.start, part.stop)),
       fitting[part],
@@ -353,10 +349,10 @@ def positions(
       rows = np.flatnonzero(t < batch.lengths)
       states[rows] = world.advance(states[rows], batch.tokens[rows, t])
       rows = rows[t >= start[rows]]
-      if not rows.size:
+      if not rows.size or t + 1 >= world.max_len:
         continue
       legal = world.legal(states[rows])
-      # Nothing is legal where the world is over: nothing is judged there.
+      # No token is legal where the world is over: the position is left out.
       going = legal.any(-1)
       quiet = going & silent(predictor, log_probs[rows, t])
       unanswered = number[rows[quiet]]
@@ -377,12 +373,12 @@ def positions(
 def set_scores(
   mask: np.ndarray, legal: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """[R, 3] `SETS` of accepted tokens against legal ones [R, V].
+  """[R, 3] `SETS` of accepted tokens compared with legal ones [R, V].
 
-  And [R] bool: is any token accepted, so that there is a precision?
+  Also [R] bool: is any token accepted, so that precision is defined?
   """
   both, accepted = (mask & legal).sum(-1), mask.sum(-1)
-  # Of an empty set precision is 0 here; the caller leaves such rows out.
+  # The precision of an empty set is 0 here; callers leave such rows out.
   precision = both / np.maximum(accepted, 1)
   exact = (mask == legal).all(-1)
   recall = both / np.maximum(legal.sum(-1), 1)

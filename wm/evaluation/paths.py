@@ -1,4 +1,4 @@
-"""Paths of moving bodies as tokens show them, and as a predictor says them."""
+"""Paths of moving bodies, observed in tokens and predicted by a model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wm import core
 
 
 def _coordinates(world: core.Latent, log_probs: np.ndarray) -> np.ndarray:
-  """[...] tokens that are coordinates and most likely, of [..., V]."""
+  """[...] most likely coordinate tokens, from log_probs [..., V]."""
   meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
-  # Tokens of the prompt have no coordinate: a body is never there.
+  # Tokens without a coordinate, such as the prompt's, are excluded.
   return np.where(meant, log_probs, -np.inf).argmax(-1)
 
 
 def seen(world: core.Latent, sequences: core.Sequences) -> np.ndarray:
-  """[N, R, 2] AU: centres of the bins that sequences show, row by row."""
+  """[N, R, 2] AU: centres of the bins in sequences, row by row."""
   tokens = sequences.tokens[:, world.prompt_len :]
   # Tokens alternate: x, y of a row, x, y of the next.
   rows = tokens.shape[1] // 2
@@ -25,8 +25,8 @@ def seen(world: core.Latent, sequences: core.Sequences) -> np.ndarray:
 
 
 def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
-  """[...] means of coordinates, of [..., K]; NaN where none is possible."""
-  # The greatest is taken out first, so that exp does not underflow to 0 / 0.
+  """[...] mean coordinates under log_probs [..., K]; NaN if all are -inf."""
+  # Subtracting the maximum keeps exp from underflowing to 0 / 0.
   top = log_probs.max(-1, keepdims=True)
   chance = np.exp(log_probs - np.where(np.isfinite(top), top, 0))
   with np.errstate(invalid='ignore'):  # 0 / 0
@@ -34,12 +34,12 @@ def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 class Forced(NamedTuple):
-  """A predictor's positions for each row, after the true rows before it.
+  """A predictor's positions for each row, given the true rows before it.
 
   Attributes:
     likely: [N, R, 2] AU, the most likely position.
-    expected: [N, R, 2] AU, the mean of its distribution, which is where the
-      expected square of the error is least; NaN without one.
+    expected: [N, R, 2] AU, the mean of the distribution, which has the least
+      expected square error; NaN if no coordinate has a probability.
   """
 
   likely: np.ndarray
@@ -49,7 +49,7 @@ class Forced(NamedTuple):
 def forced(
   predictor: core.Predictor, world: core.Latent, sequences: core.Sequences
 ) -> Forced:
-  """Each row that the model says; y follows the true x."""
+  """Predicts each row by teacher forcing; y follows the true x."""
   first = world.prompt_len
   num, size = len(sequences), sequences.tokens.shape[1]
   tokens = np.zeros((num, size - first), np.int64)
@@ -59,7 +59,7 @@ def forced(
   for part, log_probs in core.predictor.log_probs_by_rows(
     predictor, sequences.tokens, sequences.lengths
   ):
-    # Log-probabilities at t are of token t + 1: [N, L] -> [N, L - first].
+    # Log-probabilities at t predict token t + 1: [N, L] -> [N, L - first].
     rows = log_probs[:, first - 1 : size - 1]
     tokens[part] = _coordinates(world, rows)
     expected[part] = _expected(rows[..., meant], centres[meant])
@@ -76,14 +76,14 @@ def rolled(
   prefix: int,
   rows: int,
 ) -> np.ndarray:
-  """[N, rows, 2] AU: the rows that the model says after `prefix` true ones."""
+  """[N, rows, 2] AU: rows that the model predicts after `prefix` true rows."""
   num, size = len(sequences), world.prompt_len + 2 * prefix
   tokens = np.zeros((num, 2 * rows), np.int64)
   if not num or not rows:
     return np.zeros((num, rows, 2))
   for part in core.predictor.chunks(num, predictor.vocab_size * size):
     before = sequences.tokens[part, :size]
-    # The model goes on from its own tokens, x and y in turn.
+    # The model continues from its own tokens, x and y in turn.
     session = predictor.session(before, np.full(len(before), size), 1)
     for k in range(2 * rows):
       predicted = _coordinates(world, np.asarray(session.log_probs()))

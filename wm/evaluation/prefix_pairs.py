@@ -1,4 +1,4 @@
-"""Prefix pairs: the states and the two prefixes that a trial starts from."""
+"""Prefix pairs: the states and the two prefixes of each trial."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from wm.evaluation.context import PrefixPairs, Trials, count
 STATE_ATTEMPTS = 1000
 # Attempts with one number of moves before another is drawn.
 REDRAW = 4
-# Why a draw gives no two prefixes -> the reason of a trial that has no other:
-# a state has no prefix of so many moves (on a map, every way back meets a
-# street without entry), both draws are one prefix, or the model refuses one.
+# Cause of a failed draw -> reason of a trial whose last draw failed so: a state
+# has no prefix of this many moves (on a map, every way back meets a street
+# without entry), both prefixes are equal, or the model refuses one.
 NO_TWO = {
   'no_prefix': 'no_two_prefixes_missing',
   'equal_prefixes': 'no_two_prefixes_equal',
@@ -41,35 +41,21 @@ class PairMetric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
-  pairs: int
   accept: str
   sampler: str
   directions: str
   world: str
   prefix_filter: str
   support: str
-  support_bound: float
   attempts: int
-  batch: int
-  loop: str
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.trials % self.pairs:
-      expected = 'a multiple: as many trials for every state'
-      raise field_error(self, 'trials pairs', expected)
-    if self.support != 'all' and (
-      self.pairs > 1 or self.world or self.prefix_filter != 'none'
-    ):
-      expected = "pairs=1, world='' and prefix_filter='none'"
-      raise field_error(self, 'support pairs world prefix_filter', expected)
+    if self.support != 'all' and (self.world or self.prefix_filter != 'none'):
+      expected = "world='' and prefix_filter='none'"
+      raise field_error(self, 'support world prefix_filter', expected)
     for spec in filter(None, (self.accept, self.sampler)):
       registry.make('accept', spec)
-
-  @property
-  def trials_per_draw(self) -> int:
-    """See core.Metric: the trials of one state."""
-    return self.pairs
 
 
 def draw(
@@ -80,41 +66,37 @@ def draw(
   *,
   two_states: bool,
 ) -> Trials:
-  """The trials of a metric: states, and two prefixes that reach them.
+  """Draws the trials of a metric: states, and two prefixes that reach them.
 
-  two_states: the prefixes of a trial reach different states (distinction), not
-    one state (compression).
+  two_states: whether the prefixes of a trial reach two different states
+    (distinction) or one state (compression).
   """
   accept = registry.make('accept', metric.accept)
   sampler = registry.make('accept', metric.sampler or metric.accept)
-  run = metric.batch, metric.loop, metric.trials_per_draw
-  # On the sampler's support prefixes come from sampled sequences: states that
-  # are drawn uniformly may have none there.
+  # With support='sampler' prefixes come from sampled sequences: uniformly drawn
+  # states may have no supported prefix.
   if metric.support == 'sampler':
     pairs = supports.prefix_pairs(
-      supports.Support.of(metric, world, accept),
+      supports.Support.of(world, accept),
       metric.trials,
       basics.stream(seed, context.STATES),
       two_states=two_states,
     )
     if metric.directions == 'both':
       pairs = both_directions(pairs)
-    return Trials(predictor, world, pairs, accept, sampler, seed, *run)
+    return Trials(predictor, world, pairs, accept, sampler, seed)
   source = _state_source(metric, world)
-  num = metric.trials // metric.pairs
-  first = source.sample_states(num, basics.stream(seed, context.STATES))
+  first = source.sample_states(
+    metric.trials, basics.stream(seed, context.STATES)
+  )
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
   if two_states:
     second, reason, counts = other_states(source, first, seed, metric.attempts)
-  # Each state gets `pairs` trials in a row, see `Trials.trials_per_draw`.
-  first, second, reason = (
-    np.repeat(array, metric.pairs, axis=0) for array in (first, second, reason)
-  )
   # The model may refuse a prefix that the world allows; see `model_filter`.
   keep = None
   if metric.prefix_filter == 'model':
-    keep = model_filter(predictor, world, accept, metric.batch)
+    keep = model_filter(predictor, world, accept)
   pairs = prefix_pairs(
     source,
     first,
@@ -128,7 +110,7 @@ def draw(
   census = _census(world, pairs)
   if metric.directions == 'both':
     pairs = both_directions(pairs)
-  return Trials(predictor, world, pairs, accept, sampler, seed, *run, census)
+  return Trials(predictor, world, pairs, accept, sampler, seed, census)
 
 
 def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
@@ -139,10 +121,10 @@ def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
 
 
 def _state_source(metric: PairMetric, world: core.Prefixed) -> core.Prefixed:
-  """The world that draws states; raises InputError where its rules differ."""
+  """The world that draws states; raises InputError if its rules differ."""
   if not metric.world:
     return world
-  # Such as the same game, which draws states that many games reach.
+  # E.g. the same game with another distribution of states.
   other = registry.make('world', metric.world)
   if not core.world.same_rules(world, other):
     raise core.InputError(
@@ -155,20 +137,20 @@ def _state_source(metric: PairMetric, world: core.Prefixed) -> core.Prefixed:
 def other_states(
   world: core.Prefixed, first: np.ndarray, seed: int, attempts: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
-  """States unlike `first` [T, W] that a prefix of as many moves can reach.
+  """Draws states unlike `first` [T, W] that share a possible number of moves.
 
-  attempts: 1 draws once, as published; more draws until there are some.
+  attempts: 1 draws once, as published; otherwise draws are repeated.
 
   Returns:
     states: [T, W].
-    reason: [T] str, '' where one was found.
-    counts: resamples by cause.
+    reason: [T] str, '' if a state was found.
+    counts: cause -> number of resamples.
   """
   second = np.array(first)
   reason = np.full(len(first), 'no_two_states', dtype='<U16')
   counts: dict[str, int] = {}
   pending = np.arange(len(first))
-  # As published a pair of equal states is a lost trial, with one draw.
+  # As published, with one draw, equal states are a lost trial.
   most = max(STATE_ATTEMPTS, attempts) if attempts > 1 else 1
   for attempt in range(most):
     if not pending.size:
@@ -177,8 +159,8 @@ def other_states(
       first[pending], basics.stream(seed, context.OTHERS, attempt)
     )
     same = world.state_id(drawn) == world.state_id(first[pending])
-    # Prefixes of different lengths would tell states apart by their number
-    # alone, in a world that counts moves.
+    # Different numbers of moves alone would separate states in a world that
+    # counts moves.
     low, high = _moves_range(world, first[pending], drawn)
     distant = ~same & (high < low)
     count(counts, 'same_state', same)
@@ -194,8 +176,8 @@ def other_states(
 def _moves_range(
   world: core.Prefixed, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Least and most moves [T] of prefixes that reach either of two states."""
-  # [2, T, 2]: least and most of both states; what they share is a range too.
+  """Fewest and most moves [T] that prefixes of both states may have."""
+  # [2, T, 2]: ranges of both states; their intersection is a range too.
   spans = np.stack([world.prefix_moves(first), world.prefix_moves(second)])
   return spans[..., 0].max(0), spans[..., 1].min(0)
 
@@ -210,21 +192,21 @@ def prefix_pairs(
   reason: np.ndarray | str = '',
   keep: Keep | None = None,
 ) -> PrefixPairs:
-  """Two different prefixes of equally many moves for pairs of states [T, W].
+  """Draws two different prefixes with equal numbers of moves for each trial.
 
-  The number of moves is uniform on the range that both states allow. A pair
-  with a prefix that cannot be had, that is equal, or that `keep` refuses, is
-  drawn again for the same states, after every fourth time with another number
-  of moves (Vafa et al. 2024, appendix E; published code drops such trials:
-  attempts=1).
+  The number of moves is uniform on the range that both states allow. A draw
+  fails if a prefix does not exist, if both are equal, or if `keep` refuses
+  them. It is then repeated for the same states, with a new number of moves
+  every fourth time (Vafa et al. 2024, appendix E; the published code drops such
+  trials: attempts=1).
 
   Args:
-    world: whose prefixes.
-    first, second: [T, W] states; the same ones for compression.
-    seed: of all draws; trial t depends on (seed, t) and its states alone.
-    attempts: draws before a trial is given up, by the last draw's NO_TWO.
-    reason: [T] str, not '' where trials are unmeasurable already.
-    keep: which pairs to keep; default all.
+    world: world that the prefixes are of.
+    first, second: [T, W] states; equal ones for compression.
+    seed: seed of all draws; trial t depends on (seed, t) and its states alone.
+    attempts: draws before a trial is given up; its reason is the last failure.
+    reason: [T] str, not '' for trials that are already unmeasurable.
+    keep: function that selects pairs; default: all.
   """
   total = len(first)
   drawn = PrefixPairs(
@@ -238,21 +220,21 @@ def prefix_pairs(
     direction=np.zeros(total, np.int32),
     counts={},
   )
-  # A number of moves that a prefix of either state can have.
+  # Ranges of moves that prefixes of both states can have.
   low, high = _moves_range(world, first, second)
   drawn.reason[(drawn.reason == '') & (high < low)] = 'no_prefix'
   pending = np.flatnonzero(drawn.reason == '')
   for attempt in range(attempts):
     if not pending.size:
       break
-    # Trials still without two prefixes try again, each by its own number: what
-    # it draws does not depend on which others are pending.
+    # Trials without two prefixes try again. A trial's draws depend on its
+    # number, not on other pending trials.
     share = basics.uniforms(seed, context.MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
     drawn.moves[pending] = np.minimum(low[pending] + above, high[pending])
     cause = _draw(world, drawn, pending, seed, attempt)
     if keep is not None:
-      # The model is asked about pairs that are complete only.
+      # The model is asked only about complete pairs.
       good = np.flatnonzero(cause == '')
       rows = pending[good]
       accepted = keep(drawn.tokens[rows], drawn.lengths[rows])
@@ -272,18 +254,18 @@ def _draw(
   seed: int,
   attempt: int,
 ) -> np.ndarray:
-  """Draws both prefixes of the given trials; [R] str, '' or of NO_TWO."""
+  """Draws both prefixes of trials `rows`; returns [R] str, '' or a cause."""
   good = np.ones(len(rows), bool)
   for side, states in enumerate((drawn.first, drawn.second)):
     seeds = basics.hash64(seed, context.PREFIXES, rows, attempt, side)
     got = world.sample_prefixes(states[rows], drawn.moves[rows], seeds)
     width = got.tokens.shape[1]
     drawn.tokens[rows, side, :width] = got.tokens
-    drawn.tokens[rows, side, width:] = core.PAD  # Of an attempt before.
+    drawn.tokens[rows, side, width:] = core.PAD  # Clears earlier attempts.
     drawn.lengths[rows, side] = got.lengths
     good &= got.ok
   tokens, lengths = drawn.tokens[rows], drawn.lengths[rows]
-  # Equal prefixes cannot be told apart by any model: no trial.
+  # No model can distinguish equal prefixes: the draw fails.
   equal = good & (lengths[:, 0] == lengths[:, 1])
   equal &= (tokens[:, 0] == tokens[:, 1]).all(1)
   cause = np.full(len(rows), '', '<U16')
@@ -293,8 +275,8 @@ def _draw(
 
 def both_directions(pairs: PrefixPairs) -> PrefixPairs:
   """Each trial twice: as it is, then with its two prefixes swapped."""
-  # Compression asks what the first accepts: the two directions are two trials
-  # of one number, told apart by `direction`.
+  # Metrics sample after the first prefix only, so the directions are two trials
+  # with one number; `direction` distinguishes them.
   return pairs._replace(
     first=np.concatenate([pairs.first, pairs.second]),
     second=np.concatenate([pairs.second, pairs.first]),
@@ -308,21 +290,20 @@ def both_directions(pairs: PrefixPairs) -> PrefixPairs:
 
 
 def model_filter(
-  predictor: core.Predictor, world: core.World, accept: rules.Accept, batch: int
+  predictor: core.Predictor, world: core.World, accept: rules.Accept
 ) -> Keep:
-  """Keeps pairs of prefixes whose every move the model accepts.
+  """A filter for pairs of prefixes whose moves the model all accepts.
 
-  The tokens that state the task, and the first one, are not asked for
-  (Vafa et al. 2024, section 3; left out of the published code).
+  The tokens of the prompt, and the first token, need not be accepted (Vafa et
+  al. 2024, section 3; left out of the published code).
   """
   start = max(world.prompt_len, 1)
 
   def keep(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[T] bool of pairs [T, 2, L], [T, 2]."""
+    """[T] bool, from tokens [T, 2, L] and lengths [T, 2]."""
     flat = tokens.reshape(-1, tokens.shape[-1])
     rest = np.maximum(lengths.reshape(-1) - start, 0)
-    # Each prefix is a trial with one suffix: what follows its first `start`
-    # tokens.
+    # Each prefix is a trial with one suffix: its tokens from `start` on.
     steps = engine.teacher_force(
       predictor,
       flat[:, None, :start],
@@ -330,7 +311,6 @@ def model_filter(
       flat[:, None, start:],
       rest[:, None],
       accept,
-      batch,
     )
     return (steps[:, 0, 0] == rest).reshape(-1, 2).all(1)
 

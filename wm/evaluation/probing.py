@@ -1,4 +1,4 @@
-"""Labelled places of sequences, and a model's activations there."""
+"""Labelled positions of sequences, and a model's activations there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 from wm import core
 from wm.core import basics
 
-# How a probe reads pieces: as the world's heads say, as mine and theirs, or by
-# colour.
-PIECES = '', 'mine', 'colours'
-SPLITS = 'heldout', 'train', 'all'  # Of a world's sequences.
-HELD_OUT = 5  # One part in so many is for testing.
+SPLITS = 'heldout', 'train', 'all'  # Splits of a world's sequences.
+RATE, BATCH = 0.01, 2048  # Adam's rate, and positions of a step.
+HELD_OUT = 5  # One in five tasks or points is for testing.
 
 
 class LabelledPoints(NamedTuple):
@@ -33,22 +31,20 @@ class LabelledPoints(NamedTuple):
   prompt: np.ndarray
 
 
-def label(
-  world: core.World, sequences: core.Sequences, pieces: str = ''
-) -> LabelledPoints:
-  """All labelled positions, by sequence and then position; see `targets`."""
+def label(world: core.World, sequences: core.Sequences) -> LabelledPoints:
+  """All labelled positions, sorted by sequence and position; see `targets`."""
   num, longest = sequences.tokens.shape
   states, last = world.init(num), world.prompt_len - 1
   ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
   none = np.zeros(0, np.int64)
-  blocks = [(none, none, targets(world, world.init(1), pieces)[:0])]
+  blocks = [(none, none, targets(world, world.init(1))[:0])]
   for t in range(longest):
-    # All sequences go on in step: blocks come by position.
+    # All sequences advance together: blocks are in order of position.
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     rows = rows[~ends[rows, t]]
     if t != last:
-      step_labels = targets(world, states[rows], pieces)
+      step_labels = targets(world, states[rows])
       labelled = (step_labels != core.DEAD).all(-1)
       blocks.append(
         (rows[labelled], np.full(labelled.sum(), t), step_labels[labelled])
@@ -60,44 +56,37 @@ def label(
 
 
 def targets(
-  world: core.World, states: np.ndarray, pieces: str = ''
+  world: core.World, states: np.ndarray, mine: bool | None = None
 ) -> np.ndarray:
-  """[B, K] classes that probes read out; DEAD where nobody is to move.
+  """[B, K] classes that probes read; DEAD if no side is to move.
 
-  The state as one class, or the labels that `core.Heads.probe` names.
+  They are the whole state as one class, or the labels of `core.Heads.probe`.
 
-  pieces: one of PIECES.
-
-  Raises:
-    InputError: pieces of no side that is to move.
+  mine: whether pieces are read as mine and theirs instead of by colour; None is
+    the default of the world's heads.
   """
   heads = world.heads if isinstance(world, core.Labelled) else core.Heads(())
   turn, read = heads.turn, heads.probe
-  if pieces and turn is None:
-    raise core.InputError(
-      f'pieces={pieces!r} was given for {world.name}, where no side is to '
-      "move; expected pieces=''"
-    )
   if not isinstance(world, core.Labelled) or read is None:
     return world.state_id(states)[:, None]
-  # Many numbers: the smallest type that holds all classes, and DEAD.
+  # To save memory, the smallest type that holds all classes and DEAD.
   kind = np.min_scalar_type(-max(heads.sizes))
   labels = world.labels(states).astype(kind)
   read_labels = labels[:, read]
-  if turn is None or pieces == 'colours' or not (pieces or heads.mine):
+  if turn is None or not (heads.mine if mine is None else mine):
     return read_labels
-  # Colours become mine and theirs: which they are follows from who is to move
-  # (Nanda et al. 2023).
+  # Colours become mine and theirs, depending on the side to move (Nanda et al.
+  # 2023).
   mover = labels[:, [turn]]
   read_labels = by_mover(read_labels, mover, heads.sizes[read.start])
   return np.where(mover < 2, read_labels, core.DEAD)
 
 
 def sizes(world: core.Labelled) -> tuple[int, ...]:
-  """Numbers of values of the labels that probes read out.
+  """Numbers of classes of the labels that probes read.
 
   Raises:
-    InputError: they read the state as one class, which is several labels.
+    InputError: probes read the whole state, which has several labels.
   """
   heads = world.heads
   if heads.probe is None and len(heads.sizes) > 1:
@@ -109,11 +98,12 @@ def sizes(world: core.Labelled) -> tuple[int, ...]:
 
 
 def by_mover(pieces: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
-  """Pieces of two colours as mine and theirs, or these as colours again.
+  """Converts pieces from colours to mine and theirs, or back.
 
-  pieces: 0 for none, then one colour's kinds, then the other's (mine, theirs).
-  turn: 0 or 1, broadcast to `pieces`: the colour that is to move.
-  classes: all of these, 2 * kinds + 1.
+  pieces: 0 for none, then kinds of one colour, then of the other (or mine,
+    then theirs).
+  turn: 0 or 1, broadcast to `pieces`: the colour to move.
+  classes: number of classes, 2 * kinds + 1.
   """
   kinds = (classes - 1) // 2
   turned = 1 + (pieces - 1 + kinds * turn) % (2 * kinds)
@@ -144,10 +134,10 @@ def activations(
 def ridge(
   x: np.ndarray, y: np.ndarray, penalty: float
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """The linear map from rows [P, D] to targets [P, S], with an intercept.
+  """Fits a linear map with intercept from rows [P, D] to targets [P, S].
 
-  penalty: of squared weights of columns that are standardised, relative to the
-    mean square error.
+  penalty: factor of the squared weights of standardised columns, relative to
+    the mean square error.
   """
   level, scale = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
   scale = np.where(scale > 0, scale, 1)
@@ -159,12 +149,12 @@ def ridge(
 
 
 def by_task(points: LabelledPoints, keys: np.ndarray, seed: int) -> np.ndarray:
-  """[P] bool: points to test on, all those of one task in HELD_OUT.
+  """[P] bool: test points, all points of one in HELD_OUT tasks.
 
-  keys: [N] split key of each sequence, which stands for its task.
+  keys: [N] split key of each sequence, which identifies its task.
   """
   tasks, task = np.unique(keys, return_inverse=True)
-  # By hash of the task, so that a task's sequences are all in one part.
+  # By hash of the task, so that all sequences of a task are in one part.
   order = np.argsort(basics.hash64(seed, tasks), kind='stable')
   chosen = np.zeros(len(tasks), bool)
   chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
@@ -172,7 +162,7 @@ def by_task(points: LabelledPoints, keys: np.ndarray, seed: int) -> np.ndarray:
 
 
 def classes(labels: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-  """Labels [P, K] as classes 0, 1, ... of each column, and what they are."""
+  """Labels [P, K] as classes 0, 1, ... of each column, and their labels."""
   # Softmax needs classes from 0 on; columns may have different values.
   columns = [np.unique(column, return_inverse=True) for column in labels.T]
   kind = np.min_scalar_type(max(len(seen) for seen, _ in columns))

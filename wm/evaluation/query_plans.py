@@ -1,18 +1,18 @@
-"""Plans of metrics: what they will ask of a predictor whose answers cost.
+"""Plans of metrics: their questions to a predictor whose answers cost.
 
-The same plan is asked by `launch/score.py` and as a data set of Inspect
+`launch/score.py` asks the questions of a plan, and so does an Inspect data set
 (wm.language.world_task). See wm.core.queries.
 
-Within a budget each step gives trials to the metric whose squared interval
-widths it decreases most for its cost: by S^2 (1/n - 1/m) / (c (m - n)) from n
-trials to m, where S^2 is the sum of the squared widths times n, and c the cost
-of a trial. So n tends to S / sqrt(c), the optimum allocation of Neyman (1934,
-Journal of the Royal Statistical Society 97) at unequal costs (Cochran 1977,
-Sampling Techniques, 5.5).
+Within a budget, each step gives trials to the metric with the greatest decrease
+of squared interval widths per cost: S^2 (1/n - 1/m) / (c (m - n)) from n trials
+to m, where S^2 is the sum of the squared widths times n, and c the cost of a
+trial. So n tends to be proportional to S / sqrt(c), the optimum allocation of
+Neyman (1934, Journal of the Royal Statistical Society 97) at unequal costs
+(Cochran 1977, Sampling Techniques, 5.5).
 
-Without a target width no answer decides how much is asked, and intervals are as
-usual. With one, measuring stops as soon as intervals are narrow enough, whose
-level is raised for that: see `statistics`.
+Without a target width, the number of questions does not depend on answers, and
+intervals are as usual. With one, measuring stops when intervals are narrow
+enough, and their level is raised for that: see `statistics`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import numpy as np
 
 from wm import core
 from wm.core import queries, registry, verbal
-from wm.core.measure import lacks
+from wm.core.measure import headline_quantities, lacks
 from wm.core.queries import Query
 from wm.evaluation import shared_prompts, statistics
 
-# Most calls of a metric, unless told otherwise.
+# Default of the most calls of a metric.
 MOST_CALLS = 1000
-NO_LIMIT = 1 << 40  # Of what was asked already.
-FIRST = 16  # Trials that are listed before all are.
+NO_LIMIT = 1 << 40  # For questions that were asked already.
+FIRST = 16  # Trials that are listed first, to estimate all.
 # Quantities of the answers themselves, besides those of a metric.
 GLOSSARY = {
   'right_answers': 'Share of the questions that are answered rightly, of those '
@@ -46,12 +46,12 @@ GLOSSARY = {
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """A metric, and all that it will ask.
+  """A metric, and all of its questions.
 
   Attributes:
-    metric: what asks.
-    predictor: what is asked.
-    questions: each prompt once, in the order in which they come up.
+    metric: the metric.
+    predictor: the predictor to ask.
+    questions: the questions, each prompt once, in order of first occurrence.
   """
 
   metric: core.Metric
@@ -60,21 +60,21 @@ class Plan:
 
   @functools.cached_property
   def requests(self) -> list[Query]:
-    """What is sent where no answer is known, a call each."""
+    """The calls without cached answers, one Query each."""
     return self.predictor.requests(self.questions)
 
   @property
   def calls(self) -> int:
-    """Calls where no answer is known."""
+    """Number of calls without cached answers."""
     return len(self.requests)
 
   @property
   def tokens(self) -> int:
-    """Tokens of all prompts, about."""
+    """Estimated tokens of all prompts."""
     return int(verbal.prompt_tokens([query.prompt for query in self.requests]))
 
   def ask(self) -> None:
-    """Puts all questions at once; the metric then finds them answered."""
+    """Asks all questions at once; the metric then reads cached answers."""
     self.predictor.ask(self.questions)
 
   def scores(self, world: core.World) -> tuple[core.Scores, ...]:
@@ -116,7 +116,7 @@ class Plan:
     return tuple(answer_scores)
 
   def __str__(self) -> str:
-    """What is asked, and what a prompt for each question would take."""
+    """The plan in a line, and the cost of one prompt for each question."""
     calls = self.calls
     text = (
       f'{registry.spec(self.metric)}: {calls:,} calls, about '
@@ -140,15 +140,15 @@ def plan_of(
   """Runs a metric on a twin of the predictor that lists questions.
 
   Raises:
-    InputError: what it asks depends on the answers.
+    InputError: the metric's questions depend on answers.
   """
   if why := metric.why_not_static():
     raise core.InputError(
       f'{registry.spec(metric)} of a language model: its questions cannot be '
       f'listed before any is answered; {why}'
     )
-  # The twin answers nothing and notes each question: the metric is run for
-  # real, so that the list cannot differ from what will be asked.
+  # The twin records each question without an answer. The metric itself runs, so
+  # that the list cannot differ from the questions asked later.
   twin, listed = predictor.dry_run()
   metric(twin, world, seed)
   # Each prompt once, in the order of its first question.
@@ -164,27 +164,28 @@ def plans(
   max_calls: int,
   log: Callable[[str], None],
 ) -> list[Plan]:
-  """Plans of metrics, and of those without which their numbers mislead.
+  """Plans of metrics and of their companions.
 
-  Metrics that need what the world or the predictor lacks have an empty plan.
+  A metric that needs an ability that the world or the predictor lacks has an
+  empty plan.
 
   Args:
-    metrics: what will be run.
-    predictor, world, seed: on which.
-    max_calls: of each metric; one that asks more gets fewer trials, whole ones.
-      0: it is refused above MOST_CALLS.
+    metrics: metrics to run.
+    predictor, world, seed: arguments of the metrics.
+    max_calls: maximum calls of each metric; a metric that needs more gets fewer
+      trials. 0: a metric that needs more than MOST_CALLS is refused.
     log: gets a line on each plan.
 
   Raises:
-    InputError: a metric asks too much, or cannot list its questions. Of one
-      that asks far too much only the first trials are listed.
+    InputError: a metric needs too many calls, or cannot list its questions. If
+      it needs far too many, only its first trials are listed.
   """
   listed = functools.partial(
     plan_of, predictor=predictor, world=world, seed=seed
   )
   by_spec: dict[str, Plan] = {}
   for metric in _with_companions(metrics):
-    # Its row with a reason costs no call.
+    # An unmeasured row costs no call.
     if lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
     else:
@@ -195,7 +196,7 @@ def plans(
 
 
 def _with_companions(metrics: Sequence[core.Metric]) -> list[core.Metric]:
-  """Metrics, and those that must be shown beside them."""
+  """Metrics and their companions."""
   names = {metric.name for metric in metrics}
   with_companions = []
   for metric in metrics:
@@ -210,20 +211,20 @@ def _with_companions(metrics: Sequence[core.Metric]) -> list[core.Metric]:
 def _fitting(
   metric: core.Metric, listed: Callable[[core.Metric], Plan], max_calls: int
 ) -> Plan:
-  """The plan of a metric, cut to whole trials where it asks too much.
+  """The plan of a metric, with fewer trials if it needs too many calls.
 
-  listed: makes the plan of a metric.
+  listed: function from a metric to its plan.
   """
   most = max_calls or MOST_CALLS
-  # A trial asks the same, however many follow: few are listed before many, so
-  # that what is listed in vain is about twice what may be asked.
+  # A trial's questions do not depend on later trials. Few trials are listed
+  # first, so that at most about twice the allowed questions are listed.
   num = FIRST
   while True:
     few = _with_trials(metric, num)
     fitting = listed(few)
     if few is metric or fitting.calls > most:
       break
-    # As many as would ask twice what is allowed, by those so far.
+    # As many as would need twice the allowed calls, by the trials so far.
     num *= max(2 * most // max(fitting.calls, 1), 2)
   asks, cut = str(fitting), few is not metric
   if cut:
@@ -231,10 +232,10 @@ def _fitting(
       f'{registry.spec(metric)}: at least {fitting.calls:,} calls, those of '
       f'its first {_trials(few):,} trials'
     )
-  # Trials cost different numbers of calls: what is cut may still be too much.
+  # Trials need different numbers of calls: the cut plan may still be too large.
   while fitting.calls > most:
     draw, num = fitting.metric.trials_per_draw, _trials(fitting.metric)
-    # In proportion, and at least one draw less, so that the loop ends.
+    # In proportion, and at least one draw fewer, so that the loop ends.
     fits = min(num * most // fitting.calls, num - draw)
     if fits < draw:
       raise core.InputError(
@@ -242,7 +243,7 @@ def _fitting(
         'trials fits'
       )
     fitting, cut = listed(_with_trials(fitting.metric, fits)), True
-  # Nobody asked for fewer trials: they are offered, not taken.
+  # Without max_calls, fewer trials are proposed, not taken.
   if cut and not max_calls:
     raise core.InputError(
       f'{asks}; expected at most {most:,} calls: '
@@ -252,12 +253,12 @@ def _fitting(
 
 
 def _trials(metric: core.Metric) -> int:
-  """The number of a metric's trials; 0 where no field counts them."""
+  """The number of a metric's trials; 0 if no field counts them."""
   return getattr(metric, metric.sized_by[0]) if metric.sized_by else 0
 
 
 def _with_trials(metric: Any, most: int) -> core.Metric:
-  """The metric with at most so many trials, at least those of one multiple."""
+  """The metric with at most `most` trials, but at least one draw."""
   # Whole draws: both labels of a pair, or all pairs of a state.
   num = max(most // metric.trials_per_draw, 1) * metric.trials_per_draw
   if _trials(metric) <= num:
@@ -265,24 +266,24 @@ def _with_trials(metric: Any, most: int) -> core.Metric:
   return dataclasses.replace(metric, **{metric.sized_by[0]: num})
 
 
-TESTED = 64  # Trials that questions of `shared_prompts` are of.
-PILOT = 8  # Trials before which nothing that is measured counts.
-RATIO = 1.25  # Of numbers of trials that follow each other.
-_MARGIN = 1.05  # Of what a step is expected to cost.
+TESTED = 64  # Trials whose questions `shared_prompts` uses.
+PILOT = 8  # Fewest trials before measured widths are used.
+RATIO = 1.25  # Ratio of consecutive numbers of trials.
+_MARGIN = 1.05  # Safety factor of a step's expected cost.
 SHOWN_PROMPTS = 10
 
 
 @dataclasses.dataclass
 class Arm:
-  """A metric that a budget is shared with, and how far it has come.
+  """A metric that shares a budget with others, and its progress.
 
   Attributes:
-    metric: with as many trials as it may have.
-    sizes: numbers of trials that it may have, ascending.
-    cost: of a trial, as expected.
+    metric: the metric, with its greatest number of trials.
+    sizes: possible numbers of trials, ascending.
+    cost: expected cost of a trial.
     spread: squared interval widths of its headline quantities times trials.
-    steps: how many of the sizes are done.
-    finished: it gets no more trials.
+    steps: number of sizes that are done.
+    finished: whether it gets no more trials.
   """
 
   metric: core.Metric
@@ -294,23 +295,23 @@ class Arm:
 
   @property
   def trials(self) -> int:
-    """Trials that are done."""
+    """Number of finished trials."""
     return self.sizes[self.steps - 1] if self.steps else 0
 
   @property
   def missing(self) -> int:
-    """Trials of the next step."""
+    """Number of trials in the next step."""
     return self.sizes[self.steps] - self.trials
 
   def gain(self) -> float:
-    """What the next step takes off squared widths, for its cost."""
+    """Decrease of squared widths in the next step, per cost."""
     if not self.steps:
-      return math.inf  # Nobody knows yet.
+      return math.inf  # The spread is not known yet.
     shorter = 1 / self.trials - 1 / self.sizes[self.steps]
     return self.spread * shorter / max(self.cost * self.missing, 1e-12)
 
   def shorten(self) -> None:
-    """Makes the next step half as long; without one the arm is finished."""
+    """Halves the next step; if it cannot be halved, the arm is finished."""
     middle = self.trials + self.missing // 2
     middle -= middle % self.metric.trials_per_draw
     if middle > self.trials:
@@ -320,7 +321,7 @@ class Arm:
 
 
 def _sizes(metric: core.Metric) -> list[int]:
-  """Numbers of trials of a metric, up to those that it has."""
+  """Possible numbers of trials of a metric, up to its own."""
   total = _trials(metric) or 1
   draw, size, sizes = metric.trials_per_draw, 1.0, {total}
   while size < total:
@@ -330,13 +331,13 @@ def _sizes(metric: core.Metric) -> list[int]:
 
 
 def _quantities(metric: core.Metric) -> int:
-  return max(len(metric.headline), 1)
+  return max(len(headline_quantities(metric)), 1)
 
 
 def allocate(arms: Sequence[Arm], take: Callable[[Arm], None]) -> None:
-  """Steps of arms, one after the other, the one that gains most first.
+  """Takes steps of arms, always of the arm with the greatest gain.
 
-  take: does a step, and counts it or finishes the arm.
+  take: function that does a step, and counts it or finishes the arm.
   """
   while ready := [
     arm for arm in arms if not arm.finished and arm.steps < len(arm.sizes)
@@ -345,7 +346,7 @@ def allocate(arms: Sequence[Arm], take: Callable[[Arm], None]) -> None:
 
 
 class BudgetPlan:
-  """Metrics that are asked of a language model within a budget."""
+  """Metrics that question a language model within a budget."""
 
   def __init__(
     self,
@@ -356,24 +357,24 @@ class BudgetPlan:
     ledger: Any,
     width: float = 0.0,
   ) -> None:
-    """Lists the first questions; nothing is asked.
+    """Lists the first questions without asking any.
 
     Args:
-      metrics: of which at most as many trials are run as they say; metrics that
-        must be shown beside them are added.
+      metrics: metrics to run, with at most their own numbers of trials; their
+        companions are added.
       predictor: a language model.
-      world, seed: on which.
-      ledger: the budget, a `serving.call_ledger.CallLedger`.
-      width: of intervals at which measuring stops; 0 is never.
+      world, seed: arguments of the metrics.
+      ledger: the budget, a `wm.language.call_ledger.CallLedger`.
+      width: width of intervals at which measuring stops; 0: never.
 
     Raises:
-      InputError: what a metric asks depends on answers, or the budget is too
+      InputError: a metric's questions depend on answers, or the budget is too
         small for its first trials.
     """
     self.predictor, self.world, self.seed = predictor, world, seed
     self.ledger, self.width = ledger, width
     self.backend = predictor.backend
-    # A call is only made if the most that it can cost is left.
+    # A call is made only if its maximum cost is left in the budget.
     self.reserve, self._tested = 0.0, list[Query]()
     every = _with_companions(metrics)
     lacking = [m for m in every if lacks(m, type(predictor), type(world))]
@@ -393,38 +394,39 @@ class BudgetPlan:
 
   def _arm(self, metric: core.Metric) -> Arm:
     plan = self._plan(metric, PILOT)
-    # As many trials whatever is forecast: a run that goes on tests the same.
+    # The number of trials ignores forecasts, so that a resumed run tests the
+    # same.
     if self.backend.per_prompt > 1:
       self._tested += self._plan(metric, TESTED).questions
     longest = max((q.prompt for q in plan.requests), key=len, default='')
     most = self.ledger.most(longest, self.backend.settings.max_tokens)
     self.reserve = max(self.reserve, self.ledger.price(most))
-    # Of shares near one half, whose intervals are the widest.
+    # As for shares near one half, whose intervals are the widest.
     level = statistics.SEQUENTIAL if self.width else statistics.LEVEL
     low, high = statistics.proportion(0.5, MOST_CALLS, level)
     spread = MOST_CALLS * float(high - low) ** 2 * _quantities(metric)
     return Arm(metric, _sizes(metric), self._cost(plan), spread)
 
   def _cost(self, plan: Plan) -> float:
-    """Of a trial, whatever is known already."""
+    """Expected cost of a trial, regardless of cached answers."""
     need = self.backend.forecast(plan.questions, anew=True)
     return self.ledger.price(need.usage) / max(_trials(plan.metric), 1)
 
   def _test(self) -> Any:
-    """What single questions of the paired test need, at its first look."""
+    """Forecast for single questions of the paired test, at its first look."""
     pairs = shared_prompts.sample(self._tested, self.backend.per_prompt)
     few = [query for query, _ in pairs[: shared_prompts.PAIRS[0]]]
     return self.predictor.single().backend.forecast(few)
 
   def _simulated(self) -> list[Arm]:
-    """The arms, as they would be if all were as expected."""
+    """The arms after a simulated run with expected costs."""
     arms = [dataclasses.replace(a, sizes=[*a.sizes]) for a in self.arms]
     left = (
       self.ledger.limit - self.reserve - self.ledger.price(self._test().usage)
     )
 
     def take(arm: Arm) -> None:
-      """A step that costs what is expected."""
+      """A step at its expected cost."""
       nonlocal left
       cost = _MARGIN * arm.cost * arm.missing
       if cost > left:
@@ -446,9 +448,9 @@ class BudgetPlan:
     return arms
 
   def tell(self, log: Callable[[str], None], prompts: bool = False) -> None:
-    """Tells what will be asked, by metric, and what it costs.
+    """Logs the planned questions and their cost, by metric.
 
-    prompts: also some of the prompts, from all metrics alike.
+    prompts: also log some of the prompts of each metric.
     """
     total, listed = self.ledger.nothing, list[Query]()
     for arm in self.planned:
@@ -488,7 +490,7 @@ class BudgetPlan:
         log(f'--- {query.kind}\n{query.prompt}')
 
   def _alone(self, plan: Plan) -> str:
-    """What a prompt for each question would take, where prompts are shared."""
+    """Cost of one prompt for each question, if prompts are shared."""
     if self.backend.per_prompt == 1:
       return ''
     need = self.predictor.single().backend.forecast(plan.questions)
@@ -504,7 +506,7 @@ class BudgetPlan:
     log: see `shared_prompts.check`.
 
     Returns:
-      The metrics with the trials that they got; those that got none are
+      The metrics with their numbers of trials; metrics without trials are
       missing.
 
     Raises:
@@ -534,7 +536,7 @@ class BudgetPlan:
           'used': self.ledger.spent - spent,
         }
       )
-      # A step that was cut short does not count.
+      # A truncated step does not count.
       if not self.ledger.closed:
         arm.steps += 1
         arm.cost = self._cost(plan)
@@ -545,7 +547,7 @@ class BudgetPlan:
     """Are the intervals of an arm narrow enough by now?"""
     widths = []
     for scores in metric(self.predictor, self.world, self.seed):
-      if scores.quantity in metric.headline:
+      if scores.quantity in headline_quantities(metric):
         stopped = dataclasses.replace(scores, sequential=True)
         summary = statistics.summarize(stopped, self.seed)
         low, high = summary['low'], summary['high']
@@ -567,7 +569,7 @@ class BudgetPlan:
     }
 
   def lines(self) -> list[str]:
-    """What was used, beside what was expected, and what was not measured."""
+    """Lines on used and expected costs, and on unmeasured metrics."""
     ledger, later = self.ledger, self.steps[len(self.arms) :]
     used, need = (sum(s[k] for s in later) for k in ('used', 'expected'))
     lines = [

@@ -1,20 +1,20 @@
-"""Result files: what metrics found, summed up, and what it was measured from.
+"""Result files: rows and summaries of metrics, and their provenance.
 
     scores/NAME-MARK.npz    a result: the rows of one metric, an array a column
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
     scores.json             an entry for each quantity of all results
-    rows.csv                all rows of all results, and rows.parquet where
-                            there is pyarrow
+    rows.csv                all rows of all results; also rows.parquet if
+                            pyarrow is installed
     breakdown.json          entries of subsets of rows
-    unfinished/             what the metric at work has so far
+    unfinished/             partial results of the running metric
 
-Of a result the rows are written first, and the JSON file says that they are
-whole. A file that was cut or changed is found out by its hash.
+The rows of a result are written first; the JSON file marks them as complete.
+Hashes reveal files that were cut or changed.
 
-A cached result is reused while all that its rows depend on is unchanged
-(`wm.runtime.provenance`). Its summaries are recomputed where only the
-statistics have changed. `ResultCache` decides, and reads and writes results.
+A cached result is reused while all inputs of its rows are unchanged
+(`wm.runtime.provenance`). If only the statistics have changed, its summaries
+are recomputed. `ResultCache` decides this, and reads and writes results.
 """
 
 from __future__ import annotations
@@ -42,28 +42,32 @@ from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
 FOLDER = 'scores'
-UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
+UNFINISHED = 'unfinished'  # Folder of partial results.
 FORMAT = 2
 
 Entry = dict[str, Any]
 Log = Callable[[str], None]
 
-# What a trial depends on besides the things themselves; what sums them up.
-_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
+# Status of an entry: the model's training is finished; it is not finished; no
+# trial of the quantity could be measured.
+FINISHED, PARTIAL, NOTHING = 'finished', 'partial', 'nothing measured'
+
+# Modules that trials depend on besides plug-ins; modules of summaries.
+_ENGINE = ('wm.core.measure', 'wm.evaluation.engine', 'wm.core.accept')
 _SUMMARIES = (__name__,)
 
-# A side column is broken down only where it takes no more values than this.
+# A side column with more values than this is not broken down.
 MOST_VALUES = 128
-_ARRAYS = ('value', 'reason', 'group', 'weight')  # Of each core.Scores.
+_ARRAYS = ('value', 'reason', 'group', 'weight')  # Arrays of core.Scores.
 # Fields of an entry that each of its rows repeats.
 _FIXED = ('model', 'world', 'seed', 'metric', 'spec', 'quantity')
-# Columns of trials that other quantities of the metric have too.
+# Columns of trials that all quantities of a metric share.
 _SHARED = ('state', 'prefix', 'other_state', 'other_prefix')
 # Columns of rows.csv that every metric has; side columns follow.
 COLUMNS = (*_FIXED, 'trial_key', 'row', *_ARRAYS, 'state', 'prefix')
-# What two results must share for their trials to be the same.
+# Two results have the same trials if these fields are equal.
 SAME = ('world', 'seed', 'spec', 'metric_version', 'world_version')
-# Least and greatest value that a quantity may have; None is no bound.
+# Fields for the least and greatest possible value; None is no bound.
 BOUNDS = 'least', 'most'
 JOINED = ('scores.json', 'rows.csv', 'rows.parquet', 'breakdown.json')
 
@@ -73,13 +77,15 @@ class Result:
   """The result of one metric in a folder: its rows and their summaries.
 
   Attributes:
-    spec: of the metric.
-    origin: inputs that the rows depend on, see provenance.Origin.
-    unknown: why that may not be all; such a result is not reused.
+    spec: spec of the metric.
+    origin: inputs that the rows depend on; see provenance.Origin.
+    unknown: reason why there may be further inputs, or ''; a result with
+      unknown inputs is not reused.
     summed_from: inputs that the summaries depend on besides the rows.
-    about: of the run: what entries say besides.
+    about: fields of entries that describe the run.
     entries, breakdown: the summaries.
     scores: the rows.
+    fingerprint: answers that identify the model; see `core.contract.Contract`.
   """
 
   spec: str
@@ -90,13 +96,14 @@ class Result:
   entries: list[Entry]
   breakdown: list[Entry]
   scores: tuple[core.Scores, ...]
+  fingerprint: tuple[float, ...] = ()
 
 
 class Unusable(Exception):
-  """A cached result that cannot be used; says why.
+  """A cached result cannot be used; the message is the reason.
 
   Attributes:
-    spec: of its metric, '' where that cannot be read.
+    spec: spec of its metric, '' if it cannot be read.
   """
 
   def __init__(self, why: str, spec: str = '') -> None:
@@ -107,7 +114,7 @@ class Unusable(Exception):
 def path(folder: pathlib.Path, name: str, spec: str) -> pathlib.Path:
   """The JSON file of a metric's result."""
   mark = hashlib.sha256(spec.encode()).hexdigest()[:12]
-  name = re.sub(r'[^\w.-]+', '_', name)  # Of a user's file, its path.
+  name = re.sub(r'[^\w.-]+', '_', name)  # May be the path of a user's file.
   return folder / FOLDER / f'{name}-{mark}.json'
 
 
@@ -117,22 +124,22 @@ def paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def remove(path: pathlib.Path) -> None:
-  """Removes a result; one of an earlier version has its rows as CSV."""
+  """Removes a result; earlier versions of wm stored rows as CSV."""
   for suffix in ('.json', '.npz', '.csv'):
     path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _array(column: np.ndarray) -> np.ndarray:
-  """A column in a form that is read without running code."""
+  """Converts a column to a type that can be read without running code."""
   column = np.asarray(column)
   # An array of objects would be pickled.
   return column.astype(str) if column.dtype == object else column
 
 
 def write(path: pathlib.Path, result: Result) -> None:
-  """Writes a result: rows, then what says that they are there."""
-  # Arrays of Scores k are called k.value, k.reason, ...; its side columns
-  # k.side0, k.side1, ..., as a column's name may be no name of a file in a zip.
+  """Writes a result: its rows, then the JSON file that marks them complete."""
+  # Arrays of Scores k are named k.value, k.reason, ...; its side columns are
+  # k.side0, k.side1, ..., as a column's name may be invalid in a zip file.
   arrays: dict[str, Any] = {}
   heads = []
   for k, scores in enumerate(result.scores):
@@ -151,7 +158,7 @@ def write(path: pathlib.Path, result: Result) -> None:
       }
     )
   rows = path.with_suffix('.npz')
-  # Rows first: a JSON file beside them says that they are whole.
+  # Rows first: the JSON file marks them as complete.
   with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
     np.savez_compressed(file, **arrays)
   body = {name: x for name, x in vars(result).items() if name != 'scores'} | {
@@ -164,7 +171,7 @@ def write(path: pathlib.Path, result: Result) -> None:
 
 
 def read(path: pathlib.Path) -> Result:
-  """The result that was written; raises Unusable."""
+  """Reads a result; raises Unusable if it is damaged or of another version."""
   name = f'{path.parent.name}/{path.name}'
   try:
     body = json.loads(path.read_bytes())
@@ -177,12 +184,13 @@ def read(path: pathlib.Path) -> Result:
   if body.pop('sha256', None) != files.json_hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
   rows, spec = path.with_suffix('.npz'), body['spec']
-  # Read once: what is hashed is what is used.
+  # Read once, so that the hashed bytes are the bytes in use.
   held = rows.read_bytes() if rows.is_file() else b''
   if hashlib.sha256(held).hexdigest() != body.pop('rows_sha256'):
     why = 'its hash is wrong' if held else 'it is missing or empty'
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
   heads, _ = body.pop('scores'), body.pop('wm_version')
+  body['fingerprint'] = tuple(body.get('fingerprint', ()))
   with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
     return Result(scores=tuple(_scores(arrays, heads)), **body)
 
@@ -193,7 +201,7 @@ def _spec(body: Entry) -> str:
 
 
 def _of_another_version(name: str, body: Entry) -> tuple[str, str]:
-  """Why, and the spec: before format 2 results were known by specs alone."""
+  """The reason and the spec of a result in another format."""
   entries = body.get('entries')
   first = entries[0] if isinstance(entries, list) and entries else {}
   first = first if isinstance(first, dict) else {}
@@ -223,7 +231,7 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
 def _finite(
   bounds: tuple[float, float | None] | None,
 ) -> list[float | None] | None:
-  """Bounds as JSON has them, None for what is infinite; `_bounds` reads it."""
+  """Bounds for JSON, None for an infinite one; `_bounds` reads them."""
   if bounds is None:
     return None
   # JSON has no infinity.
@@ -254,13 +262,14 @@ def entry(
   """One object of scores.json.
 
   Args:
-    metric, world: what was measured, and where.
+    metric, world: the metric, and the world that it ran in.
     scores: the rows of one quantity.
-    summary: of these rows.
-    seed: of the run.
-    model_name: name in tables.
+    summary: summary of these rows.
+    seed: seed of the run.
+    model_name: the model's name in tables.
     extra: further fields.
   """
+  status = extra.get('status', FINISHED)
   return {
     'metric': metric.name,
     'quantity': scores.quantity,
@@ -272,29 +281,66 @@ def entry(
     'spec': registry.spec(metric),
     'accept': vars(metric).get('accept'),
     'counts': {cause: int(num) for cause, num in scores.counts.items()},
+    'trials_sha256': trials_hash(scores),
     'metric_version': metric.version,
     'world_version': world.version,
     'wm_version': wm.__version__,
+    'cautions': [],
     **extra,
+    'status': status if summary['n'] else NOTHING,
   }
+
+
+def trials_hash(scores: core.Scores) -> str:
+  """Hash of a quantity's trials, from which its summary is computed."""
+  # The hash depends on values, reasons, groups and weights, not on dtypes.
+  digest = hashlib.sha256(scores.quantity.encode())
+  for name in _ARRAYS:
+    column = _array(getattr(scores, name))
+    # The padding of texts depends on the longest text, and is left out.
+    texts = column.dtype.kind == 'U'
+    digest.update('\n'.join(column).encode() if texts else column.tobytes())
+  return digest.hexdigest()[:16]
+
+
+def check_joined(folder: pathlib.Path, entries: Sequence[Entry]) -> None:
+  """Raises InputError if a scores.json does not match its trials."""
+  summaries: dict[tuple[str, str], Entry] = {}
+  for file in paths(folder):
+    # A damaged result cannot be compared: the entries are accepted.
+    body = json.loads(file.read_bytes())
+    digest, version = body.pop('sha256', ''), body.pop('format', None)
+    if version == FORMAT and digest == files.json_hash(body):
+      summaries |= {(e['spec'], e['quantity']): e for e in body['entries']}
+  for entry in entries:
+    first = summaries.get((entry.get('spec', ''), entry['quantity']))
+    if first is None or 'trials_sha256' not in first:
+      continue  # An entry of another folder, or of an earlier version.
+    for name in ('trials_sha256', 'n', 'value', 'low', 'high'):
+      if entry.get(name) != first[name]:
+        raise core.InputError(
+          f'{folder}/scores.json has {name} {entry.get(name)} of '
+          f'{entry["metric"]}: {entry["quantity"]}, and its trials have '
+          f'{first[name]}; expected the file that launch/score.py wrote'
+        )
 
 
 def breakdown(
   metric: core.Metric, scores: core.Scores, world: core.World, **about: Any
 ) -> Iterator[Entry]:
-  """Entries of subsets: by each of the world's tags, and as the metric says.
+  """Entries of subsets, by the world's tags and the metric's `breakdown`.
 
-  Each entry has `where`, the column and its value; about: as in `entry`.
+  Each entry has `where`, the column and its value. about: as in `entry`.
   """
   for name in (*context.tags(world, world.init(1)), *metric.breakdown):
-    # A column of one value repeats the whole; one of very many, such as ids, is
-    # no breakdown.
+    # A column with one value repeats the whole; one with very many, such as
+    # ids, gives no useful subsets.
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
     for value, summary in statistics.by_column(scores, name, about['seed']):
       subset = entry(metric, scores, world, summary, **about)
-      # Counts are of all trials: nothing says which value they belong to.
+      # Counts are for all trials; they do not belong to one value.
       yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
@@ -314,21 +360,21 @@ def summarize(
 
 
 def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
-  """[T] str: equal for two models exactly where they have the same trial.
+  """[T] str keys; rows of two models have equal keys for the same trial.
 
-  World, metric, their versions, seed and row say what was drawn, except where
-  it depends on the model (`prefix_filter='model'`): there the drawn prefixes
-  are part of the key. No key comes twice in a run.
+  World, metric, their versions, seed and row determine the trial, unless it
+  depends on the model (`prefix_filter='model'`): then the drawn prefixes are
+  part of the key. Keys are unique within a run.
 
   Args:
-    entry: of these rows.
+    entry: entry of these rows.
     scores: the rows.
-    shared: side columns of the trials, see `shared_columns`.
+    shared: side columns of the trials; see `shared_columns`.
   """
   claim = [entry['quantity'], *(entry.get(name) for name in SAME)]
   start = int(files.json_hash(claim)[:15], 16)
   drawn: list[Any] = []
-  # A prefix alone may be what the model was read up to, not what was drawn.
+  # Without a second prefix, the prefix may not be part of the drawn trial.
   if 'other_prefix' in shared:
     drawn = [
       np.array([zlib.crc32(text.encode()) for text in shared[name].tolist()])
@@ -344,8 +390,8 @@ def shared_columns(
 ) -> dict[str, np.ndarray]:
   """States and prefixes of the trials of one quantity.
 
-  A metric writes them once, with one quantity; others of the same trials have
-  equal groups.
+  A metric writes them with one quantity only; other quantities of the same
+  trials have equal groups.
   """
   shared: dict[str, np.ndarray] = {}
   for other in (scores, *result.scores):
@@ -375,9 +421,9 @@ def _rows(result: Result) -> Iterator[Entry]:
 
 def write_rows(results: Sequence[Result], file: TextIO) -> None:
   """Writes all rows of the results as CSV, with the union of their columns."""
-  # Metrics have different side columns; a row is blank in those of others.
+  # Metrics have different side columns; a row is blank in other metrics' ones.
   every = (scores for result in results for scores in result.scores)
-  # In the order in which they come up.
+  # In order of first occurrence.
   side = (name for scores in every for name in scores.columns)
   names = list(dict.fromkeys([*COLUMNS, *side]))
   writer = csv.DictWriter(file, names, lineterminator='\n')
@@ -386,29 +432,29 @@ def write_rows(results: Sequence[Result], file: TextIO) -> None:
     writer.writerows(_rows(result))
 
 
-# Columns that are text even where all of their cells look like numbers.
+# Columns that are text even if all of their cells look like numbers.
 TEXTS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
   *('reason', *_SHARED, 'suffix', 'outcome'),
 )
 CODED = tuple(name for name in TEXTS if name != 'trial_key')
-_CSV_BYTES = b'csv_bytes'  # In a Parquet file: the size of its CSV.
+_CSV_BYTES = b'csv_bytes'  # Metadata of a Parquet file: the size of its CSV.
 
 
 def arrow(part: str = '') -> Any:
-  """pyarrow, or a part of it as in '.parquet'; None where it is missing."""
+  """pyarrow or its module `part`, e.g. '.parquet'; None if not installed."""
   if importlib.util.find_spec('pyarrow') is None:
     return None
   return importlib.import_module(f'pyarrow{part}')
 
 
 def coded_text() -> Any:
-  """The Arrow type of texts that repeat."""
+  """The Arrow type (dictionary-encoded) of texts that repeat."""
   return arrow().dictionary(arrow().int32(), arrow().string())
 
 
 def _parsed(source: pathlib.Path) -> Any:
-  """A CSV of rows as an Arrow table; types are taken from all rows."""
+  """Reads a CSV of rows as an Arrow table; types are inferred from all rows."""
   csvs = arrow('.csv')
   return csvs.read_csv(
     source,
@@ -428,7 +474,7 @@ def _parsed(source: pathlib.Path) -> Any:
 
 
 def parquet_writer(target: pathlib.Path | str, schema: Any) -> Any:
-  """A writer of tables of rows; those who read get plain texts."""
+  """A Parquet writer of tables of rows; texts are read as plain strings."""
   return arrow('.parquet').ParquetWriter(
     target,
     schema,
@@ -444,7 +490,7 @@ def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
   Text that is blank in the CSV is ''; other blanks are null.
   """
   if arrow() is None:
-    target.unlink(missing_ok=True)  # Of a run with it.
+    target.unlink(missing_ok=True)  # Written by an earlier run with pyarrow.
     return False
   table = _parsed(source)
   with (
@@ -458,9 +504,7 @@ def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
 
 
 def _packed(source: pathlib.Path) -> Any:
-  """The Parquet file beside a rows.csv, open; None where it is not of this
-  CSV.
-  """
+  """The open Parquet file beside a rows.csv; None if it is of another CSV."""
   packed, facts = source.with_suffix('.parquet'), source.stat()
   if not packed.is_file() or packed.stat().st_mtime_ns < facts.st_mtime_ns:
     return None
@@ -476,7 +520,7 @@ def _packed(source: pathlib.Path) -> Any:
 
 
 def arrow_schema(source: pathlib.Path) -> Any:
-  """The columns of `arrow_rows`, whose texts may be coded or not."""
+  """The schema of `arrow_rows`; texts may be dictionary-encoded or not."""
   with inputs.reading(source.with_suffix('.parquet'), 'a table of trials'):
     if file := _packed(source):
       with file:
@@ -488,16 +532,17 @@ def arrow_schema(source: pathlib.Path) -> Any:
 def arrow_rows(
   source: pathlib.Path, columns: Sequence[str] | None = None
 ) -> Any:
-  """Reads a rows.csv as an Arrow table, from the Parquet file beside it where
-  that was written from this CSV; needs pyarrow.
+  """Reads a rows.csv as an Arrow table; needs pyarrow.
+
+  The Parquet file beside it is read instead if it was written from this CSV.
 
   Args:
     source: path of the CSV.
-    columns: to read, where the file has them; all by default.
+    columns: columns to read if the file has them; default: all.
 
   Returns:
-    Texts, but for keys of trials, are of type `coded_text`; a blank text is '',
-    another blank is null.
+    A table. Texts, except keys of trials, are of type `coded_text`. A blank
+    text is ''; other blanks are null.
 
   Raises:
     InputError: one of both files is damaged.
@@ -515,14 +560,14 @@ def arrow_rows(
 
 
 def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
-  """Writes the joined files from results."""
+  """Writes scores.json, rows and breakdown of all results."""
   with (
     files.replacing(folder / 'rows.csv') as temporary,
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
     write_rows(results, file)
   write_parquet(folder / 'rows.csv', folder / 'rows.parquet')
-  # scores.json is last: where it is, the others are.
+  # scores.json is last: if it exists, the others do.
   entries = [e for result in results for e in result.entries]
   files.write_json(
     folder / 'breakdown.json',
@@ -543,20 +588,23 @@ class ResultCache:
     origin: provenance.Origin,
     about: Entry,
     log: Log,
+    fingerprint: tuple[float, ...] = (),
   ) -> None:
-    """Looks whether the folder is free.
+    """Checks that the folder is free.
 
     Args:
-      folder: of the run.
-      claim: what the folder is claimed for once something is found.
-      world: the truth.
-      origin: what the predictor is made from.
-      about: what entries say of the run.
+      folder: folder of the run.
+      claim: run that the first result claims the folder for.
+      world: the world that is scored.
+      origin: inputs of the predictor.
+      about: fields of entries that describe the run.
       log: gets a line on each cached result: reused, or why not.
+      fingerprint: answers that identify a model with unknown inputs.
 
     Raises:
       InputError: the folder is claimed for another run.
     """
+    self.fingerprint = fingerprint
     files.claimed(folder, 'score', claim)
     self.folder, self.claim, self.world = folder, claim, world
     self.about, self.log, self.made_of = about, log, origin
@@ -565,9 +613,8 @@ class ResultCache:
     self.origins: dict[str, provenance.Origin] = {}
 
   def origin(self, metric: core.Metric) -> provenance.Origin:
-    """All that the metric's rows depend on, as it was when first asked."""
-    # Taken before measuring: a source file that changes meanwhile must not
-    # count as what was run.
+    """All inputs of the metric's rows, as of the first call."""
+    # Taken before measuring: a source file may change during the run.
     spec = registry.spec(metric)
     if spec not in self.origins:
       origin = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
@@ -588,11 +635,11 @@ class ResultCache:
       try:
         result = self._load_if_unchanged(file, asked)
         unchanged[result.spec] = result
-      # Damaged, of another version, or made from other inputs: never an error.
+      # Damaged, of another version, or from other inputs: recomputed silently.
       except Unusable as error:
         stale = True
         self._discard(file, asked, error)
-    # What was joined from results that are now stale must not be read.
+    # Files joined from stale results must not be read.
     if stale:
       for name in JOINED:
         (self.folder / name).unlink(missing_ok=True)
@@ -601,15 +648,18 @@ class ResultCache:
   def _load_if_unchanged(
     self, file: pathlib.Path, asked: Mapping[str, core.Metric]
   ) -> Result:
-    """A cached result, its summaries up to date; raises Unusable."""
+    """A cached result with up-to-date summaries; raises Unusable."""
     result = read(file)
-    # Its metric may be a user's file that is gone.
+    # Its metric may be in a user's file that was removed.
     try:
       metric = asked.get(result.spec) or registry.make('metric', result.spec)
     except core.InputError as error:
       raise Unusable(str(error), result.spec) from error
     origin = self.origin(metric)
     why = result.unknown or origin.unknown
+    # Other results of the same model stay in the folder.
+    if result.spec not in asked and self._is_same(result):
+      why = ''
     why = why or provenance.difference(result.origin, origin.inputs)
     if why:
       raise Unusable(why, result.spec)
@@ -619,7 +669,26 @@ class ResultCache:
       f'{result.spec}: cached'
       + (f', summaries recomputed: {changed}' if changed else '')
     )
-    return self._written(metric, file, result) if changed else result
+    about = self._renewed(result.about)
+    if about == result.about and not changed:
+      return result
+    return self._written(metric, file, dataclasses.replace(result, about=about))
+
+  def _renewed(self, about: Entry) -> Entry:
+    """Updates fields of the run: its training may have ended since."""
+    before, now = about['extra'], self.about['extra']
+    if 'checked' in before:  # Fields from the checks of a user's model.
+      return about
+    of_run = 'status', 'cautions'
+    others = {k: x for k, x in before.items() if k not in of_run}
+    of_now = {k: now[k] for k in of_run if k in now}
+    return {**about, 'extra': {**others, 'cautions': [], **of_now}}
+
+  def _is_same(self, result: Result) -> bool:
+    """Is a result of the same model, judged by the fingerprint?"""
+    # Answers of one model differ by rounding only.
+    before, now = result.fingerprint, self.fingerprint
+    return len(before) == len(now) > 0 and np.allclose(before, now, atol=1e-3)
 
   def _discard(
     self,
@@ -627,8 +696,8 @@ class ResultCache:
     asked: Mapping[str, core.Metric],
     error: Unusable,
   ) -> None:
-    """Says why a result is not used; removes it where it is recomputed."""
-    # A result that cannot be read is known by its file name.
+    """Logs why a result is not used; removes it if it will be recomputed."""
+    # An unreadable result is identified by its file name.
     specs = {path(self.folder, m.name, s): s for s, m in asked.items()}
     spec = error.spec or specs.get(file, file.stem)
     if spec not in asked:
@@ -641,11 +710,11 @@ class ResultCache:
   def _written(
     self, metric: core.Metric, file: pathlib.Path, result: Result
   ) -> Result:
-    """Sums up the rows of a result and writes it."""
+    """Summarizes the rows of a result and writes it."""
     entries, breakdown = summarize(
       metric, result.scores, self.world, **result.about
     )
-    # Written at once: results of a killed run are kept up to here.
+    # Written at once, so that a killed run keeps its results.
     result = dataclasses.replace(
       result, entries=entries, breakdown=breakdown, summed_from=self.summed_from
     )
@@ -655,19 +724,33 @@ class ResultCache:
   def unfinished(
     self, metric: core.Metric
   ) -> contextlib.AbstractContextManager[None]:
-    """Keeps what a metric has so far, for a run that goes on after a kill."""
+    """Context that stores partial results, to resume after a kill."""
     origin = self.origin(metric)
-    if origin.unknown:  # It may be another model's the next time.
+    if origin.unknown:  # The next run may have another model.
       return contextlib.nullcontext()
     # Partial results count only for the same spec and the same inputs.
     mark = files.hash_of([registry.spec(metric), sorted(origin.inputs.items())])
     return files.partial_results(self.folder / UNFINISHED, mark)
 
-  def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Result:
-    """Claims the folder and writes what a metric found."""
+  def add(
+    self,
+    metric: core.Metric,
+    rows: tuple[core.Scores, ...],
+    settled: Mapping[str, Any],
+  ) -> Result:
+    """Claims the folder and writes the result of a metric.
+
+    settled: fields of entries from the model's checks; see `Contract.settle`.
+    """
     # Claimed with the first result, so that a run that fails leaves no mark.
     files.claim(self.folder, 'score', self.claim)
     spec, origin = registry.spec(metric), self.origin(metric)
     file = path(self.folder, metric.name, spec)
-    result = Result(spec, *origin, {}, self.about, [], [], rows)
+    # Cautions of the run, e.g. on its training, then of this metric.
+    cautions = [*self.about['extra'].get('cautions', ())]
+    cautions += settled.get('cautions', ())
+    extra = {**self.about['extra'], **settled, 'cautions': cautions}
+    about = {**self.about, 'extra': extra}
+    parts: Any = (spec, *origin, {}, about, [], [], rows, self.fingerprint)
+    result = Result(*parts)
     return self._written(metric, file, result)

@@ -1,7 +1,7 @@
-"""Scoring: runs metrics on a predictor, and keeps and reuses their results.
+"""Scoring: runs metrics on a predictor, and stores and reuses their results.
 
-The result of each metric is written to a part of its own as soon as it is
-there, and a killed run resumes from these: see `results.ResultCache`.
+The result of each metric is written to its own file as soon as it is complete,
+and a killed run resumes from these files: see `results.ResultCache`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any, TypeVar
 import numpy as np
 
 from wm import core
-from wm.core import registry, resources
+from wm.core import basics, capabilities, contract, registry, resources
 from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
 T = TypeVar('T')
-# Follow from what a folder is claimed for; older folders do not say them.
-_DERIVED = ('recipe', 'training_seed')
+# Fields that follow from a folder's claim; older folders lack them.
+_DERIVED = ('recipe', 'training_seed', 'status', 'cautions')
 
 
 def _checked(
   metric: core.Metric, rows: tuple[core.Scores, ...]
 ) -> tuple[core.Scores, ...]:
-  """The rows of a metric; raises InputError where they are malformed."""
+  """Checks the rows of a metric; raises InputError if they are malformed."""
   label = f'metric {registry.spec(metric)}'
   if not isinstance(rows, tuple) or {*map(type, rows)} != {core.Scores}:
     raise core.InputError(
       f'{label} gave {type(rows).__name__}; expected a tuple of core.Scores'
     )
-  # Quantities are keys of tables and pages: they must differ.
+  # Quantities are keys of tables and pages, so they must differ.
   names = [scores.quantity for scores in rows]
   for name in names:
     if not isinstance(name, str) or not name or names.count(name) > 1:
@@ -48,7 +48,8 @@ def _checked(
   # A world may have no held-out sequence, say.
   empty = functools.partial(core.scores, value=[np.nan], reason=['no_trials'])
   return tuple(
-    scores
+    # Rounding errors of sums may put a share slightly above 1.
+    dataclasses.replace(scores, value=np.clip(scores.value, *scores.limits))
     if len(scores.value)
     else empty(scores.quantity, counts=scores.counts, bounds=scores.bounds)
     for scores in rows
@@ -56,7 +57,7 @@ def _checked(
 
 
 def _limits(label: str, scores: core.Scores) -> tuple[float, float]:
-  """Least and greatest value possible; InputError where bounds are no two."""
+  """Least and greatest possible value; raises InputError for bad bounds."""
   bounds = (None, None) if scores.bounds is None else scores.bounds
   if len(bounds) != 2 or not all(
     isinstance(end, int | float | None) for end in bounds
@@ -75,9 +76,9 @@ def _limits(label: str, scores: core.Scores) -> tuple[float, float]:
 
 
 def _check(label: str, scores: core.Scores) -> None:
-  """Raises InputError where what a metric gave fits no interval or table.
+  """Raises InputError if Scores of a metric are malformed.
 
-  label: what the error calls it.
+  label: name of the scores in errors.
   """
   if np.ndim(scores.value) != 1:
     raise core.InputError(
@@ -94,8 +95,8 @@ def _check(label: str, scores: core.Scores) -> None:
       )
   least, most = _limits(label, scores)
   value = scores.value[scores.measured]
-  slack = 1e-6  # Of sums of float32.
-  # Written so that NaN is outside too.
+  slack = 1e-5  # For sums of float32, which are then clipped to the bounds.
+  # NaN counts as outside.
   outside = value[~((value >= least - slack) & (value <= most + slack))]
   if len(outside):
     raise core.InputError(
@@ -106,16 +107,16 @@ def _check(label: str, scores: core.Scores) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-  """A predictor, and all that results say of it.
+  """A predictor, with its description for results.
 
   Attributes:
-    predictor: what reads tokens, mostly a core.Predictor.
-    world: that it is used in.
-    name: of its model, in tables.
-    about: what else identifies it: spec, checkpoint, step, training. Fields of
-      every entry, and part of what a folder is claimed for.
-    origin: inputs that it is made from, by `provenance.Reader`, best taken
-      before they are read. Without it no result is kept for the next run.
+    predictor: a reader of tokens, usually a core.Predictor.
+    world: the world that it is scored in.
+    name: name of its model in tables.
+    about: further fields that identify it: spec, checkpoint, step, training.
+      They are in every entry, and in the claim of a folder.
+    origin: its inputs, by `provenance.Reader`, best taken before they are
+      read. Without it no result is reused by the next run.
   """
 
   predictor: core.TokenReader
@@ -125,7 +126,7 @@ class Loaded:
   origin: provenance.Origin = provenance.UNKNOWN
 
   def claim(self, seed: int) -> dict[str, Any]:
-    """What makes results of a folder comparable; others are refused there."""
+    """Fields that all results of a folder share; others are refused."""
     return {
       'world': registry.spec(self.world),
       'world_version': self.world.version,
@@ -135,7 +136,7 @@ class Loaded:
     }
 
   def check(self) -> None:
-    """Raises InputError where results of it could not be written or read."""
+    """Raises InputError for a bad name, or for another world's predictor."""
     if any('\ud800' <= char <= '\udfff' for char in self.name):
       raise core.InputError(f'name={self.name!a}: half a surrogate pair')
     if self.predictor.vocab_size != len(self.world.vocab):
@@ -157,48 +158,46 @@ def run(
   sequential: bool = False,
   log: results.Log = print,
 ) -> list[results.Entry]:
-  """Scores a predictor by metrics; goes on where a killed run stopped.
+  """Scores a predictor by metrics; a rerun resumes a killed run.
 
   Writes OUT/scores.json (a list of entries, see `results.entry`),
   OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
   OUT/breakdown.json. Cached results of the folder are reused while their
-  inputs are unchanged; others are left out, or recomputed if `metrics` has
-  them. A folder is claimed with its first result.
+  inputs are unchanged; others are left out, or recomputed if they are in
+  `metrics`. A folder is claimed with its first result.
 
   Args:
-    loaded: what to score.
-    metrics: what to measure.
-    seed: of all randomness.
+    loaded: predictor to score.
+    metrics: metrics to run.
+    seed: seed of all randomness.
     out: folder of this model's results.
-    max_calls: of a predictor each of whose answers costs: see
+    max_calls: maximum number of calls to a predictor whose answers cost; see
       `query_plans.plans`.
     sequential: see core.Scores.
-    log: gets a line on each cached result: reused, or why not.
+    log: gets notes on the world, and why results are or are not reused.
 
   Returns:
-    Entries of `metrics`; the files also hold what else the folder has.
+    Entries of `metrics`; the files also hold the folder's other results.
 
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
-      model's vocabulary is not the world's; a metric would ask too much.
+      model's vocabulary is not the world's; a metric would need too many calls.
   """
   loaded.check()
-  predictor, world = _across_processes(loaded.predictor), loaded.world
+  if not registry.is_ours(type(loaded.world)):
+    check_oracle(loaded.world)
+  shared = _across_processes(loaded.predictor)
+  loaded = dataclasses.replace(loaded, predictor=shared)
+  predictor, world = shared, loaded.world
   folder = pathlib.Path(out)
-  more = {**loaded.about, 'commit': provenance.commit()}
+  more = loaded.about | _about(world, log)
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
-  fields = folder, loaded.claim(seed), world, loaded.origin, about, log
+  terms = predictor.contract
+  mark = terms.fingerprint if terms else ()
+  fields = folder, loaded.claim(seed), world, loaded.origin, about, log, mark
   cache = _if_process_0_can(lambda: results.ResultCache(*fields))
-  # A language model is asked all questions of a metric at once, cheaper and in
-  # parallel; then the metric finds them answered.
-  plans: dict[str, query_plans.Plan] = {}
-  if core.can(predictor, core.QueryModel.ask):
-    planned = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
-    metrics = [plan.metric for plan in planned]
-    plans = {registry.spec(plan.metric): plan for plan in planned}
-    if max_calls < query_plans.NO_LIMIT:  # Nothing of it was asked before.
-      questions = [query for plan in planned for query in plan.questions]
-      shared_prompts.check(questions, predictor, world, log)
+  plans = _plans(metrics, loaded, seed, max_calls, log)
+  metrics = [plan.metric for plan in plans.values()] or metrics
   asked = {registry.spec(metric): metric for metric in metrics}
   results_of = _load_cached(cache, asked, sequential)
   rows: tuple[core.Scores, ...]
@@ -206,12 +205,12 @@ def run(
     if _agreed(spec in results_of):
       continue
     title = f'{number} of {len(asked)}: {spec}' if len(asked) > 1 else spec
-    # A pair that does not fit is a row with a reason, as a trial would be.
+    # A pair that does not fit gives an unmeasured row, like a trial.
     if missing := lacks(metric, type(predictor), type(world)):
       rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
-      # Processes would not agree on what is left of a metric.
+      # Several processes would resume from different partial results.
       keeps = compute.num_processes() == 1
       with (
         progress.Progress(title, unit='trials', keep=False) as shown,
@@ -223,21 +222,56 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    add = functools.partial(cache.add, metric, _marked(rows, sequential))
+    settled = terms.settle(loaded.name) if terms else {}
+    marked = _marked(rows, sequential)
+    add = functools.partial(cache.add, metric, marked, settled)
     results_of[spec] = _if_process_0_can(add)
-  # What was asked for comes first, then other cached results.
+  # Results of `metrics` come first, then other cached results.
   order = [*asked, *(spec for spec in results_of if spec not in asked)]
-  # Processes other than 0 lack what process 0 has cached.
+  # Only process 0 has cached results.
   listed = [results_of[spec] for spec in order if spec in results_of]
   entries = results.join(folder, listed)
   return [entry for entry in entries if entry['spec'] in asked]
 
 
+def _plans(
+  metrics: Sequence[core.Metric],
+  loaded: Loaded,
+  seed: int,
+  max_calls: int,
+  log: results.Log,
+) -> dict[str, query_plans.Plan]:
+  """Spec -> plan of a metric's questions; empty if answers are free.
+
+  A language model is asked all questions of a metric at once, which is cheaper
+  and parallel; the metric then reads the cached answers.
+  """
+  predictor, world = loaded.predictor, loaded.world
+  # A predictor with free answers is asked by the metric itself.
+  if not core.can(predictor, core.QueryModel.ask):
+    return {}
+  plans = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
+  if max_calls < query_plans.NO_LIMIT:  # The plans may cut trials.
+    questions = [query for plan in plans for query in plan.questions]
+    shared_prompts.check(questions, predictor, world, log)
+  return {registry.spec(plan.metric): plan for plan in plans}
+
+
+def _about(world: core.World, log: results.Log) -> results.Entry:
+  """Fields of every entry; logs notes on the world before any number."""
+  # How its files were read, and whether legality depends on the state.
+  notes = capabilities.notes(world)
+  for name, text in notes.items():
+    log(f'{name}: {text}')
+  noted = {'world_notes': notes} if notes else {}
+  return {**noted, 'commit': provenance.commit()}
+
+
 def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
-  """The predictor, shared by the processes where they are several."""
+  """The predictor, with its rows divided among several processes."""
   if compute.num_processes() == 1:
     return predictor
-  if core.can(predictor, core.QueryModel.ask):  # Each would pay for itself.
+  if core.can(predictor, core.QueryModel.ask):  # Each process would pay.
     raise core.InputError(
       f'a language model was given to {compute.num_processes()} processes; '
       'expected one, which asks many questions at a time'
@@ -246,7 +280,7 @@ def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
 
 
 def _if_process_0_can(act: Callable[[], T]) -> T:
-  """What `act` returns; where process 0 fails, no process waits for it."""
+  """Calls `act`; if process 0 fails, all processes fail instead of waiting."""
   failure: core.InputError | OSError | None = None
   try:
     result = act()
@@ -260,7 +294,7 @@ def _if_process_0_can(act: Callable[[], T]) -> T:
 
 
 def _agreed(word: bool) -> bool:
-  """What process 0 says: it alone has results of earlier runs."""
+  """The value of process 0, which alone has results of earlier runs."""
   words = compute.gathered(np.array([word]), compute.num_processes())
   return bool(words[0])
 
@@ -270,24 +304,72 @@ def _load_cached(
   asked: Mapping[str, core.Metric],
   sequential: bool,
 ) -> dict[str, results.Result]:
-  """Spec -> usable cached result, whose rows say how they were stopped."""
+  """Spec -> usable cached result, with the same value of `sequential`."""
   cached = cache.load_unchanged(asked)
   for spec in asked.keys() & cached.keys():
     rows = _marked(cached[spec].scores, sequential)
     if rows is not cached[spec].scores:
-      cached[spec] = cache.add(asked[spec], rows)
+      about = cached[spec].about['extra']
+      settled = {name: about[name] for name in contract.FIELDS if name in about}
+      cached[spec] = cache.add(asked[spec], rows, settled)
   return cached
 
 
 def _marked(
   rows: tuple[core.Scores, ...], sequential: bool
 ) -> tuple[core.Scores, ...]:
-  """The rows of a metric, which say how it was stopped."""
+  """The rows of a metric, marked as sequential or not."""
   if all(scores.sequential == sequential for scores in rows):
     return rows
   return tuple(
     dataclasses.replace(scores, sequential=sequential) for scores in rows
   )
+
+
+_sound: set[tuple[type, str]] = set()  # Checked worlds: class and spec.
+
+
+def check_oracle(world: core.World) -> None:
+  """Raises InputError if the oracle, which accepts the legal tokens, fails.
+
+  Sequences that the world samples then do not follow its own rules.
+  """
+  if (key := (type(world), registry.spec(world))) in _sound:
+    return
+  oracle = registry.make('model', 'oracle()').predictor(world, 0)
+  metric = registry.make('metric', "next_token(num=64, accept='epsilon(0)')")
+  # Means must be 1 up to rounding; no held-out sequence gives no mean.
+  for scores in metric(oracle, world, 0):
+    values = scores.value[scores.measured]
+    if values.size and values.min() < 1 - basics.OPTIMAL_TOLERANCE:
+      raise core.InputError(
+        f'{registry.spec(world)}: the oracle, which accepts what legal says, '
+        f'has {scores.quantity} {values.mean():.3f}; expected 1: what is legal '
+        'must follow from the tokens of a sequence'
+      )
+  _sound.add(key)
+
+
+def unmeasured(entries: Sequence[results.Entry], strict: bool = False) -> str:
+  """Reason why scores count as a failure, as a line, or ''.
+
+  Scores fail if no trial of any metric was measured. With `strict` every metric
+  must be measured, and the model's training must be finished.
+  """
+  # A metric counts as measured if any of its quantities is.
+  specs = dict.fromkeys(e['spec'] for e in entries)
+  measured = {e['spec'] for e in entries if e['n']}
+  empty = [e for e in entries if e['spec'] not in measured]
+  if empty and (strict or not measured):
+    reasons = ', '.join(empty[0]['unmeasured']) or 'no trials'
+    return f'{empty[0]["spec"]} was not measured in any trial: {reasons}' + (
+      f' (and {len(specs) - len(measured) - 1} more)' * (len(specs) > 1)
+    )
+  # The cautions name the training step.
+  partial = [e for e in entries if e['status'] == results.PARTIAL]
+  if strict and partial:
+    return f'{partial[0]["model"]} {"; ".join(partial[0]["cautions"])}'
+  return ''
 
 
 def table(entries: Sequence[results.Entry]) -> str:
@@ -304,7 +386,7 @@ def table(entries: Sequence[results.Entry]) -> str:
     elif e['value'] is not None:
       bounds = f'({e["interval"]})'
     missing = json.dumps(e['unmeasured']) if e['unmeasured'] else ''
-    # Several settings of a metric are told apart by its spec.
+    # Specs distinguish several settings of a metric.
     label = e['spec'] if len(specs[e['metric']]) > 1 else e['metric']
     name = f'{label}: {e["quantity"]}'
     num = f'n={e["n"]} clusters={e["clusters"]}'

@@ -1,10 +1,10 @@
-"""Paired test: are questions that share a prompt answered as single ones are?
+"""Paired test: are questions in shared prompts answered like single questions?
 
 Batch prompting (Cheng et al. 2023, EMNLP Industry Track) asks several questions
-in one prompt. A model may answer them worse than one by one, so the same
-questions are asked both ways, before the others are asked. The shares of right
-answers and of yes must lie within MARGIN of each other, by two one-sided tests
-(Schuirmann 1987), clustered by the prefix that questions are about.
+in one prompt. A model may answer them worse than single questions, so the same
+questions are first asked in both forms. The shares of right answers and of yes
+must be within MARGIN of each other, by two one-sided tests (Schuirmann 1987),
+clustered by the questions' prefixes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from wm.evaluation import comparisons
 
 MARGIN = 0.1
 LEVEL = 0.05
-# Numbers of pairs after which the test looks; each look has its part of LEVEL
-# (Bonferroni).
+# Numbers of pairs after which the test looks; looks share LEVEL (Bonferroni).
 PAIRS = 50, 100, 200, 400
 
 
 def sample(
   questions: Sequence[Query], per_prompt: int
 ) -> list[tuple[Query, list[Query]]]:
-  """Questions to ask both ways, each with all that share its prompt.
+  """Questions to ask in both forms, each with all questions of its prompt.
 
-  First one of each prompt, then a second one, and so on, as answers in one
-  prompt may depend on each other. The order of prompts is random, by a hash of
-  their text. [] where no prompt is shared.
+  The first question of each prompt comes first, then the second of each, and so
+  on, because answers in one prompt may be dependent. Prompts are in random
+  order, by a hash of their text. [] if no prompt is shared.
   """
 
   def mark(query: Query) -> bytes:
@@ -61,8 +60,8 @@ class FormComparison(NamedTuple):
 
   Attributes:
     name: 'right answers' or 'yes'.
-    shared, single: the share in shared prompts, and of single questions.
-    difference: the first less the second.
+    shared, single: the share in shared prompts, and for single questions.
+    difference: the first minus the second.
   """
 
   name: str
@@ -89,12 +88,12 @@ def compare(
 ) -> list[FormComparison]:
   """Compares answers to the same questions in both forms.
 
-  An answer that cannot be read is not right, and no yes. Questions whose call
+  An unreadable answer counts as wrong, and not as yes. Questions whose call
   failed in either form are left out.
 
   Args:
-    world: what is right in it.
-    asked: the questions, of YES_NO.
+    world: world that decides the right answers.
+    asked: the questions, of kind YES_NO.
     shared, single: answers in shared prompts, and to single questions.
     unreadable: failures that are the model's own, not those of a call.
   """
@@ -105,8 +104,8 @@ def compare(
     next((x.failure for x in pair if x.failure not in ('', *unreadable)), '')
     for pair in zip(shared, single, strict=True)
   ]
-  # As many right answers may hide more of yes: compression and distinction
-  # would move in opposite directions.
+  # Equal shares of right answers may hide different shares of yes, which would
+  # move compression and distinction in opposite directions.
   targets = {
     'right answers': queries.truths(world, asked),
     'yes': [True] * len(asked),
@@ -136,7 +135,7 @@ def _share(scores: core.Scores) -> float:
 
 def verdict(table: Sequence[FormComparison], level: float = LEVEL) -> str:
   """'alike' (within MARGIN), 'apart' (beyond it), or 'undecided'."""
-  # Both shares must be near, so no correction; either may be far, so one.
+  # Both shares must be near: no correction. Either may be far: correct for two.
   differences = [row.difference for row in table]
   if max(comparisons.absent(each, MARGIN) for each in differences) < level:
     return 'alike'
@@ -157,9 +156,9 @@ def check(
   """Asks questions both ways until a look decides; see PAIRS.
 
   Args:
-    questions: all that will be asked; answers in shared prompts are used again.
+    questions: all planned questions; answers in shared prompts are reused.
     predictor: a language model.
-    world: what is right in it.
+    world: world that decides the right answers.
     log: gets the numbers of each look.
 
   Raises:
@@ -171,12 +170,12 @@ def check(
     return
   for num in PAIRS:
     asked = [query for query, _ in pairs[:num]]
-    # Whole prompts, as they will be.
+    # Whole prompts, as they will be asked.
     predictor.ask([*itertools.chain(*(group for _, group in pairs[:num]))])
     shared, single = (
       model.ask(asked) for model in (predictor, predictor.single())
     )
-    # What a budget has refused says nothing of either form.
+    # Questions that the budget refused do not count for either form.
     ledger = predictor.backend.ledger
     if ledger is not None and ledger.closed:
       raise core.InputError(

@@ -1,4 +1,4 @@
-"""Edits of states, and the moves of activations that stand for them."""
+"""Edits of states, and the moves of activations that represent them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from wm.evaluation import boundaries, probing
 
 # Streams of randomness under one seed.
 PLACES, DRAWS, SOURCES = 11, 12, 14
-# Draws of a label and a value at a place before it is given up.
+# Draws of a label and a value at a position before it is given up.
 ATTEMPTS = 64
-PENALTY = 1e-3  # Of the fit of means, see `probing.ridge`.
+PENALTY = 1e-3  # Ridge penalty of the fit of means; see `probing.ridge`.
 
 
 class Edits(NamedTuple):
-  """One place in each of T sequences, and what is changed there.
+  """One position in each of T sequences, and the edit of its state.
 
   Attributes:
     row: [T] sequence.
     tokens: [T, L] int32.
-    place: [T] the token after which the state is edited.
-    label: [T] which of the labels that a probe reads; -1 is all of them.
-    old, new: [T] its values, as a probe reads them; -1 of all labels.
-    legal: [T, V] bool, tokens that are legal.
+    place: [T] index of the token after which the state is edited.
+    label: [T] index among the labels that a probe reads; -1 is all of them.
+    old, new: [T] values of the label, as a probe reads them; -1 for all labels.
+    legal: [T, V] bool, tokens that are legal in the true state.
     legal_after: [T, V] bool, tokens that are legal in the edited state.
-    done: [T] bool, is there an edit?
+    done: [T] bool, whether an edit was found.
     edited: [T, W] edited states.
-    true: [T, W] those before.
+    true: [T, W] true states.
   """
 
   row: np.ndarray
@@ -52,21 +52,18 @@ class Edits(NamedTuple):
     return np.stack([self.edited, self.true])
 
   def take(self, rows: np.ndarray) -> Edits:
-    """Some of them, in order."""
+    """Selects edits by rows."""
     return Edits(*(array[rows] for array in self))
 
 
 class EditFilter(NamedTuple):
-  """Which edits are drawn.
+  """Conditions on edits.
 
   Attributes:
-    label, value: the only ones, where they are not -1.
-    horizon: tokens within which the states differ.
-    pairs, whole: see Metric.
+    horizon: number of tokens within which legality must differ.
+    pairs, whole: see `wm.metrics.intervention.Metric`.
   """
 
-  label: int = -1
-  value: int = -1
   horizon: int = 1
   pairs: str = 'other_next'
   whole: bool = False
@@ -78,18 +75,18 @@ class EditFilter(NamedTuple):
     edited: np.ndarray,
     room: np.ndarray,
   ) -> np.ndarray:
-    """[T] bool: do these states [T, W] differ as they are to?
+    """[T] bool: do states and edited states [T, W] meet the conditions?
 
-    room: [T] tokens that fit behind them.
+    room: [T] number of tokens that fit after them.
     """
     before, after = world.legal(states), world.legal(edited)
     other = (before != after).any(-1)
     if self.pairs == 'other_next':
       return after.any(-1) & other & (room >= (self.horizon > 1))
-    # The next token cannot tell these apart: only what follows can.
+    # The next token cannot separate these states: only later tokens can.
     good = after.any(-1) & ~other
     rows, both = np.flatnonzero(good), np.stack([edited, states])
-    # One way or the other, as far as there is room.
+    # In either direction, as far as there is room.
     apart = np.zeros(len(rows), bool)
     for pair in (both[:, rows], both[::-1, rows]):
       apart |= (
@@ -108,32 +105,32 @@ def draw(
   seed: int,
   choice: EditFilter = EditFilter(),  # noqa: B008
 ) -> Edits:
-  """One edit of each sequence that has chosen points.
+  """Draws one edit for each sequence with chosen points.
 
-  The place is uniform over these points. Of label edits, label and value are
-  uniform over those that give a state as it is to be; whole edits go to the
-  state of another point with as many tokens before it.
+  The position is uniform over these points. For label edits, label and value
+  are uniform over those that meet `choice`. A whole edit takes the state of
+  another point at the same position.
 
   Args:
-    world: whose states.
-    sequences: of the world.
-    points: labelled places of them.
+    world: world of the states.
+    sequences: sequences of the world.
+    points: labelled positions of the sequences.
     chosen: [P] bool, points that may be edited.
-    values: ascending, those that each of the K labels may get.
-    seed: of all draws; each sequence has its own.
-    choice: which edits.
+    values: ascending values that each of the K labels may get.
+    seed: seed of all draws; sequences are independent.
+    choice: conditions on edits.
   """
   at = _one_a_row(points, chosen, seed)
   row, place = points.row[at], points.position[at]
   tokens = sequences.tokens[row]
-  # A place is edited after its token: the state behind it counts.
+  # Edits apply to the state after a position's token.
   states = world.walk(world.init(len(at)), tokens, place + 1)[1]
   legal, none = world.legal(states), np.full(len(at), -choice.whole, np.int64)
   edits = Edits(
     *(row, tokens, place, none, none.copy(), none.copy()),
     *(legal, legal.copy(), np.zeros(len(at), bool), states.copy(), states),
   )
-  # Whole edits are drawn from states that sequences come to.
+  # Whole edits are drawn from states of the sequences.
   others = states_at(world, sequences, points) if choice.whole else None
   for attempt in range(ATTEMPTS):
     left = np.flatnonzero(~edits.done)
@@ -148,7 +145,7 @@ def draw(
       old = label
       good = _all_listed(points.label[other], values)
     else:
-      label, new = _label_and_value(drawn, values, choice)
+      label, new = _label_and_value(drawn, values)
       edited = changed(world, states[left], label, new)
       old = points.label[at[left], label].astype(np.int64)
       listed = [n in values[k] for k, n in zip(label, new, strict=True)]
@@ -170,24 +167,21 @@ def draw(
 
 
 def _label_and_value(
-  drawn: np.ndarray, values: Sequence[np.ndarray], choice: EditFilter
+  drawn: np.ndarray, values: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
   """A label and a value [T] of it, uniform over all pairs, by draws [2, T]."""
   counts = np.array([len(options) for options in values])
-  pick = np.searchsorted(np.cumsum(counts), drawn[0] * counts.sum(), 'right')
-  label = np.full(len(pick), choice.label) if choice.label >= 0 else pick
+  label = np.searchsorted(np.cumsum(counts), drawn[0] * counts.sum(), 'right')
   place = (drawn[1] * counts[label]).astype(np.int64)
   new = [values[k][v] for k, v in zip(label, place, strict=True)]
-  if choice.value >= 0:
-    return label, np.full(len(pick), choice.value)
   return label, np.array(new)
 
 
 def _at_position(
   position: np.ndarray, asked: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
-  """[T] a point at each position [T], uniform by draws [T]."""
-  # Equal positions lie side by side; a draw picks one of the run.
+  """[T] a point at each asked position [T], chosen uniformly by draws [T]."""
+  # Equal positions are adjacent; a draw picks one of the run.
   order = np.argsort(position, kind='stable')
   first, last = (
     np.searchsorted(position[order], asked, side) for side in ('left', 'right')
@@ -196,7 +190,7 @@ def _at_position(
 
 
 def _all_listed(labels: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
-  """[T] bool: are all labels [T, K] among the values of theirs?"""
+  """[T] bool: is each of the labels [T, K] among its column's values?"""
   columns = zip(labels.T, values, strict=True)
   good = np.ones(len(labels), bool)
   for column, listed in columns:
@@ -207,8 +201,8 @@ def _all_listed(labels: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
 def states_at(
   world: core.World, sequences: core.Sequences, points: probing.LabelledPoints
 ) -> np.ndarray:
-  """[P, W] states behind the points' tokens."""
-  # All sequences go on in step: points of one position are copied together.
+  """[P, W] states after the points' tokens."""
+  # All sequences advance together: points of one position are copied at once.
   after = world.init(len(sequences))
   states = np.zeros((len(points.row), *after.shape[1:]), after.dtype)
   for t in range(int(points.position.max(initial=-1)) + 1):
@@ -222,7 +216,7 @@ def states_at(
 def _one_a_row(
   points: probing.LabelledPoints, chosen: np.ndarray, seed: int
 ) -> np.ndarray:
-  """[T] one of the chosen points of each sequence, by row."""
+  """[T] one of the chosen points of each sequence, in order of row."""
   rows = np.flatnonzero(chosen)
   keys = basics.hash64(seed, PLACES, points.row[rows], points.position[rows])
   rows = rows[np.lexsort((keys, points.row[rows]))]
@@ -241,27 +235,27 @@ def changed(
   return world.edited(states, first + label, new)
 
 
-def _far(odds: np.ndarray, strength: float) -> np.ndarray:
-  """How far log-odds of an old value move to be those of the new one."""
-  return odds + (strength - 1) * np.abs(odds)
+def _far(odds: np.ndarray) -> np.ndarray:
+  """Change of log-odds that exchanges the old and the new value."""
+  return odds + np.abs(odds)
 
 
 class Shifts(NamedTuple):
   """Moves of T activations.
 
   Attributes:
-    by: [T, D] what is added.
-    read, read_after: [T] bool, the probe reads the old value before, the new
-      one after.
+    by: [T, D] vectors to add.
+    read, read_after: [T] bool, whether the probe reads the old value before,
+      and the new value after the move.
   """
 
   by: np.ndarray
   read: np.ndarray
   read_after: np.ndarray
 
-  def random(self, num: int, seed: list[int]) -> np.ndarray:
-    """[num, T, D] of the same lengths, in any direction."""
-    directions = np.random.default_rng(seed).normal(size=(num, *self.by.shape))
+  def random(self, seed: list[int]) -> np.ndarray:
+    """[T, D] moves of the same lengths in random directions."""
+    directions = np.random.default_rng(seed).normal(size=self.by.shape)
     length = np.linalg.norm(self.by, axis=-1, keepdims=True)
     return directions * (
       length / np.linalg.norm(directions, axis=-1, keepdims=True)
@@ -269,13 +263,13 @@ class Shifts(NamedTuple):
 
 
 class ProbeData(NamedTuple):
-  """The data that a probe is fit on.
+  """The data that a probe is fitted to.
 
   Attributes:
-    points: all labelled places.
+    points: all labelled positions.
     target: [P, K] their labels, as classes of each column.
-    values: the label that each class of a column is, ascending.
-    train: [P] bool, the points that it is fit on.
+    values: label of each class of a column, ascending.
+    train: [P] bool, training points.
   """
 
   points: probing.LabelledPoints
@@ -284,7 +278,7 @@ class ProbeData(NamedTuple):
   train: np.ndarray
 
   def knows(self, edits: Edits) -> np.ndarray:
-    """[T] bool: has the fit seen the old values?"""
+    """[T] bool: do the training points have the old values?"""
     seen = [np.unique(column) for column in self.points.label[self.train].T]
     if (edits.label < 0).all():
       return _all_listed(self.points.label[self.at(edits)], seen)
@@ -296,28 +290,24 @@ class ProbeData(NamedTuple):
     features: np.ndarray,
     probe: tuple[np.ndarray, np.ndarray],
     edits: Edits,
-    strength: float,
     by: np.ndarray | None,
   ) -> Shifts:
-    """Moves of the edited places' activations.
+    """Moves of the edited positions' activations.
 
     Args:
       features: [P, D] activations of all points.
       probe: weights [D, K, C] and biases [K, C].
-      edits: where, and to which values.
-      strength: the log-odds of the new value against the old one become
-        strength - 1 times what they were in size before.
-      by: [T, D] moves of strength 2 instead of those that the probe says.
+      edits: the edits.
+      by: [T, D] moves; None: the probe's moves, which exchange the log-odds of
+        the two values.
     """
     x = features[self.at(edits)]
     w, bias = probe[0][:, edits.label], probe[1][edits.label]  # [D, T, C].
     old, new = self._classes(edits, edits.old), self._classes(edits, edits.new)
     logits = np.einsum('td,dtc->tc', x, w) + bias
     rows = np.arange(len(x))
-    if by is not None:
-      by = strength / 2 * by
-    else:
-      far = _far(logits[rows, old] - logits[rows, new], strength)
+    if by is None:
+      far = _far(logits[rows, old] - logits[rows, new])
       by = self._way(probe[0], edits.label, old, new) * far[:, None]
     after = logits + np.einsum('td,dtc->tc', by, w)
     return Shifts(by, logits.argmax(-1) == old, after.argmax(-1) == new)
@@ -328,30 +318,29 @@ class ProbeData(NamedTuple):
     probe: tuple[np.ndarray, np.ndarray],
     old: np.ndarray,
     new: np.ndarray,
-    strength: float,
     by: np.ndarray | None,
   ) -> Shifts:
-    """As `along`, of all labels at once.
+    """As `along`, for all labels at once.
 
     Args:
-      features: [T, D] activations of the edited places.
+      features: [T, D] activations of the edited positions.
       probe: weights [D, K, C] and biases [K, C].
       old, new: [T, K] classes of all labels.
-      strength, by: as of `along`.
+      by: see `along`.
     """
     columns, (first, second) = np.arange(old.shape[1]), np.stack([old, new])
     logits = np.einsum('td,dkc->tkc', features, probe[0]) + probe[1]
     rows = np.arange(len(old))[:, None]
     if by is None:
       odds = logits[rows, columns, first] - logits[rows, columns, second]
-      far = np.where(first == second, 0, _far(odds, strength)) / 2
+      far = np.where(first == second, 0, _far(odds)) / 2
       ways = np.zeros_like(logits, np.float64)
       ways[rows, columns, second] += far
       ways[rows, columns, first] -= far
-      # One least move for all labels: [T, K C] wanted changes of logits times
-      # the pseudo-inverse [K C, D] of all weights. Labels that do not differ
-      # have changes of 0, so that they stay. What all logits of a label have in
-      # common says nothing, and is taken from the weights.
+      # One least-squares move for all labels: [T, K C] changes of logits times
+      # the pseudo-inverse [K C, D] of all weights. Equal labels have changes of
+      # 0, so that they stay. The mean over the logits of a label has no effect,
+      # and is subtracted from the weights.
       sizes = [len(values) for values in self.values]
       listed = np.arange(logits.shape[-1]) < np.array(sizes)[:, None]
       w = probe[0].astype(np.float64) * listed
@@ -359,8 +348,6 @@ class ProbeData(NamedTuple):
       by = ways.reshape(len(old), -1) @ np.linalg.pinv(
         w.reshape(len(w), -1), rcond=1e-6
       )
-    else:
-      by = strength / 2 * by
     after = logits + np.einsum('td,dkc->tkc', by, probe[0])
     read = (logits.argmax(-1) == old).all(-1)
     return Shifts(by, read, (after.argmax(-1) == new).all(-1))
@@ -372,28 +359,28 @@ class ProbeData(NamedTuple):
     old: np.ndarray,
     new: np.ndarray,
   ) -> np.ndarray:
-    """[T, D] least moves by which the new value gains 1 on the old one.
+    """[T, D] smallest moves by which the new value gains 1 over the old one.
 
-    Each gives half, and the logits of all other values stay as they are; in
-    the sense of least squares where there are more values than dimensions.
+    The two logits change by half each, and those of other values stay; by least
+    squares if there are more values than dimensions.
     """
     moves = np.zeros((len(label), len(weights)))
     for k in np.unique(label):
       rows, count = np.flatnonzero(label == k), len(self.values[k])
       w = weights[:, k, :count].astype(np.float64)
-      # What all logits have in common says nothing.
+      # The mean over the logits has no effect.
       back = np.linalg.pinv(w - w.mean(1, keepdims=True))  # [C, D].
       moves[rows] = (back[new[rows]] - back[old[rows]]) / 2
     return moves
 
   def at(self, edits: Edits) -> np.ndarray:
-    """[T] the points that are edited; points are in order."""
+    """[T] indices of the edited points; points are in order."""
     size = self.points.position.max(initial=0) + 1
     keys = self.points.row * size + self.points.position
     return np.searchsorted(keys, edits.row * size + edits.place)
 
   def _classes(self, edits: Edits, value: np.ndarray) -> np.ndarray:
-    """[T] classes that values [T] of the edited labels are."""
+    """[T] classes of values [T] of the edited labels."""
     pairs = zip(edits.label, value, strict=True)
     indices = [np.searchsorted(self.values[k], value_t) for k, value_t in pairs]
     return np.array(indices, np.int64)
@@ -405,7 +392,7 @@ class ProbeData(NamedTuple):
     states: np.ndarray,
     seed: int,
   ) -> np.ndarray:
-    """[T] a point in each of some states [T, W], by chance; DEAD is none."""
+    """[T] a random point in each of the states [T, W]; DEAD for none."""
     if not len(self.points.row):  # Worlds may refuse empty batches.
       return np.full(len(states), core.DEAD, np.int64)
     ids = world.state_id(states_at(world, sequences, self.points))
@@ -414,7 +401,7 @@ class ProbeData(NamedTuple):
   def between_places(
     self, features: np.ndarray, edits: Edits, seed: int
   ) -> np.ndarray:
-    """[T, D] to a place with the new value, by chance, of those of the fit."""
+    """[T, D] moves to a random training position with the new value."""
     away = np.zeros((len(edits.row), features.shape[1]))
     train = np.flatnonzero(self.train & ~self.points.prompt)
     for label in np.unique(edits.label):
@@ -427,14 +414,14 @@ class ProbeData(NamedTuple):
   def between_states(
     self, features: np.ndarray, old: np.ndarray, new: np.ndarray
   ) -> np.ndarray:
-    """[T, D] between the means that labels of two states add up to.
+    """[T, D] moves between the fitted mean activations of two states.
 
-    Means of the activations are fit as sums over the labels of the state.
+    Mean activations are fitted as sums over the labels of the state.
 
     features: [P, D] of all points; old, new: [T, K] classes of all labels.
     """
-    # Squares of a board depend on each other: differences of plain means would
-    # count what they share once for each of them.
+    # Squares of a board are dependent: differences of plain means would count
+    # their common part once for each square.
     fit = probing.ridge(
       self._hot(self.target[self.train]), features[self.train], PENALTY
     )
@@ -447,7 +434,7 @@ class ProbeData(NamedTuple):
     return np.concatenate(hot, axis=1)
 
   def between_means(self, features: np.ndarray, edits: Edits) -> np.ndarray:
-    """[T, D] from the mean activation of the old value to the new one's."""
+    """[T, D] moves from the old value's mean activation to the new one's."""
     first, second = (
       self._means(features, edits, value) for value in (edits.old, edits.new)
     )
@@ -456,7 +443,7 @@ class ProbeData(NamedTuple):
   def _means(
     self, features: np.ndarray, edits: Edits, value: np.ndarray
   ) -> np.ndarray:
-    """[T, D] mean activations where the edited labels have values [T]."""
+    """[T, D] mean activations of points whose edited labels have values [T]."""
     means = np.zeros((len(value), features.shape[1]))
     inputs, labels = features[self.train], self.points.label[self.train]
     pairs = np.stack([edits.label, value], -1)
@@ -469,7 +456,7 @@ class ProbeData(NamedTuple):
 def _drawn_equal(
   values: np.ndarray, asked: np.ndarray, seed: int
 ) -> np.ndarray:
-  """[T] one of the places [P] with each value [T], by chance; DEAD is none."""
+  """[T] a random index [P] of each asked value [T]; DEAD for none."""
   keys = basics.hash64(seed, SOURCES, np.arange(len(values)))
   order = np.lexsort((keys, values))
   first, last = (

@@ -45,9 +45,9 @@ from wm import core
 from wm.core import basics, inputs
 
 LEVEL = 0.95
-# Where measuring stopped as soon as intervals were narrow enough.
+# Level of intervals if measuring stops once they are narrow enough.
 SEQUENTIAL = 0.975
-# Up to FEW clusters say nothing of what is in a tenth of all.
+# Up to FEW clusters may all miss a tenth of the clusters.
 FEW = 20
 RESAMPLES = 999
 # Counts of resampled clusters held at once: what stays in a cache.
@@ -67,8 +67,8 @@ def residuals(
 
   The sum of squares of these, times (G - 1) / G, is the jackknife's variance.
   """
-  # What a cluster adds to the error is its distance from the ratio, over the
-  # weight of all others: the ratio without it differs by that much.
+  # A cluster's part in the error is its distance from the ratio, divided by the
+  # weight of all others: leaving it out changes the ratio by that much.
   mass = weights.sum(1, keepdims=True)
   ratio = totals.sum(1, keepdims=True) / mass
   rest = np.maximum(mass - weights, ROUNDING * mass)
@@ -103,14 +103,14 @@ def bootstrap_t(
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
 
-  Clusters are drawn anew `RESAMPLES` times, the same for all R; each resample
-  gives its error over its own standard error, whose quantiles take the place
-  of Student's t. An end is infinite where too many resamples have no error.
+  Clusters are resampled `RESAMPLES` times, identically for all R. Quantiles of
+  the resamples' errors, divided by their own standard errors, replace Student's
+  t. An end is infinite if too many resamples have a standard error of 0.
 
   Args:
     totals, weights: [R, G] float64 sums of each cluster, weights > 0.
-    seed: of the resamples.
-    level: share of samples whose interval holds the truth.
+    seed: seed of the resamples.
+    level: share of samples whose interval should hold the truth.
   """
   num = weights.shape[1]
   value, errors = residuals(totals, weights)
@@ -185,7 +185,7 @@ def unbounded_interval(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """(low [R], high [R], is_bootstrap_t [R]); other rows have Hall's interval.
 
-  Ends are NaN where all clusters agree.
+  Ends are NaN if all clusters agree.
   """
   low, high = bootstrap_t(totals, weights, seed, level)
   drawn = np.isfinite(low) & np.isfinite(high)
@@ -409,11 +409,12 @@ def interval(
 
 
 def median(values: np.ndarray) -> Summary:
-  """Median [G] of independent values, its interval and their outliers.
+  """Median of independent values [G], its interval, and outliers.
 
   The interval is between order statistics, for any continuous distribution
-  (Thompson 1936, Annals of Mathematical Statistics 7): of fewer than 6 values
-  not even all of them hold the median in 95 % of samples, and it is None.
+  (Thompson 1936, Annals of Mathematical Statistics 7). With fewer than 6 values
+  even the full range holds the median in less than 95 % of samples, and the
+  interval is None.
   Outliers are beyond the quartiles by 3 interquartile ranges (Tukey 1977,
   Exploratory Data Analysis, "far out").
   """
@@ -492,7 +493,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
 
 
 def subset(scores: core.Scores, rows: np.ndarray) -> core.Scores:
-  """The given rows (boolean [T]) of scores; counts stay with the whole."""
+  """Selects rows of scores by a boolean array [T]; counts become empty."""
   names = 'value', 'reason', 'group', 'weight'
   arrays = {name: getattr(scores, name)[rows] for name in names}
   columns = {name: column[rows] for name, column in scores.columns.items()}
@@ -540,10 +541,10 @@ def bimodal(
   seeds' own intervals, and a tenth of the range that is possible.
 
   Args:
-    values: of each seed.
+    values: value of each seed.
     lows, highs: ends of each seed's interval; None is unknown.
-    bounds: least and greatest value possible. Where one is None or infinite,
-      no gap can be called large, and the answer is False.
+    bounds: least and greatest possible value. If one is None or infinite, no
+      gap counts as large, and the answer is False.
   """
   least, most = (math.inf if end is None else end for end in bounds)
   if len(values) < 3 or None in (*lows, *highs):

@@ -1,17 +1,18 @@
 """The support of a world's sampler, and trials that stay on it.
 
-Data of a goal-directed sampler hold few of the legal sequences: elsewhere they
-determine nothing, and a model that says what they say has no opinion. Metrics
-with support='sampler' ask what the data determine. After a prefix
+A goal-directed sampler draws few of the legal sequences. The data do not
+determine predictions elsewhere, even for a model that fits them perfectly.
+Metrics with support='sampler' judge only what the data determine. After a
+prefix
 
   supported   is a token of conditional probability above a bound, which the
-              metric's acceptance rule accepts of the sampler itself
+              metric's acceptance rule accepts from the sampler itself
   judged      is a supported token, or an illegal one, which has probability 0
-  not judged  is a legal token that the sampler hardly or never takes
+  not judged  is a legal token that the sampler rarely or never takes
 
-and of a continuation only the tokens before the first that is not judged
-count. The world itself and the Bayes predictor of the sampler are both right
-wherever something is judged.
+and the tokens of a continuation count up to the first that is not judged. The
+world itself and the sampler's Bayes predictor are right about every judged
+token.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from wm.core import basics
 from wm.evaluation import context, engine
 
 CHOICES = 'all', 'sampler'
-# Sequences of a pool for each trial, and of a pool at least and at most.
+# Sequences in a pool for each trial, and fewest and most in a pool.
 EACH, LEAST, MOST = 16, 4000, 20_000
+BOUND = 0.01  # A supported token has a probability above this.
 _ATTEMPTS = 32  # Draws of a second prefix before a trial is given up.
-_CELLS = 1 << 24  # Entries of arrays by token that are held at once.
+_CELLS = 1 << 24  # Most entries of arrays by token that are held at once.
 
 
 class SupportedLength(NamedTuple):
@@ -39,7 +41,8 @@ class SupportedLength(NamedTuple):
   Attributes:
     judged: [N] int32 leading tokens that are judged.
     supported: [N] int32 leading tokens that are supported.
-    log_probs: [N] float64 nats of these under the sampler.
+    log_probs: [N] float64 log-probability of the supported tokens under the
+      sampler, in nats.
   """
 
   judged: np.ndarray
@@ -52,55 +55,54 @@ class Support:
   """The support of a world's sampler.
 
   Attributes:
-    world: the truth.
-    process: the distribution that its sequences are drawn from.
-    bound: a token of no more than this probability is not supported.
-    accept: a supported token is accepted by it.
+    world: the world.
+    process: distribution of its sampled sequences.
+    accept: rule that accepts supported tokens.
   """
 
   world: core.World
   process: core.SequenceProcess
-  bound: float
   accept: rules.Accept
 
   @classmethod
-  def of(
-    cls, metric: core.Metric, world: core.World, accept: rules.Accept
-  ) -> Support:
-    """The support that a metric's field `support_bound` asks for.
+  def of(cls, world: core.World, accept: rules.Accept) -> Support:
+    """The support under an acceptance rule.
 
     Raises:
-      InputError: it is not known how the world's sequences are distributed.
+      InputError: the distribution of the world's sequences is not known.
     """
     if not isinstance(world, core.Generative):
       lack = core.capabilities.lacks_law(type(world))
       raise core.InputError(
-        f"{metric.name}(support='sampler'): {lack}; available: support='all'"
+        f"support='sampler': {lack}; available: support='all'"
       )
-    bound = vars(metric)['support_bound']
-    return cls(world, world.data_distribution(), bound, accept)
+    return cls(world, world.data_distribution(), accept)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Supported tokens [B, V] bool after memories [B, W]; their nats [B, V]."""
+    """Supported tokens [B, V] bool, and log-probabilities [B, V] in nats.
+
+    memory: [B, W] states of the process.
+    """
     vocab = len(self.world.vocab)
     log_probs = np.full((len(memory), vocab), -np.inf)
     # [B, V] of float64 may not fit where V is large: in chunks of rows.
     for part in core.predictor.chunks(len(memory), vocab, _CELLS):
-      # The process lists the K tokens that are possible: [B, K] -> [B, V].
+      # The process lists the K possible tokens: [B, K] -> [B, V].
       tokens, odds = self.process.next(memory[part])
       rows, place = np.nonzero(tokens != core.DEAD)
       log_probs[part][rows, tokens[rows, place]] = odds[rows, place]
-    # As models give float32, so that a tie at the threshold is decided alike.
+    # float32, like models' outputs, so that ties at the threshold agree.
     accepted = np.asarray(self.accept.mask(log_probs.astype(np.float32)))
-    least = np.log(self.bound) if self.bound else -np.inf
-    return accepted & (log_probs > least), log_probs
+    return accepted & (log_probs > np.log(BOUND)), log_probs
 
   def follow(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Memories [N, L + 1, W] before each token of [N, L]; states [N, W].
+    """Process states before each token, and world states after the last.
 
-    States are those after the last token; memories past it stay as they were.
+    Returns:
+      memories: [N, L + 1, W]; after the last token they stay the same.
+      states: [N, W] world states.
     """
     num, most = tokens.shape
     memory, states = self.process.init(num), self.world.init(num)
@@ -121,7 +123,7 @@ class Support:
     tokens: np.ndarray,
     lengths: np.ndarray,
   ) -> SupportedLength:
-    """Follows continuations [N, K] on from memories and states [N, W]."""
+    """Judges continuations [N, K] from memories and states [N, W]."""
     num = len(tokens)
     judged, supported = np.zeros((2, num), np.int32)
     log_probs, rows = np.zeros(num), np.arange(num)
@@ -131,18 +133,18 @@ class Support:
       if not rows.size:
         break
       token = tokens[rows, t]
-      # Equal memories say the same.
+      # Equal memories have equal distributions.
       first, back = basics.distinct(memory)
-      # The process is asked once for each distinct memory.
+      # The process runs once for each distinct memory.
       mask, odds = self.next(memory[first])
       on = mask[back, token]
       states = self.world.advance(states, token)
-      # Judged: supported, or illegal. The first legal token that is not
-      # supported ends what counts.
+      # Judged: supported, or illegal. Tokens count up to the first legal token
+      # that is not supported.
       judged[rows] += on | (self.world.state_id(states) == core.DEAD)
       supported[rows] += on
       log_probs[rows[on]] += odds[back[on], token[on]]
-      # After an illegal token there is nothing to go on from.
+      # There is no state after an illegal token.
       rows, states = rows[on], states[on]
       memory = self.process.advance(memory[on], token[on])
     return SupportedLength(judged, supported, log_probs)
@@ -152,10 +154,10 @@ class PrefixPool(NamedTuple):
   """N distinct supported prefixes that reach a state.
 
   Attributes:
-    sequence: [N] sequence that a prefix is of.
-    length: [N] its tokens.
-    state: [N, W] that it reaches.
-    id: [N] int64 of the state.
+    sequence: [N] index of the sequence of each prefix.
+    length: [N] number of tokens of each prefix.
+    state: [N, W] state that it reaches.
+    id: [N] int64 id of the state.
   """
 
   sequence: np.ndarray
@@ -165,15 +167,15 @@ class PrefixPool(NamedTuple):
 
 
 def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
-  """All proper prefixes of sequences that go beyond what states the task.
+  """All proper prefixes of sequences that are longer than the prompt.
 
-  A prefix is left out where one of its tokens is not supported, those that
-  state the task excepted, and where a prefix before it is the same.
+  A prefix is left out if one of its tokens after the prompt is not supported,
+  or if it equals an earlier prefix.
   """
   world, tokens = support.world, sequences.tokens
   num, start = len(sequences), world.prompt_len
   memory, states = support.process.init(num), world.init(num)
-  # A mark is the hash of the tokens so far: equal marks are equal prefixes.
+  # A mark is the hash of the tokens so far; equal marks mean equal prefixes.
   marks, rows = np.zeros(num, np.uint64), np.arange(num)
   parts: list[tuple[np.ndarray, ...]] = []
   for t in range(tokens.shape[1]):
@@ -193,7 +195,7 @@ def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
     states = world.advance(states, token)
     marks = basics.hash64(marks, token)
     if t + 1 > start:
-      # The first sequence that has a prefix stands for all.
+      # The first sequence with a prefix represents it.
       _, fresh = np.unique(marks, return_index=True)
       length = np.full(len(fresh), t + 1)
       parts.append((rows[fresh], length, states[fresh]))
@@ -209,17 +211,17 @@ def prefix_pairs(
 ) -> context.PrefixPairs:
   """Two supported prefixes of equal length for each of `num` trials.
 
-  They are cut from a pool of sequences that the world samples. Where they reach
-  one state, each state and length that two distinct prefixes of the pool reach
-  is as likely, and so are the prefixes. Where they reach two, the first is any
-  prefix of the pool, and the second any of its length that reaches another
-  state. A trial is a row with a reason where there is none.
+  The prefixes are cut from a pool of sequences that the world samples. For one
+  state, a state and length is drawn uniformly from those with two distinct
+  prefixes in the pool, and then two of these prefixes. For two states, the
+  first is any prefix of the pool, and the second any prefix of equal length
+  that reaches another state. A trial without such prefixes has a reason.
 
   Args:
-    support: of the world.
-    num: trials, T.
-    seed: of the pool and of trials.
-    two_states: do they reach different states?
+    support: support of the world's sampler.
+    num: number of trials, T.
+    seed: seed of the pool and of trials.
+    two_states: whether the two prefixes reach different states.
   """
   size = int(np.clip(EACH * num, LEAST, MOST))
   sequences = support.world.sample(size, seed)
@@ -231,7 +233,7 @@ def prefix_pairs(
   width = support.world.max_len
   tokens = np.zeros((num, 2, width), np.int32)
   lengths = np.zeros((num, 2), np.int32)
-  # [T, 2, W], blank where there is no pair.
+  # [T, 2, W], initial states for trials without a pair.
   states = np.repeat(support.world.init(1)[None], num, 0).repeat(2, 1)
   if good.any():
     lengths[good] = prefixes.length[place[good]]
@@ -256,9 +258,9 @@ def prefix_pairs(
 def _one_state(
   prefixes: PrefixPool, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """[T], [T] rows of the pool that share state and length; -1 where none."""
+  """[T], [T] rows of the pool that share state and length; -1 if none."""
   order = np.lexsort((prefixes.id, prefixes.length))
-  # Groups of one length and state, each a run of `order`.
+  # Groups of equal length and state, each a run of `order`.
   keys = np.stack([prefixes.length, prefixes.id], 1)[order]
   _, starts, sizes = np.unique(
     keys, axis=0, return_index=True, return_counts=True
@@ -281,15 +283,15 @@ def _one_state(
 def _two_states(
   prefixes: PrefixPool, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """[T], [T] rows of the pool of one length and two states; -1 where none."""
+  """[T], [T] rows of the pool of equal length and two states; -1 if none."""
   second = np.full(num, core.DEAD)
   if not len(prefixes.id):
     return np.zeros(num, np.int64), second
   trials = np.arange(num)
   first = basics.uniforms(seed, context.STATES, trials) * len(prefixes.id)
   first = first.astype(np.int64)
-  # Rows of one length follow each other.
-  # Candidates are all prefixes of the length of the first one.
+  # Rows of equal length follow each other.
+  # Candidates are all prefixes as long as the first.
   low = np.searchsorted(prefixes.length, prefixes.length[first], side='left')
   high = np.searchsorted(prefixes.length, prefixes.length[first], side='right')
   for attempt in range(_ATTEMPTS):
@@ -303,43 +305,37 @@ def _two_states(
   return first, second
 
 
-def of_pairs(
-  metric: core.Metric, trials: context.Trials, drawn: engine.Continuations
-) -> np.ndarray:
-  """[R, M] leading tokens of continuations judged after both prefixes."""
+def of_pairs(trials: context.Trials, drawn: engine.Continuations) -> np.ndarray:
+  """[R, M] number of leading tokens that are judged after both prefixes."""
   num, samples, width = drawn.tokens.shape
   trial = np.repeat(np.arange(num), samples)
-  # Whole sizes, as there may be no pair at all.
+  # Explicit sizes, because there may be no pairs.
   flat = drawn.tokens.reshape(len(trial), width), drawn.lengths.reshape(-1)
-  sides = [_judge(metric, trials, side, trial, *flat) for side in (0, 1)]
+  sides = [_judge(trials, side, trial, *flat) for side in (0, 1)]
   judged = np.minimum(sides[0].judged, sides[1].judged)
   return judged.reshape(num, samples)
 
 
 def of_elements(
-  metric: core.Metric,
   trials: context.Trials,
   elements: core.Boundary,
   sides: tuple[int, ...],
 ) -> SupportedLength:
-  """Leading supported tokens of suffixes of R trials, the least of the sides.
+  """Leading supported tokens of suffixes of R trials, minimum over sides.
 
-  sides: prefixes after which they are judged: 0, 1 or both.
+  sides: prefixes after which suffixes are judged: 0, 1 or both.
   """
   parts = [
-    _judge(
-      metric, trials, side, elements.pair_ids, elements.tokens, elements.lengths
-    )
+    _judge(trials, side, elements.pair_ids, elements.tokens, elements.lengths)
     for side in sides
   ]
-  # Each element is judged as far as the worse of its sides.
+  # Each suffix is judged as far as its worse side.
   return SupportedLength(
     *(np.minimum.reduce(values) for values in zip(*parts, strict=True))
   )
 
 
 def _judge(
-  metric: core.Metric,
   trials: context.Trials,
   side: int,
   trial: np.ndarray,
@@ -347,7 +343,7 @@ def _judge(
   lengths: np.ndarray,
 ) -> SupportedLength:
   """Leading supported tokens of continuations [N, K] after one prefix."""
-  support = Support.of(metric, trials.world, trials.accept)
+  support = Support.of(trials.world, trials.accept)
   every, states = support.follow(
     trials.tokens[:, side], trials.lengths[:, side]
   )

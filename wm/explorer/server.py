@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, schema
 from wm.explorer.views import Explorer, View
 from wm.runtime import pages
 
@@ -47,6 +47,9 @@ _HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Cache-Control': 'no-store',
 }
+
+
+_TOKENS = schema.List(str | int)
 
 
 def _answers(explorer: Explorer) -> dict[str, Callable[[View], View]]:
@@ -189,8 +192,13 @@ async def _answered(
     query = json.loads(body or b'{}')
   except (ValueError, RecursionError) as error:
     raise HTTPException(400, 'expected JSON') from error
-  if not isinstance(query, dict):
-    raise HTTPException(400, 'expected an object')
+  try:
+    schema.check(query, dict, 'the request')
+    for field in ('tokens', 'second'):
+      if isinstance(listed := query.get(field), list):
+        schema.check(listed, _TOKENS, 'the request', field)
+  except core.InputError as error:
+    raise HTTPException(400, str(error)) from error
   try:
     if name in QUICK:
       return await run_in_threadpool(answer, query)

@@ -32,7 +32,7 @@ class Predecessors(NamedTuple):
   Attributes:
     indptr: [S + 1] int32.
     sources: [E] int32, rows the edges leave, by label, then source.
-    labels: [E] int8.
+    labels: [E] int8 or int16.
   """
 
   indptr: np.ndarray
@@ -151,7 +151,7 @@ def random_walks(
 
   Returns:
     origins: [N] int32.
-    labels: [N, high] int8, DEAD padded.
+    labels: [N, high] int8 or int16, see calls.label_type, DEAD padded.
     lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
   """
   delta = calls.table(delta)
@@ -168,7 +168,7 @@ def random_walks(
   order = np.argsort(delta < 0, axis=1, kind='stable')
   table = (
     calls.frozen(np.take_along_axis(delta, order, 1), np.int32),
-    calls.frozen(order, np.int8),
+    calls.frozen(order, calls.label_type(delta)),
     calls.frozen(edges, np.int32),
     calls.frozen(starts, np.int32),
   )
@@ -193,7 +193,7 @@ def _random_walks(
 ) -> tuple[np.ndarray, ...]:
   """Uniform random walks: two draws of a stream start it, one is for a step."""
   origins = np.full(num, -1, np.int32)
-  walked = np.full((num, high), -1, np.int8)
+  walked = np.full((num, high), -1, labels.dtype)
   lengths = np.zeros(num, np.int32)
   # Each attempt has draws of its own, of which it may leave some unused:
   #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
@@ -239,7 +239,7 @@ def follow(
     labels: [B, most] int8, DEAD padded; the first ones of longer routes.
     moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
   """
-  delta = calls.table(delta)
+  delta = calls.table(delta, calls.FEW_LABELS)
   origins = calls.rows(origins, len(delta), 'origins', 0)
   index = calls.rows(index, len(goals), 'index', 0)
   calls.same_length(origins=origins, index=index)
@@ -399,7 +399,9 @@ def predecessors(delta: np.ndarray) -> Predecessors:
   indptr = np.zeros(len(delta) + 1, np.int32)
   np.cumsum(np.bincount(heads, minlength=len(delta)), out=indptr[1:])
   return Predecessors(
-    indptr, sources[order].astype(np.int32), labels[order].astype(np.int8)
+    indptr,
+    sources[order].astype(np.int32),
+    labels[order].astype(calls.label_type(delta)),
   )
 
 
@@ -418,7 +420,7 @@ def reverse_walk(
     seeds: [B] uint64; walk b depends on seeds[b] alone.
 
   Returns:
-    labels: [B, K] int8 in forward order, DEAD padded; K is the longest.
+    labels: [B, K] int8 or int16 in forward order, DEAD padded; K: the longest.
     origins: [B] int32, where the walks start; DEAD where not ok.
     ok: [B] bool, False where a row without in-edges was met too early.
   """
@@ -429,7 +431,7 @@ def reverse_walk(
   edges = (
     calls.frozen(predecessors.indptr, np.int32),
     calls.frozen(predecessors.sources, np.int32),
-    calls.frozen(predecessors.labels, np.int8),
+    calls.frozen(predecessors.labels, predecessors.labels.dtype),
   )
   return _reverse_walk(*edges, rows, steps, seeds)
 
@@ -442,7 +444,7 @@ def _reverse_walk(
   longest = 0  # Columns of the result.
   for length in steps:
     longest = max(longest, length)
-  walked = np.full((len(rows), longest), -1, np.int8)
+  walked = np.full((len(rows), longest), -1, labels.dtype)
   origins = rows.copy()
   ok = np.ones(len(rows), np.bool_)
   for b in range(len(rows)):
@@ -586,7 +588,7 @@ class Suffixes(NamedTuple):
 
   Attributes:
     offsets: [T + 1] int64.
-    labels: [N, depth] int8, DEAD after each suffix's last; A is the end label.
+    labels: [N, depth] int8 or int16, DEAD after the last; A is the end label.
     lengths: [N] int8.
   """
 
@@ -729,9 +731,10 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
   """
   num = len(pairs[0])
   offsets = np.zeros(num + 1, np.int64)
-  out = np.full((max(8 * num, 16), depth), -1, np.int8)
+  kind = calls.label_type(delta)
+  out = np.full((max(8 * num, 16), depth), -1, kind)
   lines = out, np.empty(len(out), np.int8)
-  nodes = tuple(np.empty(1024, kind) for kind in ('i4', 'i4', 'i4', 'i1'))
+  nodes = tuple(np.empty(1024, of) for of in ('i4', 'i4', 'i4', kind))
   #   pair | level | low | high | tail | suffixes    see `_search`
   place = np.array([0, -1, 0, 0, 0, 0])
   # `_search` comes back often: Ctrl-C is heard between the calls.
@@ -780,7 +783,7 @@ def _search(
         if ends and end_first:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
-        if tail + end > len(a_of):
+        while tail + end > len(a_of):
           a_of, b_of = _doubled(a_of), _doubled(b_of)
           parents, labels = _doubled(parents), _doubled(labels)
         for label in range(end):

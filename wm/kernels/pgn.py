@@ -160,9 +160,12 @@ def _split(text, final) -> tuple[np.ndarray, int]:
 
 
 def read(
-  text: bytes | np.ndarray, firsts: np.ndarray, lasts: np.ndarray
+  text: bytes | np.ndarray,
+  firsts: np.ndarray,
+  lasts: np.ndarray,
+  start: np.ndarray | None = None,
 ) -> GameMoves:
-  """Reads move text from the standard position, each up to its first error.
+  """Reads move text, each game up to its first error.
 
   What a token means is said in `chess.san`. Memory is bounded by the text.
 
@@ -170,6 +173,7 @@ def read(
     text: bytes, or [M] uint8.
     firsts: [N] first byte of each game's move text.
     lasts: [N] last + 1 byte of it.
+    start: [11] position of all games; None is the standard one.
   """
   text = _bytes(text)
   firsts = calls.frozen(firsts, np.int64)
@@ -183,7 +187,7 @@ def read(
       f'spans {firsts.tolist()[:4]}... to {lasts.tolist()[:4]}...; expected '
       f'one after the other in {len(text)} bytes'
     )
-  opening = layout.start_rows(None, len(firsts))
+  opening = layout.start_rows(start, len(firsts))
 
   def call(rows: slice) -> tuple[np.ndarray, ...]:
     return read_spans(text, firsts[rows], lasts[rows], opening)

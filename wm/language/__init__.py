@@ -1,5 +1,11 @@
 """Language models: questions about worlds in words, asked through Inspect.
 
+  models           the plug-in `language(model='openai/gpt-5')`
+  llm_predictor    words the questions of metrics; the answers are a predictor
+  provider         calls to a model, many at a time
+  answer_cache     replies on disk
+  call_ledger      calls within a budget
+  answers          replies read as values
   inspect_tasks    options of tasks on Inspect's command line
   world_questions  a world and metrics -> questions; answers -> scores
   world_task       the task `wm/world`, which asks them
@@ -7,9 +13,9 @@
   logs             logs of Inspect -> results and pages
   recorded_logs    recorded answers of papers -> logs of Inspect
   pages            the tables of such pages
+  papers           papers about language models, a folder each
   registry         what Inspect imports to find all of these
-  local            serves a small model on this machine
 
 Read `world_task` first. `wm.score` asks the same questions without Inspect's
-command line, see `wm.models.language`; tasks of papers are in `wm.papers`.
+command line, see `wm.language.models.language`.
 """

@@ -14,10 +14,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, cast
 
+import click
 from inspect_ai import Task
-
-# The only error that Inspect's command line shows as a line, not a traceback.
-from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Value, metric
 from inspect_ai.scorer import stderr as by_clusters
 
@@ -26,8 +24,8 @@ from wm.core import inputs
 from wm.options import mismatch
 
 
-class BadArgument(PrerequisiteError, core.InputError):
-  """Bad input of a task, which Inspect shows as one line."""
+class BadArgument(click.ClickException, core.InputError):
+  """Bad input of a task, which Inspect's command line shows as one line."""
 
 
 def with_options(make: Callable[[Any], Task]) -> Callable[..., Task]:

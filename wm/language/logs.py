@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wm import core, papers
+from wm import core
 from wm.core import inputs
-from wm.language import pages
+from wm.language import pages, papers
 from wm.language.pages import AnswersPage, Row
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _scored(
   logs: Sequence[EvalLog],
 ) -> tuple[list[EvalLog], collections.Counter[str]]:
   """Logs with their scored samples, and why others have no score."""
-  from wm.models.serving import provider  # Reports load no models.
+  from wm.language import provider  # It is slow to load.
 
   lost: collections.Counter[str] = collections.Counter()
   scored = []

@@ -2,7 +2,7 @@
 
 Rows or a frame of answers come in; `Report.table` gives the tables, and `save`
 writes a page of them. A paper's module `report` calls both; charts are declared
-likewise, see `wm.papers.reports`. A file begins so:
+likewise, see `wm.language.papers.reports`. A file begins so:
 
     cluster = "game"
     interval = "{value:.3f}| [{low:.3f}, {high:.3f}]|, n={n}"
@@ -63,7 +63,7 @@ import pandas as pd
 import wm
 from wm.core import inputs
 from wm.evaluation import statistics
-from wm.papers import declared
+from wm.language.papers import declared
 from wm.reporting import charts, papers, tables, write
 from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
@@ -356,18 +356,6 @@ class Report:
     few = value.effective < FEWEST_EFFECTIVE and 'few' in self.declared
     form = self.declared['few' if few else 'interval']
     return filled(form, value._asdict())
-
-  def picture(
-    self, name: str, drawn: bytes | charts.Spec, **values: Any
-  ) -> Picture:
-    """A figure with its declared caption, in which values are filled in.
-
-    drawn: a PNG, or a chart.
-    """
-    caption = self.declared['figures'][name].format_map(values)
-    if isinstance(drawn, bytes):
-      return Picture(f'{name}.png', caption, drawn)
-    return charts.picture(name, caption, drawn)
 
   def measure(self, text: str, frame: pd.DataFrame) -> Any:
     """A measure of rows, as 'share repaired moves of formed'."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inspect_ai.log._samples import sample_active
+from inspect_ai.log import transcript
 from inspect_ai.model import (
   ChatMessage,
   GenerateConfig,
@@ -32,8 +32,9 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from wm import core, papers
+from wm import core
 from wm.core import queries
+from wm.language import papers
 
 UNKNOWN = 'No answer to this prompt is known.'
 SURE = 0.999  # Probability that one who knows gives the first word.
@@ -86,11 +87,16 @@ class Request:
     return self.answerer == 'always_yes' or self.draws.random() < 0.5
 
 
-def answer(request: Request, task: str) -> str:
-  """A known answer to a question of a task; UNKNOWN where there is none."""
+def answer(request: Request) -> str:
+  """A known answer to a question; UNKNOWN where there is none.
+
+  The metadata of a sample names its `task`, and may leave out that of worlds.
+  """
   if 'choices' in request.metadata:
     return about_world(request, request.metadata) or UNKNOWN
-  if task.rpartition('/')[2] == 'world':
+  default = 'world' if 'world' in request.metadata else ''
+  task = str(request.metadata.get('task', default))
+  if task == 'world':
     module = importlib.import_module('wm.language.world_task')
   elif paper := papers.paper_of(task):
     module = papers.load(paper, 'task')
@@ -174,17 +180,19 @@ class KnownAnswers(ModelAPI):
     self._times[key] += 1
     words = (self.model_name, key.hex(), self._times[key], config.seed or 0)
     draws = random.Random(':'.join(map(str, words)))
-    sample = sample_active()
-    target = sample.sample.target if sample else ''
+    # The first event of a sample that is under way tells what it is.
+    events = (x for x in transcript().events if x.event == 'sample_init')
+    sample = next((event.sample for event in events), None)
+    target = sample.target if sample else ''
     request = Request(
       self._answerer,
       text,
       sum(message.role == 'assistant' for message in input),
-      input[-1].metadata or (sample and sample.sample.metadata) or {},
+      input[-1].metadata or (sample and sample.metadata) or {},
       target if isinstance(target, str) else target[0],
       draws,
     )
-    reply = answer(request, sample.task if sample else '')
+    reply = answer(request)
     output = ModelOutput.from_content(self.model_name, reply)
     output.choices[0].logprobs = (
       self._logprobs(reply) if config.logprobs else None

@@ -4,67 +4,57 @@ A paper's folder of answers comes in. Its module `recorded` makes a
 `RecordedLog` for each log of them; its module `report` then makes the same page
 as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
 
-A log has ten thousand samples and more. Inspect's own `score` holds all of them
-at once, and copies each for every number of its score. Here samples are scored
-and written one by one; the log is the one that `score` and `write_eval_log`
-would make.
+Inspect's `write_eval_log` holds all samples of a log at once: `convert` makes
+several logs of a model that has many answers.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import pathlib
-import secrets
 import types
-import zipfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import inspect_ai
 import numpy as np
-from inspect_ai._eval import score as scoring
-from inspect_ai._eval.task import log as headers
-from inspect_ai._eval.task.results import eval_results
-from inspect_ai._util._async import run_coroutine
-from inspect_ai._util.json import to_json_safe
-from inspect_ai._util.registry import registry_params, registry_unqualified_name
-from inspect_ai.event import ScoreEvent, SpanBeginEvent, SpanEndEvent
 from inspect_ai.log import (
   EvalConfig,
   EvalDataset,
   EvalLog,
   EvalPlan,
   EvalSample,
-  EvalSampleReductions,
-  EvalSampleScore,
-  EvalSampleSummary,
   EvalSpec,
-  EventsData,
-  transcript,
+  recompute_metrics,
+  write_eval_log,
 )
-from inspect_ai.log._util import THIN_TEXT_WIDTH, thin_metadata
 from inspect_ai.model import (
   ChatMessage,
   ChatMessageAssistant,
   GenerateConfig,
-  Model,
   ModelAPI,
+  ModelName,
   ModelOutput,
   ModelUsage,
-  get_model,
   modelapi,
 )
-from inspect_ai.scorer import SampleScore, Score, Scorer, mean_score
-from inspect_ai.scorer._scorer import as_scorer_spec, unique_scorer_name
+from inspect_ai.scorer import Score, Scorer, Target
+from inspect_ai.solver import TaskState
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from wm import core, papers
+from wm import core
 from wm.core import inputs
-from wm.language import pages
+from wm.language import pages, papers, provider
 from wm.language.pages import AnswersPage, Row
 from wm.runtime import files
 
 NAME = 'recorded'
+
+# Samples of a log, at most: the time in which Inspect writes one goes by their
+# square, and who reads one holds all of them in memory.
+MOST = 1000
 
 
 @modelapi(name=NAME)
@@ -126,8 +116,6 @@ def sample(
     output=output,
     metadata=dict(metadata),
     scores=dict(scores or {}),
-    # All that Inspect would shorten is pictures, and events of models.
-    events_data=EventsData(messages=[], calls=[]),
   )
 
 
@@ -200,38 +188,53 @@ class RecordedLog(NamedTuple):
     """The name, or what stands for it."""
     return self.name or f'{self.record.task}-{self.model}'
 
-  def scored(self) -> EvalLog:
-    """The log with all samples."""
-    return run_coroutine(self._scored())
+  def parts(self) -> Iterator[RecordedLog]:
+    """Logs of MOST samples at most; names of all but the first are numbered."""
+    samples = iter(self.samples)
+    for number in itertools.count(1):
+      if not (part := [*itertools.islice(samples, MOST)]):
+        return
+      name = self.title + f'-{number}' * (number > 1)
+      yield self._replace(samples=part, name=name)
 
-  async def _scored(self) -> EvalLog:
-    log = self._head()
-    log.samples = [sample async for sample in self._samples(log)]
+  def scored(self) -> EvalLog:
+    """The log with all samples, which its scorer has scored.
+
+    Inspect's `score` would copy all metadata of a sample for each number of its
+    score, and add six events to it: it scores one sample, whose log names the
+    scorer.
+    """
+    samples = [*self.samples]
+    log = self._log(samples)
+    first = samples[0].model_copy(update={'scores': {}})
+    log.samples = [first]
+    log = provider.wait(
+      inspect_ai.score_async(log, [self.scorer], display='none', copy=False)
+    )
+    (name,) = dict(first.scores or {})
+    scores = provider.wait(self._scores(samples))
+    log.samples = [
+      EvalSample(
+        id=sample.id,
+        epoch=sample.epoch,
+        input='',
+        target='',
+        metadata={
+          key: value
+          for key, value in (sample.metadata or {}).items()
+          if isinstance(value, str | int | float)  # Others are no groups.
+        },
+        scores={name: Score(value=score.value)},
+      )
+      for sample, score in zip(samples, scores, strict=True)
+    ]
+    recompute_metrics(log)
+    for sample, score in zip(samples, scores, strict=True):
+      sample.scores = {**(sample.scores or {}), name: score}
+    log.samples = samples
     return log
 
-  async def write(self, path: pathlib.Path) -> None:
-    """Writes the log, which never holds all samples.
-
-    A log is a ZIP archive of JSON texts. Inspect's recorder compresses each by
-    twelve threads, and reads the archive's whole list again for each part.
-    """
-    log, summaries = self._head(), []
-    kind = zipfile.ZIP_DEFLATED
-    with path.open('wb') as file:
-      with zipfile.ZipFile(file, 'w', kind, compresslevel=1) as archive:
-        async for sample in self._samples(log):
-          name = f'samples/{sample.id}_epoch_{sample.epoch}.json'
-          archive.writestr(name, _json(sample))
-          summaries.append(_json(_summary(sample)))
-        start = {'version': log.version, 'eval': log.eval, 'plan': log.plan}
-        header = log.model_copy(update={'reductions': None})
-        archive.writestr('_journal/start.json', _json(start))
-        archive.writestr('summaries.json', b'[' + b','.join(summaries) + b']')
-        archive.writestr('reductions.json', _json(log.reductions))
-        archive.writestr('header.json', _json(header))
-      files.sync(file)
-
-  def _head(self) -> EvalLog:
+  def _log(self, samples: Sequence[EvalSample]) -> EvalLog:
     """The log without samples and results."""
     record = self.record
     return EvalLog(
@@ -245,159 +248,38 @@ class RecordedLog(NamedTuple):
         task_version=record.version,
         task_registry_name=f'wm/{record.task}',
         task_args=dict(record.args),
-        dataset=EvalDataset(name=record.task),
+        dataset=EvalDataset(
+          name=record.task,
+          samples=len(samples),
+          sample_ids=[str(sample.id) for sample in samples],
+        ),
         model=f'{NAME}/{self.model}',
         config=EvalConfig(),
         metadata={'source': record.source, 'recorded': True},
-        scorers=headers.resolve_eval_scorers([as_scorer_spec(self.scorer)]),
       ),
       plan=EvalPlan(),
     )
 
-  async def _samples(self, log: EvalLog) -> AsyncIterator[EvalSample]:
-    """Scored samples; after the last one `log` has what is of all of them."""
-    model = get_model(log.eval.model)
-    scores: list[dict[str, SampleScore]] = []
-    ids: list[str] = []
-    for sample in self.samples:
-      scores.append(await _score(log, sample, self.scorer, model))
-      ids.append(str(sample.id))
-      yield sample
-    names = [name for new in scores[:1] for name in new]
-    log.results, _ = eval_results(
-      len(scores), scores, [], [self.scorer], None, names
-    )
-    log.reductions = [_reductions(name, scores) for name in names]
-    log.eval.dataset.samples, log.eval.dataset.sample_ids = len(ids), ids
-
-
-async def _score(
-  log: EvalLog, sample: EvalSample, scorer: Scorer, model: Model
-) -> dict[str, SampleScore]:
-  """Scores a sample, which gets its score and events, as by Inspect's `score`.
-
-  That copies what a sample stores at each of four events, which takes longer
-  than most scorers.
-
-  Returns:
-    Name of the scorer -> score.
-  """
-  state, target, _ = scoring.task_state_from_sample(
-    sample,
-    model=model,
-    model_name=log.eval.model,
-    model_roles={},
-    append_scores=True,
-  )
-  name = unique_scorer_name(scorer, [*(state.scores or {})])
-  score = await scorer(state, target)
-  if score is None:
-    return {}
-  outer, inner = _drawn(), _drawn()
-  sample.scores = {**(sample.scores or {}), name: score}
-  sample.events = [
-    *sample.events,
-    SpanBeginEvent(
-      uuid=_drawn(), span_id=outer, id=outer, type='scorers', name='scorers'
-    ),
-    SpanBeginEvent(
-      uuid=_drawn(),
-      span_id=inner,
-      id=inner,
-      parent_id=outer,
-      type='scorer',
-      name=name,
-    ),
-    *transcript().events[len(sample.events) :],
-    ScoreEvent(
-      uuid=_drawn(),
-      span_id=inner,
-      score=score,
-      target=target.target,
-      scorer=name,
-      scorer_args=registry_params(scorer),
-    ),
-    SpanEndEvent(uuid=_drawn(), span_id=inner, id=inner),
-    SpanEndEvent(uuid=_drawn(), span_id=outer, id=outer),
-  ]
-  return {
-    name: _Light(
-      score=score,
-      sample_id=state.sample_id,
-      sample_metadata=state.metadata,
-      scorer=registry_unqualified_name(scorer),
-    )
-  }
-
-
-def _drawn() -> str:
-  """A name of an event that no other one has; Inspect's own takes longer."""
-  return secrets.token_urlsafe(16)
-
-
-def _json(value: Any) -> bytes:
-  """JSON as Inspect writes it: without None, and with no broken character."""
-  return to_json_safe(value, indent=None)
-
-
-def _summary(sample: EvalSample) -> EvalSampleSummary:
-  """What Inspect's `sample.summary()` is, which wraps the shortest of texts."""
-  summary = sample.model_copy(update={'metadata': {}, 'scores': {}}).summary()
-  summary.metadata = _short(sample.metadata)
-  summary.scores = {
-    name: Score(
-      value=score.value,
-      **_short({key: vars(score)[key] for key in _WORDS}),
-      metadata=None if score.metadata is None else _short(score.metadata),
-    )
-    for name, score in (sample.scores or {}).items()
-  }
-  return summary
-
-
-_WORDS = 'answer', 'explanation', 'reason'
-
-
-def _short(values: Mapping[str, Any]) -> dict[str, Any]:
-  """Values of a summary, of which only long ones are shortened."""
-  return {
-    name: ' '.join(value.split())
-    if isinstance(value, str) and len(value) <= THIN_TEXT_WIDTH
-    else thin_metadata({name: value})[name]
-    for name, value in values.items()
-  }
-
-
-class _Light(SampleScore):
-  """A score whose copies share what Inspect's metrics do not change."""
-
-  def __deepcopy__(self, memo: Any = None) -> _Light:
-    return self.model_copy(update={'score': self.score.model_copy()})
-
-
-def _reductions(
-  name: str, scores: Sequence[Mapping[str, SampleScore]]
-) -> EvalSampleReductions:
-  """Scores of samples as means over their epochs, of which each has one."""
-  each = (new[name] for new in scores if name in new)
-  return EvalSampleReductions(
-    scorer=name,
-    samples=[
-      EvalSampleScore(**vars(_mean(x.score)), sample_id=x.sample_id)
-      for x in each
-    ],
-  )
-
-
-_OVER_EPOCHS = mean_score()
-
-
-def _mean(score: Score) -> Score:
-  """The mean of one score: numbers stay, words become numbers."""
-  values = score.value.values() if isinstance(score.value, dict) else ()
-  if values and all(type(value) is float for value in values):
-    return score
-  return _OVER_EPOCHS([score])
+  async def _scores(self, samples: Sequence[EvalSample]) -> list[Score]:
+    """The scorer's score of each sample."""
+    model = ModelName(f'{NAME}/{self.model}')
+    scores = []
+    for sample in samples:
+      state = TaskState(
+        model=model,
+        sample_id=sample.id,
+        epoch=sample.epoch,
+        input=sample.input,
+        messages=sample.messages,
+        output=sample.output,
+        metadata=sample.metadata,
+      )
+      score = await self.scorer(state, Target(sample.target))
+      assert score is not None, (
+        'scorers of papers score all that they are given'
+      )
+      scores.append(score)
+    return scores
 
 
 def _module(paper: str, function: str, lacking: str) -> Any:
@@ -453,11 +335,13 @@ def convert(
   module = _module(paper, 'logs', 'answers of {} are not read')
   with files.stage_lock(folder, 'logs'):
     for log in module.logs(data):
-      name = ''.join(c if c.isalnum() or c in '.-' else '_' for c in log.title)
-      path = folder / f'{name}.eval'
-      with files.replacing(path) as temporary:
-        run_coroutine(log.write(temporary))
-      paths.append(path)
+      for part in log.parts():
+        title = part.title
+        name = ''.join(c if c.isalnum() or c in '.-' else '_' for c in title)
+        path = folder / f'{name}.eval'
+        with files.replacing(path) as temporary:
+          write_eval_log(part.scored(), temporary, format='eval')
+        paths.append(path)
   return paths
 
 

@@ -4,8 +4,7 @@ It imports no JAX and no Numba: worlds and metrics are imported when a task is
 made.
 """
 
-from wm import papers
-from wm.language import providers, recorded_logs
+from wm.language import papers, providers, recorded_logs
 from wm.language.world_task import world
 
 TASKS = [papers.load(paper, 'task') for paper in papers.names()]

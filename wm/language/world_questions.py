@@ -4,7 +4,7 @@ A `Setting` (world, metrics, wording) comes in; `settings` gives its questions,
 and `metadata` writes each as JSON values that say all that its answer is scored
 by. So a log needs nothing else: `gathered` reads its answers, and `score_logs`
 runs the metrics on them, asking nothing. `world_task` is the task;
-`wm.models.serving.llm_predictor` words the questions.
+`wm.language.llm_predictor` words the questions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.core import inputs, plugins, queries, registry
-from wm.core.measure import lacks
+from wm.core import inputs, plugins, queries, registry, schema
+from wm.core.measure import headline_quantities, lacks
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import query_plans, shared_prompts, statistics
 from wm.evaluation import scoring as trials
-from wm.models import language
-from wm.models.serving import llm_predictor, provider, structures
+from wm.language import llm_predictor, provider
+from wm.language.answers import structures
+from wm.language.models import language
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
@@ -147,6 +148,7 @@ def settings(
   wordings: Sequence[str],
   names: Sequence[int],
   max_calls: int = 0,
+  predictor_of: Callable[..., llm_predictor.LanguageModel] = Setting.predictor,
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by wording and seed of names.
 
@@ -158,6 +160,7 @@ def settings(
     wordings: ('',) is the world's first, ('all',) all of them.
     names: seeds of names.
     max_calls: see query_plans.plans.
+    predictor_of: (setting, backend) -> who asks the questions.
 
   Raises:
     InputError: see query_plans.plans and LanguageModel.
@@ -176,7 +179,7 @@ def settings(
       version=world.version,
     )
     backend = llm_predictor.RecordedBackend(per_prompt=setting.per_prompt)
-    predictor = setting.predictor(backend)
+    predictor = predictor_of(setting, backend)
     plans = query_plans.plans(
       checked, predictor, world, base.seed, max_calls, print
     )
@@ -245,6 +248,22 @@ def metadata(
   }
 
 
+_TOKENS = schema.List(schema.Number(int, 0))
+_SAMPLE = schema.Object(
+  {
+    **dict.fromkeys(('world', 'told', 'wording', 'before', 'version'), str),
+    **dict.fromkeys(('kind', 'trial'), str),
+    **dict.fromkeys(('names', 'most_told', 'per_prompt'), int),
+    'seed': schema.Number(int, 0, 2**32 - 1),
+    'metrics': schema.List(str),
+    'prefix': _TOKENS,
+    'suffixes': schema.List(_TOKENS),
+    'truth': object,
+  },
+)
+_SCORE = schema.Object(
+  {'value': object, 'failure': str, 'probability': float | None}
+)
 # What a setting has where a log's samples lack it.
 _OLDER = {'version': '', 'per_prompt': 1}
 
@@ -256,7 +275,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
     InputError: it is another task's, or another version's.
   """
   with inputs.reading('a sample', 'one of wm/world'):
-    data = {**_OLDER, **data}
+    data = schema.check({**_OLDER, **data}, _SAMPLE, 'metadata')
     setting = Setting(**{name: data[name] for name in Setting._fields})
     setting = setting._replace(metrics=tuple(setting.metrics))
     question = Query(
@@ -295,7 +314,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 def answer_from_json(data: Mapping[str, Any]) -> Answer:
   """The answer in metadata of a score; InputError if there is none."""
   with inputs.reading('a score', 'one of wm/world'):
-    chance = data['probability']
+    chance = schema.check(dict(data), _SCORE, 'metadata')['probability']
     chance = math.nan if chance is None else chance
     return Answer(from_json(data['value']), data['failure'], chance)
 
@@ -363,11 +382,11 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
         measured = metric(model, world, setting.seed)
       except core.InputError as error:  # The others are measured all the same.
         print(f'{spec}: {error}')
-        for quantity in metric.headline:
+        for quantity in headline_quantities(metric):
           columns[f'{metric.name}_{quantity}'].append(math.nan)
         continue
       for scores in measured:
-        if scores.quantity in metric.headline:
+        if scores.quantity in headline_quantities(metric):
           value = statistics.summarize(scores)['value']
           columns[f'{metric.name}_{scores.quantity}'].append(
             math.nan if value is None else value

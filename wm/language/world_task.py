@@ -33,11 +33,11 @@ from inspect_ai.solver import TaskState, generate
 from wm.core import fields, queries, verbal
 from wm.core.fields import field
 from wm.core.queries import Answer, Query
-from wm.language import providers, world_questions
+from wm.language import llm_predictor, provider, providers, world_questions
+from wm.language.answer_cache import CallReply
+from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
-from wm.models import language
-from wm.models.serving import llm_predictor, provider, replies
-from wm.models.serving.answer_cache import CallReply
+from wm.language.models import language
 
 VERSION = 1
 
@@ -75,7 +75,7 @@ class WorldOptions:
   )
   seed: int = field(0, 'of all other randomness')
   max_calls: int = 0
-  max_tokens: int = field(8192, 'most tokens of an answer')
+  max_tokens: int = field(8192, 'most tokens of an answer', least=1)
   logprobs: bool = field(False, 'ask for log-probabilities, which give P(yes)')
   read: str = field(
     'text',

@@ -41,7 +41,7 @@ _SKIPPED = {
     ('data', 'checkpoints', 'tensorboard'),
   ),
   **dict.fromkeys(
-    ('explore', 'film', 'load_predictor', 'reconstruct', 'score'),
+    ('explore', 'load_predictor', 'reconstruct', 'score'),
     ('data', 'tensorboard'),
   ),
 }

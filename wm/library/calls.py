@@ -11,20 +11,22 @@ import dataclasses
 import json
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import inputs, registry, schema
 from wm.core.accept import Accept
-from wm.data import exposure, pgn_ingest, published, sampling
+from wm.core.measure import headline_quantities
+from wm.data import exposure, pgn_games, pgn_ingest, published, sampling
 from wm.data import store as stores
 from wm.evaluation import comparisons, query_plans, results
 from wm.evaluation import scoring as scoring_lib
+from wm.language import call_ledger, llm_predictor
 from wm.library import loading as loading_lib
-from wm.models.serving import call_ledger, llm_predictor, user_objects
+from wm.models.serving import user_objects
 from wm.options import check, shown, takes
 from wm.options.calls import (
   Amount,
@@ -34,11 +36,12 @@ from wm.options.calls import (
   RouteSource,
   Sampling,
   Scoring,
+  Share,
   Workers,
 )
 from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
-from wm.runtime import compute, files, progress, remote, tasks
+from wm.runtime import compute, files, progress, tasks
 
 Log = Callable[[str], None]
 LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
@@ -82,9 +85,8 @@ def sample(
     sampling.sample_chunk,
   )
   if compute.process_index():
-    return _joined_splits(out)
-  if facts := manifests['train']['world_facts']:
-    log(', '.join(f'{name} {number}' for name, number in facts.items()))
+    return open_splits(out)
+  log_facts(manifests, log)
   log_splits(out, manifests, log)
   return open_splits(out)
 
@@ -95,11 +97,13 @@ def open_splits(out: Path) -> dict[str, stores.Store]:
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
 
-def _joined_splits(out: Path) -> dict[str, stores.Store]:
-  """Both splits, which another process has joined, perhaps at a URL."""
-  if remote.url_of(out):
-    remote.local(out)
-  return open_splits(out)
+def log_facts(manifests: dict[str, Any], log: Log) -> None:
+  """Tells a world's counts in a line, then how its files were read."""
+  facts = manifests['train']['world_facts']
+  counts = [f'{k} {n}' for k, n in facts.items() if not isinstance(n, str)]
+  texts = [f'{k}: {text}' for k, text in facts.items() if isinstance(text, str)]
+  for line in ([', '.join(counts)] if counts else []) + texts:
+    log(line)
 
 
 def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
@@ -120,6 +124,7 @@ def ingest(
   world: core.World | str = pgn_ingest.WORLD,
   shard: str = '0/1',
   games: Amount = 0,
+  lost: Share = inputs.LOST,
   workers: Workers,
   log: Log = no_log,
 ) -> dict[str, stores.Store] | None:
@@ -131,6 +136,8 @@ def ingest(
     world: chess; games longer than its `length` are cut.
     shard: number of this process and of all that work on it, 'i/n'.
     games: most good games; 0 is all.
+    lost: share of a file that may be left out for one reason, such as null
+      moves; what a file loses more is refused with the reason.
     workers: processes or a cluster that read it all, instead of shards; so do
       the several processes of one program, as those of `sample`.
     log: gets what was left out and why; damage is told on stderr.
@@ -142,11 +149,13 @@ def ingest(
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   played, names = registry.resolve('world', world), [*map(str, files)]
   manifests = tasks.driven(
-    lambda: pgn_ingest.make_dataset(played, names, out, part, games, workers),
+    lambda: pgn_ingest.make_dataset(
+      played, names, out, part, games, workers, lost
+    ),
     pgn_ingest.read_shard,
   )
   if manifests is not None and compute.process_index():
-    return _joined_splits(out)
+    return open_splits(out)
   if manifests is None:
     log(f'shard {shard} is done; others are not yet')
     return None
@@ -155,7 +164,14 @@ def ingest(
     progress.say(f'warning: {name}: {what}')
   for line in pgn_ingest.lines(report):
     log(line)
+  log_facts(manifests, log)
   log_splits(out, manifests, log)
+  if not manifests['heldout']['rows']:
+    progress.say(
+      f'warning: {out} has no held-out game, which training needs: a hash of '
+      f'each game holds out {pgn_games.HELDOUT} in {pgn_games.BUCKETS:,}; '
+      'expected more games, or lines and heldout files (--text_file)'
+    )
   return open_splits(out)
 
 
@@ -210,7 +226,6 @@ def _clear_failure(folder: Path, stage: str) -> None:
 def metrics_of(
   metrics: core.Metric | str | Sequence[core.Metric | str],
   accept: Accept | str | None = None,
-  loop: str | None = None,
   overrides: str | None = None,
 ) -> list[core.Metric]:
   """Metrics from objects or specs, with some of their fields replaced.
@@ -218,7 +233,6 @@ def metrics_of(
   Args:
     metrics: objects or specs.
     accept: acceptance rule of all metrics that have one; None leaves theirs.
-    loop: where metrics that have a `loop` run it; None leaves theirs.
     overrides: fields of all metrics that have them, written as in a spec.
 
   Raises:
@@ -232,7 +246,6 @@ def metrics_of(
   for name in (*map(repr, unnamed), *values):
     every = sorted(set().union(*names_of))
     inputs.check_known(name, every, f'{text} {name}')
-  values |= {} if loop is None else {'loop': loop}
   if accept is not None:
     values['accept'] = registry.spec(registry.resolve('accept', accept))
   return [
@@ -286,9 +299,7 @@ def score(
   call. Rows of networks are divided over them; results have the same bits.
   Process 0 writes them, and alone returns cached ones.
   """
-  asked = metrics_of(
-    metrics, scoring.accept, scoring.loop, scoring.metric_overrides
-  )
+  asked = metrics_of(metrics, scoring.accept, scoring.metric_overrides)
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
@@ -323,6 +334,9 @@ def score_predictor(
       log=log,
     )
   log(scoring_lib.table(entries))
+  cautions = [text for entry in entries for text in entry['cautions']]
+  for text in dict.fromkeys(cautions):
+    log(f'caution: {loaded.name} {text}')
   for line in loaded.predictor.diagnostics():
     log(line)
   if out is not None:
@@ -368,7 +382,7 @@ def ask(
     InputError: the budget is too small for the first trials, prices are
       unknown, or bad specs.
   """
-  asked = metrics_of(metrics, None, None, scoring.metric_overrides)
+  asked = metrics_of(metrics, None, scoring.metric_overrides)
   limit, unit = call_ledger.parse_budget(asking.budget)
   loaded = loading_lib.load_predictor(model, world, loading=scoring)
   predictor = loaded.predictor
@@ -412,16 +426,6 @@ def ask(
   return entries
 
 
-def refuse_sampling_options(source: str, routes: RouteSource) -> None:
-  """Raises InputError for `num` or `pairs` where no routes are sampled."""
-  num, pairs = routes.num, routes.pairs
-  if (num, pairs) != (RouteSource.num, RouteSource.pairs):
-    raise core.InputError(
-      f'{source} and num={num}, pairs={pairs!r} were given: expected no number '
-      'or pairs, which are of routes sampled from a model'
-    )
-
-
 @takes(routes=RouteSource, loading=(Loading, 'checkpoint', 'model', 'name'))
 def reconstruct(
   source: loading_lib.Source | None,
@@ -459,7 +463,12 @@ def reconstruct(
   options = options or Reconstruction()
   check(routes)
   if routes.samples is not None:
-    refuse_sampling_options(f'samples={routes.samples}', routes)
+    num, pairs = routes.num, routes.pairs
+    if (num, pairs) != (RouteSource.num, RouteSource.pairs):
+      raise core.InputError(
+        f'samples={routes.samples} and num={num}, pairs={pairs!r} were given: '
+        'expected no number or pairs, which are of routes sampled from a model'
+      )
     if source is not None:
       raise core.InputError(
         f'source={shown(source)} and samples={routes.samples} were given: '
@@ -497,6 +506,8 @@ def ingest_text(
   world: core.World | str,
   *,
   heldout: Path | Sequence[Path] = (),
+  tokens: Path | Mapping[str, str | int] = '',
+  lost: Share = inputs.LOST,
   workers: Workers,
   log: Log = no_log,
 ) -> dict[str, stores.Store]:
@@ -510,6 +521,11 @@ def ingest_text(
     heldout: held-out sequences; training lines of the same split key (on a
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
+    tokens: token of the world -> what stands for it in the files, an id or a
+      text; or a JSON or CSV file of it, see `wm.describe('model', 'user')`. ''
+      if the tokens themselves do, or games as people write them.
+    lost: share of the lines that may be left out for one reason, such as
+      illegal ones; files that lose more are refused with the reason.
     workers: where lines are read, to the same bytes; the several processes of
       one program divide them as those of `sample` do.
     log: gets how much each split has, and what was left out.
@@ -522,15 +538,46 @@ def ingest_text(
       left, or `out` holds other data.
   """
   world = registry.resolve('world', world)
-  paths = _list(files), _list(heldout)
+  paths, aliases = (_list(files), _list(heldout)), _aliases_of(tokens, world)
   manifests = tasks.driven(
-    lambda: published.ingest_text(world, *paths, out, workers),
+    lambda: published.ingest_text(world, *paths, out, workers, aliases, lost),
     published.read_shard,
   )
   if compute.process_index():
-    return _joined_splits(out)
+    return open_splits(out)
+  log_facts(manifests, log)
   log_splits(out, manifests, log)
-  return open_splits(out)
+  splits = open_splits(out)
+  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
+    log(
+      f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
+      'training ones up to a symmetry of the world'
+    )
+  return splits
+
+
+def _aliases_of(
+  tokens: Path | Mapping[str, str | int], world: core.World
+) -> dict[str, str]:
+  """What stands in files -> token of the world; InputError for a bad table."""
+  if not tokens:
+    return {}
+  if isinstance(tokens, Mapping):
+    label, table = 'tokens=', dict(tokens)
+  else:
+    label = f'tokens={tokens}'
+    table = user_objects.read_tokens(tokens, 'ingest')
+  schema.check(table, schema.Dictionary(str | int), label)
+  aliases: dict[str, str] = {}
+  for token in world.vocab[1:]:
+    text = f'{label} has no {token!r} of the world'
+    inputs.check_known(token, table, text, 8)
+    if (other := aliases.setdefault(str(table[token]), token)) != token:
+      raise core.InputError(
+        f'{label} has {table[token]!r} for {other!r} and for {token!r}; '
+        'expected one each'
+      )
+  return aliases
 
 
 def _list(files: Path | Sequence[Path]) -> list[Path]:
@@ -599,7 +646,7 @@ def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:
       raise core.InputError(f'{folder}: {error}') from error
     metric = registry.make('metric', result.spec)
     for scores in result.scores:
-      if scores.quantity in metric.headline:
+      if scores.quantity in headline_quantities(metric):
         rows[result.spec, scores.quantity] = scores
   if not rows:
     raise core.InputError(

@@ -8,10 +8,11 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import contract, inputs, plugins, registry
+from wm.evaluation import results, scoring
 from wm.evaluation.scoring import Loaded
 from wm.models import user
 from wm.models.serving import user_objects
@@ -141,8 +142,11 @@ def _loaded(
     )
   if isinstance(source, core.TokenReader):
     label = type(source).__name__
+    reader = source
+    if not registry.is_ours(type(source)):
+      reader = user.checked_reader(source, used_in, label)
     unknown = provenance.UNKNOWN
-    return Loaded(source, used_in, label, {'model_spec': label}, unknown)
+    return Loaded(reader, used_in, label, {'model_spec': label}, unknown)
   if not isinstance(source, core.Model):
     return wrap(source, used_in)
   return _untrained(registry.resolve('model', source), used_in, loading.seed)
@@ -164,7 +168,7 @@ def wrap(
   *,
   max_len: Amount = 0,
   rows: Count = 16,
-  tolerance: float = user.TOLERANCE,
+  tolerance: float = contract.TOLERANCE,
   copies: bool = False,
   tokens: Mapping[str, Any] | Path | None = None,
 ) -> Loaded:
@@ -239,6 +243,63 @@ def wrap(
   return Loaded(reader, used_in, label, about, provenance.UNKNOWN)
 
 
+class Checked(NamedTuple):
+  """What `check` came to.
+
+  Attributes:
+    name: of what was checked.
+    passed: what was checked, and is as it should be.
+    cautions: what stands beside scores of it.
+  """
+
+  name: str
+  passed: tuple[str, ...]
+  cautions: tuple[str, ...] = ()
+
+
+def check(
+  thing: Source | core.World, world: core.World | str | None = None
+) -> Checked:
+  """Checks a world or a model that is not wm's own, as scoring does by itself.
+
+    wm.check('my_world.py:World()')
+    wm.check(torch_module, 'maps()')
+
+  A world is walked through at random: what it samples is legal, a token is
+  legal exactly where `advance` lives on, equal states have equal ids, and the
+  oracle scores 1. A model's logits, activations and continuations depend on
+  the tokens before them only, whatever else is in the batch and however often
+  it is asked, and are logits.
+
+  Args:
+    thing: a world or its spec; or, with `world`, whatever `score` takes.
+    world: in which a model is used.
+
+  Raises:
+    InputError: what is wrong, in one line.
+  """
+  if world is None and not isinstance(thing, core.World):
+    text = os.fspath(thing) if isinstance(thing, os.PathLike) else thing
+    if not isinstance(text, str):
+      raise core.InputError(
+        f'world is needed to check {shown(thing)} in, such as maps()'
+      )
+    if not os.path.isdir(text):
+      thing = registry.resolve('world', text)
+  if world is None and isinstance(thing, core.World):
+    spec = registry.spec(thing)
+    # What a user's world raises comes as a line, too.
+    with plugins.user_code(f'world {spec}'):
+      contract.check_world(thing, f'world {spec}')
+      scoring.check_oracle(thing)
+    return Checked(spec, contract.OF_WORLDS)
+  loaded = load_predictor(thing, world)
+  terms = loaded.predictor.contract
+  if terms is None:
+    return Checked(loaded.name, ())
+  return Checked(loaded.name, terms.checked, tuple(terms.cautions()))
+
+
 def loaded_predictor(
   source: Source, world: core.World | str | None, loading: Loading
 ) -> tuple[Loaded, core.Predictor]:
@@ -301,10 +362,24 @@ def _trained(
     'training': files.json_hash(run)[:16],
     'recipe': files.json_hash(recipe)[:16],
     'training_seed': run.get('seed'),
+    **_status(folder, run),
   }
   resolved = registry.make('model', run['model'])
   origin = reader.of(resolved, code.inputs, {'checkpoint': info['sha256']})
   return Loaded(predictor, world, resolved.name, about, origin)
+
+
+def _status(folder: pathlib.Path, run: Mapping[str, Any]) -> dict[str, Any]:
+  """Fields of scores of a run that did not come to its last step; else none."""
+  steps = run.get('steps', 0)
+  if not steps or (folder / 'train.json').exists():
+    return {}
+  saved = [path.name for path in (folder / 'checkpoints').glob('*')]
+  last = max((int(name) for name in saved if name.isdigit()), default=0)
+  if last >= steps or not saved:
+    return {}
+  line = f'is still in training, at step {last:,} of {steps:,}'
+  return {'status': results.PARTIAL, 'cautions': [line]}
 
 
 def make(kind: str, text: str) -> Any:

@@ -8,7 +8,7 @@ import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from wm.language import logs
 from wm.options.calls import Amount, Path
 from wm.reporting import charts, collect, model_comparison, tables, write
 from wm.runtime import files, remote
-
-if TYPE_CHECKING:
-  from wm.reporting.verdicts import Judged
 
 
 def report(
@@ -42,8 +39,7 @@ def report(
       of Inspect, one by one or folders of them: each paper's tables have a page
       of their own.
     out: folder in which to make report/, or one that is called report; None
-      is that of the only run. The counts of tokens that `coverage` wrote there,
-      or to a run's, are tabled.
+      is that of the only run.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
     chart_format: 'svg', the file of each chart beside the page, in a style
@@ -67,7 +63,7 @@ def report(
       raise core.InputError('out is needed for a report of several runs')
     (out,) = folders
   several = [run for folder in folders for run in _scored(folder)]
-  place = _place(out, several)
+  place = report_folder(out, several)
   log_paths = [logs.paths(path) for path in several]
   if any(log_paths):
     runs = [f for f, of_f in zip(several, log_paths, strict=True) if not of_f]
@@ -100,50 +96,13 @@ def _scored(folder: Path) -> list[Path]:
   return [run for run in inner if run.name != 'report'] or [folder]
 
 
-def _place(out: Path, sources: Sequence[Path]) -> pathlib.Path:
+def report_folder(out: Path, sources: Sequence[Path]) -> pathlib.Path:
   """OUT/report; or OUT, if it is called so and holds no results itself."""
   place = pathlib.Path(out)
   is_run = place.resolve() in [pathlib.Path(path).resolve() for path in sources]
   if place.name == 'report' and not (is_run or (place / 'scores').exists()):
     return place
   return place / 'report'
-
-
-def findings(
-  folder: Path,
-  out: Path,
-  *,
-  log: Callable[[str], None] = lambda line: None,
-) -> list[Judged]:
-  """Judges the findings of papers by units of miniatures, on one page.
-
-  A folder with a registration has a second page, cross.html
-  (`wm.reporting.cross`).
-
-  Args:
-    folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
-      launch/flags/miniatures.
-    out: folder in which to make report/, or one that is called report.
-    log: gets the lines of verdicts, and the files.
-
-  Returns:
-    Each finding with its verdict and comparisons, see `wm.reporting.verdicts`.
-
-  Raises:
-    InputError: findings or results that are damaged or do not fit.
-  """
-  # Intervals over seeds load SciPy.
-  from wm.reporting import cross_page, miniatures
-
-  place = _place(out, [])
-  judged = miniatures.write(folder, place)
-  for line in miniatures.verdict_table(judged).markdown().splitlines():
-    log(line)
-  log(f'report: {place}/report.html')
-  log(f'        {place}/report.md')
-  if cross_page.write(folder, place):
-    log(f'        {place}/cross.html')
-  return judged
 
 
 def recorded(
@@ -157,7 +116,7 @@ def recorded(
   """Scores recorded answers of language models again: tables and figures.
 
   Args:
-    paper: 'cogeval', 'forces' or another of `wm.papers` that has a record.
+    paper: 'cogeval', 'forces' or another paper that has a record.
     data: folder of the recorded answers.
     out: folder in which to make report/, and logs/ where those are wanted.
     logs: also convert the answers to logs of Inspect, for `inspect view` and

@@ -259,7 +259,7 @@ class _AskedMetrics(NamedTuple):
       raise core.InputError('world is needed, such as maps()')
     world = registry.resolve('world', scoring.world)
     metrics = calls.metrics_of(
-      scoring.metrics, scoring.accept, scoring.loop, scoring.metric_overrides
+      scoring.metrics, scoring.accept, scoring.metric_overrides
     )
     for metric in metrics:
       if missing := lacks(metric, _READER_OF[form], type(world)):
@@ -392,7 +392,7 @@ def _cell(value: Any) -> Any:
   return json.dumps(value) if isinstance(value, list) else value
 
 
-_TAKEN = Scoring, 'accept', 'loop', 'metric_overrides', 'seed'
+_TAKEN = Scoring, 'accept', 'metric_overrides', 'seed'
 
 
 @takes(scoring=_TAKEN)

@@ -1,9 +1,9 @@
 """Automaton: how far is the automaton that a model implies from the world's?
 
-The minimal automaton of the tokens that a model accepts is learned by queries
-(Kearns and Vazirani 1994, An Introduction to Computational Learning Theory,
-chapter 8; for networks Weiss, Goldberg and Yahav 2018, ICML) and followed along
-the world's own sequences.
+The metric learns the minimal automaton of the tokens that a model accepts by
+queries (Kearns and Vazirani 1994, An Introduction to Computational Learning
+Theory, chapter 8; for networks Weiss, Goldberg and Yahav 2018, ICML) and
+follows it along the world's own sequences.
 """
 
 from __future__ import annotations
@@ -21,86 +21,77 @@ from wm.core.fields import field
 from wm.evaluation import automaton_learner, context, implied
 from wm.options.calls import Extraction
 
-PAIRS = 17  # Stream of randomness of the second place of a pair.
-CANDIDATES = 64  # Places that are tried as the second of a pair.
-TOO_MANY = 'too_many_states'  # Reason: the world has more than are compared.
+PAIRS = 17  # Random stream of the second position of a pair.
+CANDIDATES = 64  # Positions that are tried as the second of a pair.
+MOST = 2000  # Most states of the automaton.
+QUERIES = 8000  # Half of them are reserved for the held-out sequences.
+WALKS = 200  # Walks of the world and of the automaton that test each round.
+TOO_MANY = 'too_many_states'  # Reason: the world is too large to compare.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
   """Compares the automaton that a model implies with the world's.
 
-  The automaton is learned along walks of the world, and, where the world has at
-  most 1,000 states, until it is complete; see `wm.extract`, which draws it. It
-  is judged at the places of held-out sequences that `next_token` judges, but
-  for that after `max_len` tokens; it was not learned from them, a row for each.
-  Where it is the model's at all places, wrong_places is what `exact_set` of
-  next_token lacks there.
+  The automaton is learned along walks of the world. In a world of at most 1,000
+  states, learning goes on until the automaton is complete; `wm.extract` draws
+  it. Held-out sequences, which learning did not use, are judged at the
+  positions that `next_token` judges, except the one after `max_len` tokens,
+  with a row for each position. If automaton and model agree at all positions,
+  wrong_places is 1 - `exact_set` of next_token at these positions.
 
-  Reasons of unmeasured rows: unexplored (the budget of states or queries did
-  not suffice for the automaton to come there), unanswered (it did not suffice
-  to ask the model), unlike_model (the automaton accepts others than the model
-  there; wrong_places only), too_many_states (the world has more than 1,000
+  Reasons of unmeasured rows: unexplored (the automaton did not reach the
+  position within the budget of states or queries), unanswered (no queries were
+  left to ask the model), unlike_model (automaton and model accept different
+  tokens; wrong_places only), too_many_states (the world has more than 1,000
   states and is not compared state by state), budget_used_up (the model's
-  automaton has more states than were learned, and may tell more apart),
-  rejected (the automaton accepts no such sequence; pairs only), no_other_place
-  (no drawn place makes such a pair), answers_only (the model gives no next
-  tokens).
+  automaton has more states than were learned, which may separate more states),
+  rejected (the automaton rejects the sequence; pairs only), no_other_place (no
+  drawn position makes a pair of this kind), answers_only (the model gives no
+  next tokens).
 
   Attributes:
     num: held-out sequences.
-    depth: longest word that the model is asked about, in tokens; 0 is the
-      longest sequence that world and model have.
-    most: states of the automaton at most.
-    queries: words that the model reads at most; half of them are left for the
-      held-out sequences.
-    walks: random walks of the world, and of the automaton, that test it in each
-      round.
-    accept: the rule by which the model accepts a token.
+    accept: rule by which the model accepts a token.
 
   Glossary:
-    wrong_places: Share of the places of held-out sequences at which the
-      automaton accepts others than the legal tokens, of those at which it
-      accepts what the model accepts. A sequence that it rejects is
-      wrong from there on.
-    merged_places: Share of the pairs of places in two states of the world that
-      the automaton puts in one state. It forgets what tells them apart.
-    split_places: Share of the pairs of places in one state of the world that
-      the automaton puts in two states. It remembers what does not matter.
-    unlike_model: Share of places at which the automaton accepts others than the
-      model. Above 0, the automaton is an approximation.
-    distance: Bisimulation distance at a discount of 1/2, 2^-k where k tokens
+    wrong_places: Share of positions of held-out sequences at which the
+      automaton accepts other tokens than the legal ones, among positions at
+      which it agrees with the model. All positions after a token that it
+      rejects are wrong.
+    merged_places: Share of pairs of positions in two states of the world that
+      the automaton maps to one state. The automaton forgets the difference.
+    split_places: Share of pairs of positions in one state of the world that
+      the automaton maps to two states. The automaton keeps a difference that
+      does not matter.
+    unlike_model: Share of positions at which automaton and model accept
+      different tokens. Above 0, the automaton is an approximation.
+    distance: Bisimulation distance at a discount of 1/2: 2^-k if k tokens
       precede the first difference of the two automata, and 0 if there is none.
-      It knows no probabilities.
-    told_apart: Share of the pairs of the world's states that the automaton
-      tells apart, of those that it reaches. All pairs count alike, however
-      seldom their states are drawn.
-    states_ratio: Number of states of the automaton, over that of the world's
-      minimal automaton. It is 1 for the world itself.
+      It ignores probabilities.
+    told_apart: Share of pairs of the world's states that the automaton
+      separates, among states that it reaches. All pairs count equally, however
+      rarely their states are drawn.
+    states_ratio: Number of states of the automaton, divided by that of the
+      world's minimal automaton. It is 1 for the world itself.
     budget_used_up: Whether the budget of states or queries ended the learning,
-      1 or 0. At 1 the automaton is only part of the model's.
+      1 or 0. At 1 the automaton is only a part of the model's.
     step: tokens of the sequence so far
   """
 
   version: ClassVar[str] = '2'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Enumerable)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'walks')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'wrong_places': '0: accepts what is legal',
-    'merged_places': '0: keeps different states apart',
-    'split_places': '0: has one state for each',
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'wrong_places': core.Measure(0, 'accepts what is legal'),
+    'merged_places': core.Measure(0, 'keeps different states apart'),
+    'split_places': core.Measure(0, 'has one state for each'),
+    'unlike_model': core.Measure(less_is_better=True),
+    'distance': core.Measure(less_is_better=True),
   }
-  less_is_better: ClassVar[tuple[str, ...]] = (
-    *('wrong_places', 'merged_places', 'split_places', 'unlike_model'),
-    'distance',
-  )
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
 
   num: int = field(200, least=1)
-  depth: int = field(0, least=0)
-  most: int = field(2000, least=1)
-  queries: int = field(8000, least=100, most=10_000_000)
-  walks: int = field(200, least=1, most=100_000)
   accept: str = 'epsilon(0.01)'
 
   def __post_init__(self) -> None:
@@ -110,10 +101,10 @@ class Metric(core.Metric):
   def __call__(
     self, predictor: core.Predictor, world: core.Enumerable, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; the places of sequences of one task are a cluster."""
+    """See core.Metric; positions of all sequences of a task are a cluster."""
     if isinstance(predictor, core.QueryModel):
       return (core.scores('wrong_places', [np.nan], reason=['answers_only']),)
-    options = Extraction(self.depth, self.most, self.queries, self.walks)
+    options = Extraction(most=MOST, queries=QUERIES, walks=WALKS)
     rule = registry.make('accept', self.accept)
     learned = implied.imply(predictor, world, rule, options, seed)
     sequences = world.sample(self.num, seed, split='heldout')
@@ -131,13 +122,13 @@ class Metric(core.Metric):
 def _of_places(
   places: implied.Places, group: np.ndarray
 ) -> tuple[core.Scores, ...]:
-  """The quantities of single places."""
+  """The quantities of single positions."""
   reason = np.where(places.unlike < 0, 'unanswered', '')
   unexplored = places.state == automaton_learner.UNEXPLORED
   reason = np.where(unexplored, 'unexplored', reason)
   columns = {'step': places.length}
   scored = functools.partial(core.scores, group=group, columns=columns)
-  # Where it is not the model's, it says nothing of the model.
+  # An automaton that differs from the model shows nothing about the model.
   judged = np.where(places.unlike > 0, 'unlike_model', reason)
   return (
     scored('wrong_places', places.wrong, reason=judged),
@@ -152,7 +143,7 @@ def _of_pairs(
   group: np.ndarray,
   seed: int,
 ) -> tuple[core.Scores, ...]:
-  """The quantities of pairs: each place, and another one by chance."""
+  """The quantities of pairs: each position and a random other one."""
   quantities, num = [], len(places.row)
   same = np.zeros((num, CANDIDATES), bool)
   other = np.zeros((num, CANDIDATES), np.int64)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
   import pandas as pd
   from matplotlib.figure import Figure
 
-# What beliefs are read from -> the panel of the figure.
+HELDOUT = 1000  # Test sequences.
+RIDGE = 1e-6  # Penalty, relative to the variance of an activation.
+DRAWN = 3000  # Test positions that a report draws.
+# Source that beliefs are read from -> title of the figure's panel.
 PANELS = {
   'true': 'true belief',
   'read': 'read from activations',
@@ -37,41 +40,43 @@ PANELS = {
 class Metric(core.Metric):
   """Asks whether a linear map of activations gives the belief about the state.
 
-  Fits a ridge regression from activations to beliefs, tests it on others.
+  A ridge regression from activations to beliefs is fitted and tested.
 
-  A position is one after a token. Fitted on training sequences, tested on
-  held-out ones, which share no whole sequence with these, but short prefixes.
-  R squared compares squared distances in the simplex with those of the mean
-  belief of the fit: the share of the variance that is read. It has no lower
+  Each position after a token is a sample. The fit uses training sequences, the
+  test held-out ones; the two share no whole sequence, but may share prefixes.
+  R squared compares squared distances in the simplex with those from the mean
+  belief of the fit: it is the explained share of the variance, without a lower
   bound. The Bayes predictor, whose activations are the belief, has 1.
 
-  Beside it stand beliefs that are read the same way from the model's untrained
+  Two baselines read beliefs in the same way: from the model with untrained
   weights, and from the true probabilities of the next token. In some worlds,
-  such as mess3, these are a linear image of the belief, and have an R squared
-  of 1: a model of next tokens needs nothing else. In others, such as rrxor,
-  beliefs that differ have the same next token: what a model has beyond
-  `r_squared_next_token` is about the tokens after it.
+  such as mess3, these probabilities are a linear image of the belief, and their
+  R squared is 1: next-token prediction needs nothing else. In others, such as
+  rrxor, different beliefs have the same next-token probabilities. A model above
+  `r_squared_next_token` then represents tokens after the next.
 
-  The paper fits without a penalty and on all sequences, and takes the last
-  layer of mess3, and all layers of rrxor, concatenated.
+  The paper fits without a penalty and on all sequences. It uses the last layer
+  for mess3, and all layers, concatenated, for rrxor.
 
   Attributes:
-    layers: layers whose activations are concatenated; -1 is the last, final
-      norm included, 0 the embedding.
+    layers: layers whose activations are concatenated; -1 is the last, after the
+      final norm; 0 is the embedding.
 
   Glossary:
     r_squared: Share of the variance of beliefs that a linear map of activations
       explains, on held-out sequences. At 1 the activations hold the exact
       posterior of the hidden state.
-    r_squared_untrained: The same of the model with random weights. What is read
-      there was not learned.
-    r_squared_next_token: The same of the true probabilities of the next token
-      instead of activations. A model above it knows more of the future.
-    mse: Mean square error of a probability of the belief that is read. The
-      paper prints it for mess3, 0.0004 before the last norm and 0.0003 behind
+    r_squared_untrained: As r_squared, for the model with random weights. That
+      much was not learned.
+    r_squared_next_token: As r_squared, for the true probabilities of the next
+      token instead of activations. A model above it represents more of the
+      future.
+    mse: Mean square error of each probability of the belief that is read. The
+      paper prints it for mess3, 0.0004 before the last norm and 0.0003 after
       it (figure S1).
-    distance: Mean distance in the simplex from the true belief to the one that
-      is read. Two states known for sure are the root of 2 apart.
+    distance: Mean distance in the simplex from the true belief to the belief
+      that is read. Two certain beliefs in different states are the root of 2
+      apart.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (
@@ -79,31 +84,27 @@ class Metric(core.Metric):
     core.Latent,
     core.Generative,
   )
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'r_squared': '1: holds the true belief',
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'r_squared': core.Measure(1, 'holds the true belief'),
+    'mse': core.Measure(less_is_better=True),
+    'distance': core.Measure(less_is_better=True),
   }
-  less_is_better: ClassVar[tuple[str, ...]] = ('mse', 'distance')
 
   num: int = field(4000, 'training sequences', least=1)
-  tested: int = field(1000, 'held-out sequences', least=1)
   layers: tuple[int, ...] = field((-1,), least=-1, distinct=True, fewest=1)
-  ridge: float = field(
-    1e-6, 'penalty, relative to the variance of an activation', above=0
-  )
-  points: int = field(3000, 'test positions that a report draws', least=1)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.Generative, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per test sequence, of `distance` per position."""
+    """See core.Metric; a row per test sequence; per position for `distance`."""
     law = world.data_distribution()
     if not core.can(law, core.SequenceProcess.belief):
       return (core.scores('r_squared', [np.nan], reason=['no_beliefs']),)
     vocab_size = len(world.vocab)
     fit, test = (
       _Positions.of(law, vocab_size, world.sample(num, seed, split))
-      for num, split in ((self.num, 'train'), (self.tested, 'heldout'))
+      for num, split in ((self.num, 'train'), (HELDOUT, 'heldout'))
     )
     if not len(test.belief):
       return (core.scores('r_squared', [np.nan], reason=['no_test_points']),)
@@ -113,7 +114,7 @@ class Metric(core.Metric):
         part.activations(reader, self.layers) if reader else part.odds
         for part in (fit, test)
       )
-      return probing.ridge(seen, fit.belief, self.ridge)(shown)
+      return probing.ridge(seen, fit.belief, RIDGE)(shown)
 
     beliefs = {'read': read(predictor), 'next_token': read(None)}
     if core.can(predictor, core.HiddenStates.untrained):
@@ -121,7 +122,7 @@ class Metric(core.Metric):
     group = context.clusters(world, test.sequences)
     row, position = test.points.row, test.points.position
     order = np.argsort(basics.hash64(seed, row, position), kind='stable')
-    drawn = np.sort(order[: self.points])
+    drawn = np.sort(order[:DRAWN])
     distance = np.linalg.norm(beliefs['read'] - test.belief, axis=1)
     return *_by_sequence(test, fit.belief.mean(0), beliefs, group), core.scores(
       'distance',
@@ -136,10 +137,11 @@ class Metric(core.Metric):
 
   @staticmethod
   def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
-    """True beliefs in the simplex, and where a linear map reads them.
+    """True beliefs in the simplex, and the beliefs that a linear map reads.
 
-    Each point has the colour of the true belief. The corners of a triangle are
-    three hidden states; of more, axes are principal components of the beliefs.
+    Each point has the colour of the true belief. The corners of the triangle
+    are the three hidden states; with another number of states, axes are
+    principal components of the beliefs.
     """
     models = {model: _panels(of_model) for model, of_model in rows.items()}
     models = {model: panels for model, panels in models.items() if panels}
@@ -174,9 +176,10 @@ def _by_sequence(
   beliefs: dict[str, np.ndarray],
   group: np.ndarray,
 ) -> Iterator[core.Scores]:
-  """R squared of beliefs that were read [P, S], and their mean square error.
+  """R squared and mean square error of beliefs that were read [P, S].
 
-  mean: [S] what R squared compares with. group: [N] clusters.
+  mean: [S] mean belief of the fit, the reference of R squared. group: [N]
+    clusters.
   """
   error = {
     name: np.bincount(
@@ -185,7 +188,7 @@ def _by_sequence(
     for name, belief in {**beliefs, 'mean': mean}.items()
   }
   variance, sizes = error.pop('mean'), test.sequences.lengths * len(mean)
-  # Of one belief alone there is no share to read.
+  # If all beliefs are equal, there is no variance to explain.
   reason = np.full(len(group), '' if variance.any() else 'no_variation')
   for name, total in error.items():
     # Weighted by the variance, the mean is 1 - all errors / all variance.
@@ -209,7 +212,7 @@ def _texts(beliefs: np.ndarray) -> np.ndarray:
 
 
 def _panels(rows: pd.DataFrame) -> dict[str, np.ndarray]:
-  """[P, S] beliefs of each panel that rows of a model have."""
+  """Panel -> [P, S] beliefs, for the panels in a model's rows."""
   points = rows[rows.quantity == 'distance'].dropna(axis=1, how='all')
   return {
     name: np.array([text.split() for text in points[column]], np.float64)
@@ -222,9 +225,9 @@ class _Positions(NamedTuple):
   """The P positions of sequences, one after each token.
 
   Attributes:
-    sequences: N of them.
-    points: where the positions are.
-    belief: [P, S] float64.
+    sequences: N sequences.
+    points: row and position of each.
+    belief: [P, S] float64 true beliefs.
     odds: [P, V] true probabilities of the next token.
   """
 
@@ -237,7 +240,7 @@ class _Positions(NamedTuple):
   def of(
     cls, law: core.SequenceProcess, vocab_size: int, sequences: core.Sequences
   ) -> _Positions:
-    """Of sequences that follow a law."""
+    """The positions of sequences that a process generates."""
     tokens, lengths = sequences.tokens, sequences.lengths
     row, position = np.nonzero(np.arange(tokens.shape[1]) < lengths[:, None])
     memory = law.after_each(tokens, lengths)[row, position]
@@ -252,7 +255,7 @@ class _Positions(NamedTuple):
   def activations(
     self, reader: core.HiddenStates, layers: tuple[int, ...]
   ) -> np.ndarray:
-    """[P, D] of all layers, side by side."""
+    """[P, D] activations of all layers, concatenated."""
     columns = [
       probing.activations(reader, self.sequences, self.points, layer)
       for layer in layers

@@ -1,8 +1,8 @@
-"""Compression: do two prefixes that reach one state mean the same thing?
+"""Compression: does a model treat two prefixes of one state alike?
 
 Vafa et al. 2024, section 2.3: the precision of the model's Myhill-Nerode
-boundary between prefixes of one state, where the true boundary is empty: 1
-exactly when whatever the model accepts after one it accepts after the other.
+boundary between two prefixes of one state. The true boundary is empty, so the
+precision is 1 exactly if the model accepts the same suffixes after both.
 """
 
 from __future__ import annotations
@@ -16,90 +16,83 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field, field_error
-from wm.evaluation import engine, exhaustive, membership, prefix_pairs
+from wm.evaluation import engine, membership, prefix_pairs
 from wm.evaluation import support as supports
-from wm.evaluation.context import BATCH, SAMPLES, Trials
+from wm.evaluation.context import SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(prefix_pairs.PairMetric):
-  """Asks whether two sequences that reach the same state are continued alike.
+  """Asks whether a model continues two sequences of one state alike.
 
-  Takes continuations of one prefix and checks them after another.
+  Samples continuations of one prefix and checks them after the other.
 
   Each quantity has a row per trial (and direction); `accepted_share` and
-  `first_violation` only where `graded`.
+  `first_violation` need `graded`.
 
-  Reasons of unmeasured trials: vacuous (the model accepts nothing after the
-  first prefix), capped (`exact`: more continuations than `cap`), no_answer
-  (after both prefixes, to any continuation), no_two_prefixes_... (a second one
-  is missing, equal to the first, or refused by the model), no_prefix, no_room
-  (no token left to sample), nothing_sampled (`sampler` accepts none of what the
-  model accepts), no_violation. By suffixes='world' no trial is
-  vacuous.
+  Reasons of unmeasured trials: vacuous (the model accepts no token after the
+  first prefix), no_answer (to any continuation after both prefixes),
+  no_two_prefixes_... (the second prefix is missing, equals the first, or is
+  refused by the model), no_prefix, no_room (no token left to sample),
+  nothing_sampled (`sampler` accepts no token that the model accepts),
+  no_violation. With suffixes='world' no trial is vacuous.
 
-  Side columns of `precision`: `suffix`, the first continuation refused, and
-  what else a report pictures a trial from; see core.Metric.
+  Side columns of `precision`: `suffix`, the first refused continuation, and
+  the other columns from which reports picture a trial; see core.Measure.
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: trials that share a drawn state; `trials` is a multiple of it. Each
-      state counts once.
     samples: continuations sampled in each trial, M.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: only the first k tokens of continuations (figure 6); 0 is all.
-    suffixes: 'model': sampled from the model after the first prefix; 'world':
-      drawn by the world, half of them whatever is legal, and asked as a whole
-      after both prefixes, where any disagreement counts (as published for
-      logic puzzles, whose models only answer: k=1, samples=5).
-    directions: 'first': continuations of the first prefix; 'both': also of
-      the second, as a row of its own in the same group.
-    world: spec of a world of the same tokens and rules that draws states and
-      prefixes; '' is the one scored.
-    prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
-    graded: also the graded quantities; no trial ends early then.
-    exact: search all continuations to depth k instead of sampling.
-    cap: most continuations of one length that `exact` follows.
-    sampler: rule that continuations are drawn by, where it is not `accept`,
-      e.g. 'published(0.01)'.
-    support: 'all'; or 'sampler': what the sampler of the world determines, see
-      wm.evaluation.support. Prefixes are cut from sampled sequences,
-      and of continuations only what is judged counts: a trial is
-      unmeasured (off_support) where none of it is.
-    support_bound: least probability, exclusive, of a supported token.
+    suffixes: 'model': continuations are sampled from the model after the first
+      prefix; 'world': the world draws them, half of them without regard to
+      legality. The model is then asked about whole continuations after both
+      prefixes, and any disagreement counts (as published for logic puzzles,
+      whose models only answer: k=1, samples=5).
+    directions: 'first': continuations of the first prefix; 'both': also
+      continuations of the second, in a further row of the same group.
+    world: spec of a world with the same tokens and rules that draws states and
+      prefixes; '' is the scored world.
+    prefix_filter: 'none', or 'model': only prefixes whose moves the model
+      accepts.
+    graded: also compute the graded quantities; no trial then ends early.
+    sampler: rule that continuations are drawn by, e.g. 'published(0.01)'; '' is
+      `accept`.
+    support: 'all', or 'sampler': judge only tokens whose probability the
+      world's sampler determines; see wm.evaluation.support. Prefixes are then
+      cut from sampled sequences. A trial without judged tokens is unmeasured
+      (off_support).
     attempts: draws of prefixes before a trial is given up; 1 as published.
-    batch: trials in flight; no effect on results.
-    loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
-      the faster: same results, except that ties between tokens may resolve
-      differently.
 
   Glossary:
     precision: Share of pairs of prefixes of one state after which the model
-      accepts the same continuations. Only so many continuations are sampled, so
-      it is an upper bound that falls with their number; vacuous trials are not
-      measured.
-    precision_definition: The same, where a trial in which the model accepts
-      nothing counts 1. That is the definition: an empty boundary is precise.
-    precision_published: The same, where a trial in which the model accepts
-      nothing counts 0. That is what the published program makes of it.
-    accepted_share: Share of the continuations that are accepted in full after
-      the other prefix too. It grades what precision counts as 0 or 1.
-    first_violation: Tokens of a refused continuation up to the first that is
-      refused, that one included. Early violations are worse.
+      accepts the same continuations. The number of sampled continuations is
+      limited, so it is an upper bound that falls with that number; vacuous
+      trials are not measured.
+    precision_definition: As precision, but a trial in which the model accepts
+      no token counts 1. That is the definition: an empty boundary is precise.
+    precision_published: As precision, but a trial in which the model accepts
+      no token counts 0. The published program counts so.
+    accepted_share: Share of continuations of one prefix that the model accepts
+      in full after the other prefix too. It grades what precision counts as 0
+      or 1.
+    first_violation: Position, from 1, of the first refused token in a refused
+      continuation. Early violations are worse.
     direction: direction: 0 as drawn, 1 with the prefixes swapped
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'precision': '1: merges all equal states',
-  }
-  shows: ClassVar[Mapping[str, str]] = {'precision': 'same'}
-  pictures: ClassVar[Mapping[str, str]] = {
-    'precision': 'accepted after one prefix, refused after the other'
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'precision': core.Measure(
+      1,
+      'merges all equal states',
+      side='same',
+      picture='accepted after one prefix, refused after the other',
+    ),
   }
 
   trials: int = field(1000, least=1)
-  pairs: int = field(1, least=1)
   samples: int = field(30, least=1)
   accept: str = 'epsilon(0.01)'
   k: int = field(0, least=0)
@@ -108,25 +101,16 @@ class Metric(prefix_pairs.PairMetric):
   world: str = ''
   prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
   graded: bool = False
-  exact: bool = False
-  cap: int = field(64, least=1)
   sampler: str = ''
   support: str = field('all', choices=supports.CHOICES)
-  support_bound: float = field(0.01, least=0, below=1)
   attempts: int = field(32, least=1)
-  batch: int = field(BATCH, least=1, compare=False)
-  loop: str = field('auto', choices=engine.LOOPS, compare=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.exact and not self.k:
-      raise field_error(self, 'k exact', 'k >= 1 with exact=True')
-    if self.support != 'all' and (self.exact or self.suffixes != 'model'):
-      expected = "suffixes='model' and exact=False"
-      raise field_error(self, 'support suffixes exact', expected)
-    if self.suffixes == 'world' and (self.exact or not self.k or self.sampler):
-      expected = 'k >= 1, exact=False and no sampler'
-      raise field_error(self, 'suffixes k exact sampler', expected)
+    if self.support != 'all' and self.suffixes != 'model':
+      raise field_error(self, 'support suffixes', "suffixes='model'")
+    if self.suffixes == 'world' and (not self.k or self.sampler):
+      raise field_error(self, 'suffixes k sampler', 'k >= 1 and no sampler')
 
   def why_not_static(self) -> str:
     """See core.Metric."""
@@ -136,8 +120,8 @@ class Metric(prefix_pairs.PairMetric):
     return "expected suffixes='world', k=1, samples=5, prefix_filter='none'"
 
   def companion(self) -> str:
-    """See core.Metric: what accepts everything has a compression of 1."""
-    same = ('trials', 'pairs', 'directions', 'attempts', 'world')
+    """See core.Metric; a model that accepts everything has compression 1."""
+    same = ('trials', 'directions', 'attempts', 'world')
     settings = [f'{name}={getattr(self, name)!r}' for name in same]
     return f'distinction(samples=0, max_elements=5, {", ".join(settings)})'
 
@@ -146,15 +130,13 @@ class Metric(prefix_pairs.PairMetric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, two_states=False)
-    measure = _searched if self.exact else _sampled
-    if self.suffixes == 'world':
-      measure = _asked
+    measure = _asked if self.suffixes == 'world' else _sampled
     return self._scores(trials, measure(self, trials))
 
   def _scores(
     self, trials: Trials, outcome: Outcome
   ) -> tuple[core.Scores, ...]:
-    # From the R trials that were run to all T, whose reasons say why not.
+    # Values of the R trials that were run fill rows of all T trials.
     filled, total = trials.filled, len(trials.prefixes.reason)
     reason = filled(trials.prefixes.reason, outcome.reason)
     vacuous = reason == 'vacuous'
@@ -166,7 +148,7 @@ class Metric(prefix_pairs.PairMetric):
       columns=columns,
       counts=trials.prefixes.counts,
     )
-    # By the definition and the published program vacuous trials count.
+    # Vacuous trials count in the definition and in the published program.
     reasons = np.where(vacuous, '', reason)
     pictured = columns | _pictured(trials, outcome)
     quantities = [
@@ -192,7 +174,7 @@ class Metric(prefix_pairs.PairMetric):
           bounds=(0.0, None),
         ),
       ]
-    return trials.states_once(quantities)
+    return tuple(quantities)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,10 +185,10 @@ class Outcome:
     reason: [R] str, '' where measured.
     share: [R] float64, share of continuations accepted in full.
     positions: [R] int64 sum of the refused continuations' lengths, each up to
-      and with the refused token.
+      the refused token, which is included.
     refused: [R] int64 number of refused continuations.
-    refusal: tokens [R, K] and lengths [R] of the first refused continuation; 0
-      where there is none.
+    refusal: tokens [R, K] and lengths [R] of the first refused continuation;
+      length 0 if none is refused.
   """
 
   reason: np.ndarray
@@ -217,7 +199,7 @@ class Outcome:
 
 
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
-  """Continuations drawn by the model."""
+  """Outcome of continuations that are sampled from the model."""
   on_support = metric.support == 'sampler'
   samples = engine.sample_and_check(
     trials,
@@ -228,12 +210,12 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   refused = samples.status == core.REFUSED
   reason = np.where(samples.vacuous, 'vacuous', '')
   if on_support:
-    judged = supports.of_pairs(metric, trials, samples)
+    judged = supports.of_pairs(trials, samples)
     refused &= judged >= samples.lengths
     off = (judged == 0).all(1) & ~samples.vacuous
     reason = np.where(off, 'off_support', reason)
-  # Something is accepted and yet nothing was drawn: there was no room for it,
-  # or the sampler accepts none of it.
+  # A token is accepted, but none was drawn: there was no room for it, or the
+  # sampler accepts none.
   nothing = (samples.lengths == 0).all(1) & ~samples.vacuous
   why = np.where(trials.room == 0, 'no_room', 'nothing_sampled')
   reason = np.where(nothing, why, reason)
@@ -247,28 +229,8 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   )
 
 
-def _searched(metric: Metric, trials: Trials) -> Outcome:
-  """All continuations of up to k tokens."""
-  comparison = exhaustive.compare_prefixes(
-    trials, depth=metric.k, cap=metric.cap, decide=not metric.graded
-  )
-  # A trial that was decided before the cap is known, unless it is graded.
-  unknown = (
-    comparison.capped
-    if metric.graded
-    else comparison.capped & ~comparison.refused
-  )
-  reason = np.where(comparison.vacuous, 'vacuous', '')
-  reason[unknown] = 'capped'
-  reason[trials.room == 0] = 'no_room'
-  refused, sizes = comparison.boundary, comparison.boundary.sizes
-  total = np.bincount(refused.pair_ids, refused.lengths, len(sizes))
-  share, first = 1 - comparison.mass, refused.firsts()
-  return Outcome(reason, share, total, sizes, first)
-
-
 def _asked(metric: Metric, trials: Trials) -> Outcome:
-  """Continuations drawn by the world, about which the model is asked."""
+  """Outcome of questions about continuations that the world draws."""
   tokens, lengths = membership.suffixes(
     trials.world,
     trials.first,
@@ -298,18 +260,18 @@ def _first(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Tokens [R, K] and lengths [R] of each row's first marked suffix.
 
-  tokens: [R, M, K]; lengths: [R, M]; that of a row without a mark is 0.
+  tokens: [R, M, K]; lengths: [R, M]. The length of a row without a mark is 0.
   """
   first = np.arange(len(marked)), marked.argmax(1)
   return tokens[first], np.where(marked[first], lengths[first], 0)
 
 
 def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
-  """Side columns [T] that trials are pictured from; see core.Metric.
+  """Side columns [T] from which reports picture trials; see core.Measure.
 
-  A refused continuation goes wrong at its first token that is illegal in the
-  world, where the model accepts too much, or else at its last, which the model
-  refuses.
+  The wrong token of a refused continuation is the first that is illegal in the
+  world, which the model accepts; without one, it is the last token, which the
+  model refuses.
   """
   tokens, lengths = outcome.refusal
   lengths = np.where(outcome.reason == '', lengths, 0)

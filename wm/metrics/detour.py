@@ -1,7 +1,7 @@
 """Detours: does decoding recover after forced legal moves?
 
-Vafa et al. 2024, section 4 and table 2: with some probability at every step
-the model's token is replaced by another legal one.
+Vafa et al. 2024, section 4 and table 2: at every step the model's token is
+replaced, with some probability, by another legal token.
 """
 
 from __future__ import annotations
@@ -18,59 +18,54 @@ from wm.core.fields import field
 from wm.evaluation import boundaries, context, decoding
 from wm.evaluation import support as supports
 
-# Tokens of the published program, and those that it keeps free at the end.
+# Token cap of the published program, and tokens that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
-ALL = 'epsilon(0)'  # Any token that is possible.
+ALL = 'epsilon(0)'  # Any token of nonzero probability.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Completes held-out prompts greedily, though some moves are made for it.
+  """Completes held-out prompts greedily while some moves are forced on it.
 
-  At each step, where the end token is not legal, a detour is made with the
-  given probability, onto a move after which the task can still be completed
-  within the cap. Decoding stops at the first token that the world refuses.
-  One set of uniform numbers serves all probabilities, so the detours at a
-  smaller one are a subset, as long as routes agree, and results compare
-  trial by trial.
+  At each step at which the end token is illegal, a detour replaces the model's
+  move with a given probability. The detour is a move after which the task can
+  still be completed within the cap. Decoding stops at the first illegal token.
+  All probabilities share one set of uniform numbers. The detours at a smaller
+  probability are therefore a subset of those at a larger one, as long as the
+  routes agree, and results compare trial by trial.
 
   A game has no goal to miss: its prompt is the first move, or `prompt` moves,
-  and a trial is valid when every token is legal until the game is over (table
-  4, with probabilities=(0, 0.01, 0.1, 0.25, 0.5)). Without detours, equal
-  prompts give equal games, which are one cluster.
+  and a trial is valid if every token is legal until the game is over (table 4,
+  with probabilities=(0, 0.01, 0.1, 0.25, 0.5)). Without detours, equal prompts
+  give equal games, which are one cluster.
 
   Attributes:
-    kind: 'random': any such move; 'adversarial': the least likely one;
-      'second': the most likely one besides the model's own choice.
-    probabilities: of a detour at each step.
-    num: held-out prompts; the paper's 100, though 1000 say more.
-    variant: 'paper', or 'published' for what the published program does where
-      it differs: random detours are never the model's own choice, unless it
-      is the only one; and at token i, counted from 0, a move must leave at
-      most 95 - i moves to the destination, of 100 tokens in all, which is
-      three fewer than there is room for.
-    prompt: moves of the held-out sequence that are given, beside what states
-      the task; at least one token is.
-    support: 'all'; or 'sampler': a detour is made only onto a token that the
-      sampler of the world takes after all tokens so far, see
-      wm.evaluation.support.
-    support_bound: least probability, exclusive, of such a token.
-    max_len: total tokens at the cap; 0 is the length the world's sequences
-      have at most, of variant 'published' 100.
+    kind: 'random': any possible detour; 'adversarial': the least likely one;
+      'second': the most likely one other than the model's own choice.
+    probabilities: probabilities of a detour at each step.
+    num: held-out prompts; 100 as published; 1000 give narrower intervals.
+    variant: 'paper', or 'published': as the published program, which differs.
+      Its random detours are never the model's own choice, unless that is the
+      only move. At token i, counted from 0, its detours must leave at most 95 -
+      i moves to the destination of 100 tokens in all, three fewer than fit.
+    prompt: moves of the held-out sequence in the prompt, besides the tokens
+      that state the task; the prompt has at least one token.
+    support: 'all', or 'sampler': detours only onto tokens that the world's
+      sampler may take after all tokens so far; see wm.evaluation.support.
 
   Glossary:
-    valid: Share of prompts completed legally where each token is replaced, with
-      this probability, by another legal one. A model that knows where it is
-      finds its way all the same.
-    detours: Replacements made per prompt at this probability. Trials that fail
-      early make fewer.
+    valid: Share of prompts completed legally while each token is replaced, with
+      this probability, by another legal one. A model with the true state
+      recovers from each replacement.
+    detours: Number of replacements per prompt at this probability. Trials that
+      fail early have fewer.
     probability: probability of a detour at each step
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'valid': '1: recovers from every detour',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'valid': core.Measure(1, 'recovers from every detour'),
   }
 
   kind: str = field('random', choices=('random', 'adversarial', 'second'))
@@ -81,8 +76,6 @@ class Metric(core.Metric):
   variant: str = field('paper', choices=('paper', 'published'))
   prompt: int = field(0, least=0)
   support: str = field('all', choices=supports.CHOICES)
-  support_bound: float = field(0.01, least=0, below=1)
-  max_len: int = field(0, least=0)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
@@ -116,27 +109,27 @@ class Metric(core.Metric):
   def limits(
     self, predictor: core.Predictor, world: core.World
   ) -> tuple[int, int]:
-    """Total tokens at the cap, and by which a detour must be completable."""
-    most, spare = self.max_len or world.max_len, 0
+    """The cap on tokens, and the tokens within which a detour must end."""
+    most, spare = world.max_len, 0
     if self.variant == 'published':
-      most, spare = self.max_len or PUBLISHED_LEN, PUBLISHED_SPARE
+      most, spare = PUBLISHED_LEN, PUBLISHED_SPARE
     cap = decoding.cap(predictor, world, most)
     return cap, min(most - spare, cap)
 
 
 class _Allowed:
-  """The tokens that the sampler takes after what T trials have decoded."""
+  """The tokens that the world's sampler may take next in each of T trials."""
 
   def __init__(self, support: supports.Support, memory: np.ndarray) -> None:
-    """memory: [T, W] of the process after the prompts."""
+    """memory: [T, W] state of the process after the prompts."""
     self._support, self._memory = support, memory
 
   def tokens(self, trial: np.ndarray) -> np.ndarray:
-    """[R, V] bool of trials [R]."""
+    """[R, V] bool: the tokens that may follow in trials [R]."""
     return self._support.next(self._memory[trial])[0]
 
   def advance(self, trial: np.ndarray, tokens: np.ndarray) -> None:
-    """Trials [R] go on by tokens [R], DEAD for none."""
+    """Appends tokens [R] to trials [R]; DEAD appends nothing."""
     going = tokens != core.DEAD
     rows = trial[going]
     self._memory[rows] = self._support.process.advance(
@@ -149,7 +142,7 @@ def _on_support(
 ) -> _Allowed | None:
   if metric.support == 'all':
     return None
-  support = supports.Support.of(metric, world, registry.make('accept', ALL))
+  support = supports.Support.of(world, registry.make('accept', ALL))
   return _Allowed(support, support.follow(prompts, lengths)[0][:, -1])
 
 
@@ -158,13 +151,13 @@ class _Detours:
   """A decoding.Policy: greedy with detours.
 
   Attributes:
-    metric: what it is a policy of.
-    world: the truth.
-    seed: of all detours.
-    num: prompts; trial p * num + n is prompt n at probability p.
+    metric: the metric's settings.
+    world: world that the prompts are of.
+    seed: seed of all detours.
+    num: number of prompts; trial p * num + n is prompt n at probability p.
     reach: total tokens within which a task must be completable after a detour.
-    detours: [T] detours of each trial, counted up here.
-    allowed: where detours may go; None is anywhere.
+    detours: [T] number of detours of each trial; calls increase it.
+    allowed: tokens that detours may take; None is all.
   """
 
   metric: Metric
@@ -178,24 +171,25 @@ class _Detours:
   def __call__(self, step: decoding.DecodingStep) -> np.ndarray:
     """[R] the next tokens."""
     world, metric = self.world, self.metric
-    preferred = decoding.greedy(step)
+    level, prompt = np.divmod(step.trial, self.num)
+    # Ties, like detours, are drawn alike at all probabilities.
+    preferred = decoding.Greedy(self.seed)(step._replace(trial=prompt))
     left = self.reach - step.length
     options = capabilities.feasible_tokens(world, step.states, left)
     if world.end != core.DEAD:
       options = options.copy()
-      # At its goal a trial is left to end.
+      # No detours at the goal: the trial may end.
       options[world.legal(step.states)[:, world.end]] = False
       options[:, world.end] = False
     if self.allowed is not None:
       options = options & self.allowed.tokens(step.trial)
-    level, prompt = np.divmod(step.trial, self.num)
     odds = np.asarray(metric.probabilities, np.float32)[level]
-    # One number for all levels: what is forced at a smaller probability is
-    # forced at a larger one too.
+    # One number for all probabilities: a detour at a smaller probability is one
+    # at a larger probability too.
     force = basics.uniforms(self.seed, prompt, step.length, 0) < odds
     force &= options.any(-1)
     if metric.kind in _BESIDES_OWN[metric.variant]:
-      # The model's own choice is an option only where it is the only one.
+      # The model's own choice is an option only if it is the only one.
       others = options & (np.arange(options.shape[1]) != preferred[:, None])
       options = np.where(others.any(-1, keepdims=True), others, options)
     pick = basics.uniforms(self.seed, prompt, step.length, 1)
@@ -207,20 +201,29 @@ class _Detours:
     return taken
 
 
-# Which option [R] a detour of a kind takes, of options [R, V] bool, by the
-# model's log_probs [R, V] or by pick [R], uniform numbers.
+def _best(options: np.ndarray, order: np.ndarray) -> np.ndarray:
+  """[R, V] bool: the options [R, V] that are greatest by order [R, V].
+
+  Ties are all included.
+  """
+  # Options of probability zero still rank above tokens that are no options.
+  order = np.where(options, np.clip(order, -1e30, 1e30), -np.inf)
+  return decoding.most_likely(order)
+
+
+# Maps options [R, V] bool, the model's log_probs [R, V] and uniform numbers
+# [R] to the detours [R] of a kind.
 Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 _CHOOSERS: dict[str, Chooser] = {
   'random': lambda options, _, pick: boundaries.choice(options, pick),
-  'adversarial': lambda options, log_probs, _: np.where(
-    options, log_probs, np.inf
-  ).argmin(-1),
-  # Options of probability zero still come before what is no option.
-  'second': lambda options, log_probs, _: np.where(
-    options, np.maximum(log_probs, -1e30), -np.inf
-  ).argmax(-1),
+  'adversarial': lambda options, log_probs, pick: boundaries.choice(
+    _best(options, -log_probs), pick
+  ),
+  'second': lambda options, log_probs, pick: boundaries.choice(
+    _best(options, log_probs), pick
+  ),
 }
-# Kinds of detour, by variant, that leave out the model's own choice.
+# Variant -> kinds of detour that exclude the model's own choice.
 _BESIDES_OWN = {'paper': ('second',), 'published': ('second', 'random')}
 
 

@@ -18,97 +18,85 @@ from wm.core.fields import field, field_error
 from wm.evaluation import (
   boundaries,
   engine,
-  exhaustive,
   membership,
   prefix_pairs,
 )
 from wm.evaluation import support as supports
-from wm.evaluation.context import BATCH, Trials
+from wm.evaluation.context import Trials
 
-# Frames until two states part, told apart by the first number of a range.
+# First numbers of the ranges of frames until two states part.
 BANDS = np.array([1, 2, 6, 21])
-# Stream of randomness of the world's sampled boundary, not one of the trials'.
+# Random stream of the world's sampled boundary; trials use other streams.
 BOUNDARY = 16
+PLAYED = 30  # Continuations of a trial that sample the world's boundary.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(prefix_pairs.PairMetric):
-  """Asks whether two sequences that reach different states are told apart.
+  """Asks whether a model tells sequences of different states apart.
 
   Compares the model's boundary of two prefixes with the world's.
 
-  The model's boundary is sampled: continuations of the first prefix, each cut
-  after its first token that is not accepted after the second, or where the
-  world is over. The world's is exact to length `k`, or, where suffixes to the
-  end of a game are too many to list, sampled too. Each quantity
-  has a row per trial (and direction).
+  The model's boundary is sampled from continuations of the first prefix. Each
+  continuation is cut after its first token that the model does not accept
+  after the second prefix, or where the world is over. The world's boundary is
+  exact to length `k`; it is sampled too if suffixes to the end of a game are
+  too many to list. Each quantity has a row per trial (and direction).
 
-  Reasons of unmeasured trials: vacuous (nothing is accepted after the first
-  prefix; precision only), empty (the boundary is), capped (`exact` only),
-  no_two_states, no_common_moves, no_two_prefixes_... (as of compression),
-  off_support and no_two_supported_prefixes (see `support`),
-  no_prefix, no_room (for a token, or for any suffix of the world's boundary),
-  no_answer (recall of a predictor that only answers, where it answered about
-  no suffix).
+  Reasons of unmeasured trials: vacuous (the model accepts no token after the
+  first prefix; precision only), empty (the boundary has no suffix),
+  no_two_states, no_common_moves, no_two_prefixes_... (see compression),
+  off_support and no_two_supported_prefixes (see `support`), no_prefix, no_room
+  (for a token, or for any suffix of the world's boundary), no_answer (recall
+  only: a predictor that only answers gave no answer to any suffix).
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: trials that share a drawn pair of states; `trials` is a multiple of
-      it. Each pair of states counts once.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
-    k: longest suffix of the world's boundary; -1 is what the world affords (its
-      `boundary_depth`, 5 as published for maps; 'sampled': no limit); 0 leaves
-      recall out.
+    k: longest suffix of the world's boundary; -1 is the world's
+      `boundary_depth` (5 as published for maps), or no limit if the boundary is
+      'sampled'; 0 leaves recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
-    directions: 'first', or 'both': each pair also the other way round.
-    world: spec of a world of the same tokens and rules that draws states and
-      prefixes; '' is the one scored.
-    prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
-    boundary: 'exact'; 'published' for what the published program lists of the
-      world's boundary (finite worlds only; of a map, in the order of its field
-      `turns`); or 'sampled': the distinct cuts, at the first token illegal from
-      the second state, of random legal continuations of the first to the end of
-      the game or the world's length.
-    boundary_samples: such continuations in each trial.
-    exact: enumerate the model's boundary to length `sample_k` instead.
-    cap: most continuations of one length that `exact` follows.
-    max_elements: at most so many elements of a world's boundary are tried, a
-      uniform choice by seed; 0 is all.
-    sampler: rule that continuations are drawn by, where it is not `accept`.
-    support: 'all'; or 'sampler': what the sampler of the world determines, see
-      wm.evaluation.support. Prefixes are cut from sampled sequences,
-      and of continuations only what is judged counts: elements
-      of the model's boundary that are judged, and those of the world's that are
-      supported, weighed by their probability.
-    support_bound: least probability, exclusive, of a supported token.
+    directions: 'first', or 'both': each pair in both orders.
+    world: spec of a world with the same tokens and rules that draws states and
+      prefixes; '' is the scored world.
+    prefix_filter: 'none', or 'model': only prefixes whose moves the model
+      accepts.
+    boundary: 'exact'; 'published': the suffixes that the published program
+      lists (finite worlds only; for a map, in the order of its field `turns`);
+      or 'sampled': random legal continuations of the first state to the end of
+      the game or the world's length, each cut at its first token that is
+      illegal from the second state, without repeats.
+    max_elements: greatest number of suffixes of a world's boundary that are
+      tried, chosen uniformly by seed; 0 is all.
+    sampler: rule that continuations are drawn by; '' is `accept`.
+    support: 'all', or 'sampler': judge only tokens whose probability the
+      world's sampler determines; see wm.evaluation.support. Prefixes are then
+      cut from sampled sequences. Precision counts suffixes that are judged;
+      recall counts suffixes that are supported, weighted by probability.
     attempts: draws of a pair before a trial is given up; 1 as published.
-    batch: trials in flight; no effect on results.
-    loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
-      the faster: same results, except that ties between tokens may resolve
-      differently.
 
   Glossary:
     precision: Of the continuations that separate two states for the model, the
       share that also separates them in the world. Likely continuations come
       first, so it depends on `samples`.
-    precision_sampled: The same share over samples with repeats, or by `exact`
-      weighted by the model's probability. It is free of that dependence.
-    precision_definition: As precision, where a trial without such a
-      continuation counts 1. That is the definition, for models that accept
-      nothing too.
-    precision_published: As precision_definition, where a trial in which the
-      model accepts nothing counts 0. That is what the published program makes
-      of it.
-    recall: Share of the shortest continuations that tell two states apart in
-      the world that the model accepts after the first prefix and not after the
-      second. Only those that fit in a sequence count.
-    recall_by_length: The same, with equal weight on every length of
-      continuation. Long ones are many and would decide alone.
-    recall_definition: As recall, where two states that nothing tells apart
-      count 1. That is the definition and the published program.
+    precision_sampled: As precision, over samples with repeats. It does not
+      depend on `samples`.
+    precision_definition: As precision, but a trial in which no continuation
+      separates the states for the model counts 1. That is the definition, also
+      for models that accept no token.
+    precision_published: As precision_definition, but a trial in which the model
+      accepts no token counts 0. The published program counts so.
+    recall: Of the shortest continuations that separate two states in the world,
+      the share that the model accepts after the first prefix and not after the
+      second. Continuations that do not fit in a sequence are left out.
+    recall_by_length: As recall, with equal weight on every length of
+      continuation. Otherwise the long ones, which are many, would dominate.
+    recall_definition: As recall, but two states that no continuation separates
+      count 1. That is the definition, and the published program agrees.
     direction: direction: 0 as drawn, 1 with the prefixes swapped
-    parts_after: frames until what follows the two states parts
+    parts_after: frames until the sequences after the two states differ
   """
 
   version: ClassVar[str] = '2'
@@ -118,13 +106,19 @@ class Metric(prefix_pairs.PairMetric):
     core.Prefixed,
     core.Enumerable,
   )
-  ideal: ClassVar[Mapping[str, str]] = {
-    'precision': '1: separates only different states',
-    'recall': '1: tells all states apart',
-  }
-  shows: ClassVar[Mapping[str, str]] = {
-    'precision': 'real',
-    'recall': 'apart',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'precision': core.Measure(
+      1,
+      'separates only different states',
+      side='real',
+      picture='told apart by the model, not by the world',
+    ),
+    'recall': core.Measure(
+      1,
+      'tells all states apart',
+      side='apart',
+      picture='told apart by the world, not by the model',
+    ),
   }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
@@ -134,13 +128,8 @@ class Metric(prefix_pairs.PairMetric):
       unmeasured='empty',
     ),
   )
-  pictures: ClassVar[Mapping[str, str]] = {
-    'precision': 'told apart by the model, not by the world',
-    'recall': 'told apart by the world, not by the model',
-  }
 
   trials: int = field(1000, least=1)
-  pairs: int = field(1, least=1)
   samples: int = field(30, least=0)
   accept: str = 'epsilon(0.01)'
   k: int = field(-1, least=-1)
@@ -149,23 +138,15 @@ class Metric(prefix_pairs.PairMetric):
   world: str = ''
   prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
   boundary: str = field('exact', choices=('exact', 'published', 'sampled'))
-  boundary_samples: int = field(30, least=1)
-  exact: bool = False
-  cap: int = field(64, least=1)
   max_elements: int = field(0, least=0)
   sampler: str = ''
   support: str = field('all', choices=supports.CHOICES)
-  support_bound: float = field(0.01, least=0, below=1)
   attempts: int = field(32, least=1)
-  batch: int = field(BATCH, least=1, compare=False)
-  loop: str = field('auto', choices=engine.LOOPS, compare=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
     if not (self.samples or self.k):
       raise field_error(self, 'samples k', 'one of them other than 0')
-    if self.exact and not self.sample_k:
-      raise field_error(self, 'exact sample_k', 'sample_k >= 1')
 
   def why_not_static(self) -> str:
     """See core.Metric."""
@@ -185,14 +166,13 @@ class Metric(prefix_pairs.PairMetric):
     trials = prefix_pairs.draw(self, predictor, world, seed, two_states=True)
     quantities = []
     if self.samples:
-      measure = _searched if self.exact else _sampled
-      listed = measure(self, trials)
+      listed = _sampled(self, trials)
       if self.support == 'sampler':
-        listed = _judged(self, trials, listed)
+        listed = _judged(trials, listed)
       quantities += _precision(trials, listed)
     if self.k:
       quantities += _recall(self, trials)
-    return trials.states_once(quantities)
+    return tuple(quantities)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,8 +181,8 @@ class Listed:
 
   Attributes:
     elements: the distinct suffixes of each pair.
-    weights: [S] float64 weight of each.
-    reason: [R] str, '' where it is known.
+    weights: [S] float64 weight of each suffix.
+    reason: [R] str, '' if the boundary is known.
   """
 
   elements: core.Boundary
@@ -211,7 +191,7 @@ class Listed:
 
 
 def _sampled(metric: Metric, trials: Trials) -> Listed:
-  """The model's boundary as far as samples show it."""
+  """The model's boundary, estimated from samples."""
   samples = engine.sample_and_check(
     trials, metric.samples, limit=metric.sample_k
   )
@@ -220,21 +200,10 @@ def _sampled(metric: Metric, trials: Trials) -> Listed:
   return Listed(*boundaries.refused(samples), reason)
 
 
-def _searched(metric: Metric, trials: Trials) -> Listed:
-  """The model's boundary, all of it up to a length."""
-  comparison = exhaustive.compare_prefixes(
-    trials, depth=metric.sample_k, cap=metric.cap
-  )
-  reason = np.where(comparison.capped, 'capped', '')
-  reason = np.where(comparison.vacuous, 'vacuous', reason)
-  reason = np.where(trials.room == 0, 'no_room', reason)
-  return Listed(comparison.boundary, comparison.shares, reason)
-
-
-def _judged(metric: Metric, trials: Trials, listed: Listed) -> Listed:
-  """The elements that are judged after both prefixes."""
+def _judged(trials: Trials, listed: Listed) -> Listed:
+  """Selects the suffixes that are judged after both prefixes."""
   elements = listed.elements
-  judged = supports.of_elements(metric, trials, elements, (0, 1)).judged
+  judged = supports.of_elements(trials, elements, (0, 1)).judged
   on = judged >= elements.lengths
   lost = (elements.sizes > 0) & (elements.take(on).sizes == 0)
   reason = np.where((listed.reason == '') & lost, 'off_support', listed.reason)
@@ -245,7 +214,7 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
   """Quantities of the model's boundary."""
   elements, reason = listed.elements, listed.reason
   wrong_at = boundaries.model_divergence(
-    trials.world, trials.first, trials.second, elements, trials.loop
+    trials.world, trials.first, trials.second, elements
   )
   true, sizes = wrong_at == 0, elements.sizes
   reason = np.where((reason == '') & (sizes == 0), 'empty', reason)
@@ -264,12 +233,12 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
 
 def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   """Quantities of the world's boundary."""
-  # Only elements that fit behind the longer prefix can be asked about.
+  # Suffixes that do not fit after the longer prefix cannot be asked about.
   listed = _LISTINGS[metric.boundary](metric, trials)
   elements = listed.take(listed.lengths <= trials.room[listed.pair_ids])
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.support == 'sampler':
-    ahead = supports.of_elements(metric, trials, elements, (0,))
+    ahead = supports.of_elements(trials, elements, (0,))
     none = np.where(elements.sizes > 0, 'off_support', none)
     elements = elements.take(ahead.supported >= elements.lengths)
   sizes = elements.sizes
@@ -284,7 +253,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   reason = np.where(sizes == 0, none, reason)
   weights = np.ones(len(good))
   if metric.support == 'sampler':
-    ahead = supports.of_elements(metric, trials, elements, (0,))
+    ahead = supports.of_elements(trials, elements, (0,))
     weights = np.exp(ahead.log_probs)
   even = boundaries.mean_by_trial(good, weights, tried)
   level = boundaries.mean_by_trial(good, by_length, tried)
@@ -300,7 +269,7 @@ def _exact(metric: Metric, trials: Trials) -> core.Boundary:
   world = trials.world
   assert isinstance(world, core.Enumerable)  # By the metric's `needs`.
   depth, states = _depth(metric, world), (trials.first, trials.second)
-  return engine.world_boundary(trials.loop, world, *states, depth)
+  return engine.world_boundary(world, *states, depth)
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:
@@ -324,7 +293,7 @@ def _played(metric: Metric, trials: Trials) -> core.Boundary:
     trials.world,
     trials.first,
     trials.second,
-    num=metric.boundary_samples,
+    num=PLAYED,
     room=room if metric.k < 0 else np.minimum(room, metric.k),
     seeds=trials.keys(BOUNDARY),
   )
@@ -340,9 +309,10 @@ def _pictured(
   elements: core.Boundary,
   wrong_at: np.ndarray,
 ) -> core.Scores:
-  """The same with columns of each trial's first wrong element.
+  """Adds columns for each trial's first wrong suffix to scores.
 
-  wrong_at: [S] over all elements, 0 where right; see boundaries.
+  wrong_at: [S] position of the wrong token in each suffix, 0 if it is right;
+    see boundaries.
   """
   wrong = elements.take(wrong_at > 0)
   places = np.zeros(len(wrong.sizes), np.int64)

@@ -1,6 +1,7 @@
-"""Exactness: is the state that a model names after every token the true one?
+"""Exactness: is the state that a model predicts after each token the true one?
 
-Walker and Lyons 2026, section 5 and appendix, and what tells failures apart.
+Walker and Lyons 2026, section 5 and appendix, with further quantities that
+distinguish kinds of failure.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from wm.evaluation import context
 class Metric(core.Metric):
   """Follows sequences and compares all labels of the state after each token.
 
-  Quantities per token have a row for each sequence and `bins` tokens of it,
-  with the first of these tokens as `step`; those of one kind of move a row for
-  each sequence that has such; `by_head`, where `heads`, a row for each
-  sequence and label, with its number as `head`. A sequence whose loss is not
-  finite is a row that says so.
+  Quantities per token have a row for each bin of `bins` tokens of a sequence;
+  `step` is the bin's first token. Quantities of one kind of move have a row for
+  each sequence with such a move. A sequence whose loss is not finite is an
+  unmeasured row.
 
   The first token counts (paper: the start token is step 0). `exact`, by `step`,
   is the paper's figure of 20-step bins.
@@ -34,46 +34,39 @@ class Metric(core.Metric):
   Attributes:
     num: sequences; 10,000 published.
     bins: tokens of a bin.
-    data: folder of stored sequences, such as games of people, to draw from;
-      '' is the world's own held-out ones.
-    heads: whether to tell labels apart too.
-    world: spec of a world of the same vocabulary and labels, whose held-out
-      sequences are asked about and whose rules are the truth; '' is the world
-      that is scored.
+    data: folder of stored sequences, such as human games, to draw from; '' is
+      the world's own held-out sequences.
+    world: spec of a world with the same vocabulary and labels, whose held-out
+      sequences and rules are used; '' is the scored world.
 
   Glossary:
     exact: Share of tokens after which every label of the state is right;
-      exact_PART is of some labels, or after moves of one kind. One wrong square
-      of a board makes it 0.
-    labelwise: Share of the labels that are right. Most labels stay as they are
-      from move to move, so it is high for models that know little.
+      exact_PART is for some of the labels, or after moves of one kind. One
+      wrong square makes a board count 0.
+    labelwise: Share of the labels that are right. Most labels do not change
+      from move to move, so it is high for weak models too.
     trajectory: Share of sequences in which the state is exact after every
-      token. One mistake on the way makes it 0.
-    loss: Mean cross-entropy of a label, in nats. It says how sure the model is,
-      also where it is right.
-    changed: Share of the labels that a token changes that are right;
-      changed_KIND is after moves of one kind. Copying the state from before
-      gets none of them.
-    by_head: Share of tokens after which one label is right. It tells which part
-      of the state a model loses.
+      token. One mistake makes a sequence count 0.
+    loss: Mean cross-entropy of a label, in nats. It shows how certain the model
+      is, also of right labels.
+    changed: Share of right labels among those that a token changes;
+      changed_KIND is for moves of one kind. Copying the previous state gets
+      none of them right.
     step: tokens of the sequence so far
-    head: number of the label
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'exact': '1: whole state is right',
-    'labelwise': '1: each label is right',
-    'trajectory': '1: right at every step',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'exact': core.Measure(1, 'whole state is right', sized=True),
+    'labelwise': core.Measure(1, 'each label is right'),
+    'trajectory': core.Measure(1, 'right at every step'),
   }
-  scaling_quantities: ClassVar[tuple[str, ...]] = ('exact',)
-  breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
+  breakdown: ClassVar[tuple[str, ...]] = ('step',)
 
   num: int = field(1000, least=1)
   bins: int = field(20, least=1)
   data: str = ''
-  heads: bool = False
   world: str = ''
 
   def __post_init__(self) -> None:
@@ -87,24 +80,20 @@ class Metric(core.Metric):
     """See core.Metric; sequences of one task are one cluster."""
     world = self._asked(world)
     sequences = self._sequences(world, seed)
-    num, labels = len(sequences), len(world.heads.sizes)
-    counts = np.zeros((num, labels), np.int32), np.zeros(num, np.int32)
-    tally = _BinnedSums(world, sequences, self.bins, {}, {}, *counts)
+    first = np.zeros(len(sequences), np.int32)
+    tally = _BinnedSums(world, sequences, self.bins, {}, {}, first)
     fits = sequences.lengths <= predictor.max_len
     rows = np.flatnonzero(fits)
-    row_size = 4 * sequences.tokens.shape[1] * labels
+    row_size = 4 * sequences.tokens.shape[1] * len(world.heads.sizes)
     for part in core.predictor.chunks(len(rows), row_size):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
     group = context.clusters(world, sequences)
-    quantities = _scores(tally, group, reason, pictured)
-    return quantities + (
-      (_by_head(tally, group, reason),) if self.heads else ()
-    )
+    return _scores(tally, group, reason, pictured)
 
   def _asked(self, world: core.Labelled) -> core.Labelled:
-    """The world asked about; raises InputError where it is unlike this one."""
+    """The world whose rules are used; raises InputError if it does not fit."""
     if not self.world:
       return world
     other = registry.make('world', self.world)
@@ -120,7 +109,7 @@ class Metric(core.Metric):
     return other
 
   def _sequences(self, world: core.World, seed: int) -> core.Sequences:
-    """The sequences asked about; raises InputError for other data."""
+    """The sequences to score; raises InputError if data do not fit."""
     if self.data:
       return sampling.stored(world, self.data, self.num, seed)
     return world.sample(self.num, seed, split='heldout')
@@ -131,11 +120,11 @@ def _sizes(world: core.World) -> tuple[int, ...]:
 
 
 class _ComparedLabels(NamedTuple):
-  """Labels of R sequences that a model named rightly, token by token.
+  """Predicted labels of R sequences compared with true ones.
 
   Attributes:
-    real: [R, L] bool, no pad.
-    right: [R, L, K] bool.
+    real: [R, L] bool, False for padding.
+    right: [R, L, K] bool, labels that the model predicts correctly.
     changed: [R, L, K] bool, labels that the token changes.
     loss: [R, L] float32, or None.
   """
@@ -146,7 +135,7 @@ class _ComparedLabels(NamedTuple):
   loss: np.ndarray | None
 
 
-# Value [R, L], already times the weight [R, L] beside it.
+# (values [R, L] multiplied by weights, weights [R, L]).
 _Values = tuple[np.ndarray, np.ndarray]
 
 
@@ -154,12 +143,12 @@ class _BinnedSums(NamedTuple):
   """Sums over the tokens of N sequences.
 
   Attributes:
-    world, sequences, bins: what is counted, and tokens of a bin.
+    world, sequences: the sequences that are scored.
+    bins: tokens of a bin.
     sums: quantity -> [N, S, 2]: sum of values and of weights in each of the S
       bins of tokens.
     kinds: quantity -> [N, 1, 2]: the same over tokens of one kind.
-    heads: [N, K] tokens after which each label is right.
-    first: [N] tokens up to the first wrong state; 0 where all are right.
+    first: [N] tokens up to the first wrong state; 0 if all states are right.
   """
 
   world: core.Labelled
@@ -167,24 +156,22 @@ class _BinnedSums(NamedTuple):
   bins: int
   sums: dict[str, np.ndarray]
   kinds: dict[str, np.ndarray]
-  heads: np.ndarray
   first: np.ndarray
 
   def add(self, predictor: core.StatePredictor, rows: np.ndarray) -> None:
-    """Counts what the model says of some of the sequences."""
+    """Adds the model's results on some of the sequences."""
     chosen = self.sequences.take(rows)
     truth = self.world.sequence_labels(chosen.tokens, chosen.lengths)
     if core.can(predictor, core.StatePredictor.state_loss):
       named, loss = predictor.state_loss(chosen.tokens, chosen.lengths, truth)
     else:
       named, loss = predictor.states(chosen.tokens, chosen.lengths), None
-    # Labels before each token: those of the first state, then the true ones.
+    # Labels before each token: the initial state's, then the true ones.
     start = self.world.labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < chosen.lengths[:, None]
     results = _ComparedLabels(real, named == truth, truth != before, loss)
     # Nothing past a sequence's length counts as right or as wrong.
-    self.heads[rows] = (results.right & real[..., None]).sum(1)
     wrong = real & ~results.right.all(-1)
     self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
     for name, values in _quantities(self.world, results).items():
@@ -216,7 +203,7 @@ class _BinnedSums(NamedTuple):
 def _quantities(
   world: core.Labelled, compared: _ComparedLabels
 ) -> dict[str, _Values]:
-  """All quantities of tokens, in the order that they are reported."""
+  """All quantities per token, in the order of reports."""
   real, edits = compared.real, _edits(compared, compared.real)
   values = {
     'exact': edits['exact'],
@@ -244,7 +231,7 @@ def _pictured(
 ) -> dict[str, np.ndarray]:
   """Side columns: the `prefix` up to the first wrong state, and that `state`.
 
-  '' where there is none.
+  Both are '' if no state is wrong.
   """
   _, reached = world.walk(world.init(len(first)), sequences.tokens, first)
   return {
@@ -281,33 +268,17 @@ def _scores(
   return tuple(quantities + kinds)
 
 
-def _by_head(
-  tally: _BinnedSums, group: np.ndarray, reason: np.ndarray
-) -> core.Scores:
-  """Rows of sequences and labels; reason: [N]."""
-  weight = np.broadcast_to(tally.sequences.lengths[:, None], tally.heads.shape)
-  row, head = np.nonzero(weight)
-  return core.scores(
-    'by_head',
-    tally.heads[row, head] / weight[row, head],
-    reason=reason[row],
-    group=group[row],
-    weight=weight[row, head],
-    columns={'head': head},
-  )
-
-
 def _by_bin(
   name: str, sums: np.ndarray, group: np.ndarray, reason: np.ndarray, size: int
 ) -> core.Scores:
-  """Rows of sequences and bins of `size` tokens that weigh anything.
+  """Rows of sequences and bins of `size` tokens with nonzero weight.
 
-  Those of sequences that were measured come first, a row for each bin, then a
-  row with its reason for each of the others.
+  Measured sequences come first, with a row for each bin. Every other sequence
+  has one row with its reason.
 
   sums: [N, S, 2] values and weights; reason: [N].
   """
-  # A loss may overflow: its sequence is then measured in no bin.
+  # A loss may overflow: then no bin of its sequence is measured.
   lost = ~np.isfinite(sums).all((1, 2))
   sums = np.where(lost[:, None, None], 0, sums)
   reason = np.where(lost & (reason == ''), 'not_finite', reason)

@@ -1,8 +1,8 @@
 """Excess loss: how far is the model from the best possible predictor?
 
-The loss of the Bayes predictor is the entropy of what the world samples. What
-a model's expected loss has beyond it is the divergence of Kullback and Leibler
-(1951) from the world's next-token distribution to the model's.
+The loss of the Bayes predictor is the entropy of the world's samples. A model's
+expected loss minus this entropy is the Kullback-Leibler divergence (1951) from
+the world's next-token distribution to the model's.
 """
 
 from __future__ import annotations
@@ -18,73 +18,70 @@ from wm.core.fields import field
 from wm.evaluation import context, membership
 
 QUANTITIES = ('excess_loss', 'loss', 'entropy', 'impossible')
-OF_MODEL = ('excess_loss', 'loss')  # Infinite where something is impossible.
+BIN = 10  # Tokens of a row.
+# Infinite if the model rules out a possible token.
+OF_MODEL = ('excess_loss', 'loss')
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Compares next-token distributions at every place of held-out sequences.
+  """Compares next-token distributions at positions of held-out sequences.
 
-  The places are those of `next_token` that have a next token: from the last
-  token of the prompt on, so the end token counts and what states the task does
-  not, nor what would follow the last token of sequences that just stop. Each
-  quantity is a mean over places, with a row for each sequence and `bins` tokens
-  of it, whose first one is `step`. Expectations over the next token are sums,
-  not samples.
+  The positions are those of `next_token` that have a next token: from the last
+  token of the prompt on. The end token counts, the prompt does not, and neither
+  does the position after the last token of a sequence without an end token.
+  Each quantity is a mean over positions, with a row for every ten tokens of a
+  sequence; `step` is the first of them. Expectations over the next token are
+  exact sums, not samples.
 
-  Reasons of unmeasured rows: impossible (the model gives no probability to a
+  Reasons of unmeasured rows: impossible (the model gives probability 0 to a
   token that the world may draw: the loss is infinite), longer_than_model. The
-  mean of the other rows flatters a model that has impossible ones.
+  mean of the other rows is too good for a model with impossible rows.
 
   Attributes:
     num: held-out sequences.
-    bins: tokens of a bin.
-    distinct: the world's distribution where each sequence counts once, see
-      core.Generative.
 
   Glossary:
-    excess_loss: Expected loss of the model beyond that of the best possible
-      predictor, in nats a token. It is 0 where the model predicts as the world
-      samples.
-    loss: Expected loss of the model, in nats a token. It is entropy and excess
-      loss together.
+    excess_loss: Expected loss of the model minus that of the best possible
+      predictor, in nats a token. It is 0 if the model's probabilities are the
+      world's.
+    loss: Expected loss of the model, in nats a token. It is the sum of entropy
+      and excess loss.
     entropy: Expected loss of the best possible predictor, in nats a token. No
       model has less.
-    impossible: Share of places where the model gives no probability to a token
-      that the world may draw. The loss is infinite there, and the rows with
-      such a place are missing from excess_loss.
+    impossible: Share of positions at which the model gives probability 0 to a
+      token that the world may draw. The loss is infinite there, and
+      excess_loss leaves out rows with such a position.
     step: tokens of the sequence so far
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'excess_loss': '0: predicts like the sampler',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'excess_loss': core.Measure(0, 'predicts like the sampler', likely=True),
+    'loss': core.Measure(less_is_better=True),
+    'impossible': core.Measure(less_is_better=True),
   }
-  of_likelihood: ClassVar[tuple[str, ...]] = ('excess_loss',)
-  less_is_better: ClassVar[tuple[str, ...]] = (*OF_MODEL, 'impossible')
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'impossible',
-      'gives no probability to some possible token at {value} of places, '
-      'where its loss is infinite',
+      'gives probability 0 to a possible token at {value} of positions, where '
+      'its loss is infinite',
       above=0.0,
     ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
 
   num: int = field(1000, least=1)
-  bins: int = field(10, least=1)
-  distinct: bool = False
 
   def __call__(
     self, predictor: core.Predictor, world: core.Generative, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
-    process = world.data_distribution(distinct=self.distinct)
+    process = world.data_distribution()
     sequences = world.sample(self.num, seed, split='heldout')
     fits = membership.fits(predictor, sequences.lengths)
-    count = -(-sequences.tokens.shape[1] // self.bins)
+    count = -(-sequences.tokens.shape[1] // BIN)
     sums = np.zeros((len(sequences), count, len(QUANTITIES)))
     places = np.zeros((len(sequences), count), np.int64)
     rows = np.flatnonzero(fits)
@@ -97,8 +94,8 @@ class Metric(core.Metric):
         world, process, batch, log_probs
       ):
         on = rows[part][going]
-        sums[on, t // self.bins] += chosen_log_probs
-        places[on, t // self.bins] += 1
+        sums[on, t // BIN] += chosen_log_probs
+        places[on, t // BIN] += 1
     places[~fits, 0] = 1
     group = context.clusters(world, sequences)
     return self._scores(sums, places, group, fits)
@@ -110,7 +107,7 @@ class Metric(core.Metric):
     group: np.ndarray,
     fits: np.ndarray,
   ) -> tuple[core.Scores, ...]:
-    """Rows of sequences and bins that have a place."""
+    """Rows of sequences and bins with at least one position."""
     sequence, step = np.nonzero(places)
     weight = places[sequence, step]
     values = sums[sequence, step] / weight[:, None]
@@ -124,7 +121,7 @@ class Metric(core.Metric):
         reason=wrong if quantity in OF_MODEL else reason,
         group=group[sequence],
         weight=weight,
-        columns={'step': step * self.bins, 'positions': weight},
+        columns={'step': step * BIN, 'positions': weight},
         bounds=(0.0, 1.0 if quantity == 'impossible' else None),
       )
       for quantity, value in zip(QUANTITIES, values.T, strict=True)
@@ -139,8 +136,7 @@ def _compared(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
   """The QUANTITIES of R sequences, from log_probs [R, L, V].
 
-  Yields a position, the rows [B] that have a token after it, and their values
-  [B, 4].
+  Yields each position, the rows [B] with a token after it, and values [B, 4].
   """
   memory = process.init(len(sequences))
   first = max(world.prompt_len, 1) - 1
@@ -157,5 +153,5 @@ def _compared(
       -(share * np.where(possible, nats, 0)).sum(-1)
       for nats in (true, predicted.astype(np.float64))
     )
-    excess = np.maximum(loss - entropy, 0)  # Rounding alone makes it less.
+    excess = np.maximum(loss - entropy, 0)  # Only rounding makes it negative.
     yield t, rows, np.stack([excess, loss, entropy, np.isinf(loss)], axis=-1)

@@ -1,23 +1,17 @@
-"""Extrapolation: do small tasks go on as the state would have them?
+"""Extrapolation: does a tuned model extrapolate as a function of the state?
 
-Vafa et al. 2025, sections 2 and 3, the inductive bias of continuous answers: a
-model that has the state of planets extrapolates from a few labels as a simple
-function of the state does. Curves compare the two.
+Vafa et al. 2025, sections 2 and 3, inductive bias of continuous answers: a
+model with the state of planets extrapolates from a few labels like a simple
+function of the state. Curves compare the two.
 
 Each of D data sets labels a few states with a random projection to one number
-(section 3). C columns of a state, N systems with P labelled places, M points
-that are asked about.
+(section 3). Shape letters: C columns of a state, N systems with P labelled
+positions, M query points.
 
-With answers m_D of D data sets, the inductive bias of a pair of points is
+For answers m_D on D data sets, the inductive bias of a pair of points is
 I(i, j) = -min over h of E[loss(h(m_D(i)), m_D(j))] (section 2). For affine h
 and squared loss it has a closed form: minus the share of the variance of m(j)
-that m(i) leaves, 1 - correlation squared.
-
-Chance in answers, as of new heads, makes I smaller, and a model that has all of
-the state looks like one that has a part. With H heads for each data set I is
-also told without it: covariances are those of answers by different heads, which
-have the data set in common and nothing else (Spearman 1904, correction for
-attenuation).
+that m(i) does not explain, 1 - correlation squared.
 """
 
 from __future__ import annotations
@@ -32,19 +26,22 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.core.fields import field, field_error
+from wm.core.fields import field
 from wm.evaluation import fewshot
 
 # Streams of randomness under one seed.
 TRAINED, ASKED, PLACES, DIRECTIONS, ROWS, POINTS, WEIGHTS = range(51, 58)
 ADAPTED, FRESH = 61, 62
-# States among which directions are compared, drawn once.
+# States on which projections are compared, drawn once.
 COMPARED = 64
-# Of the small network: units of both layers, Adam's rate and its steps.
+# The oracle 'mlp': units of both layers, Adam's learning rate and its steps.
 UNITS, RATE, EPOCHS = 5, 0.05, 1000
 _ROUNDING = 1e-12
-# Groups of data sets that are left out at a time, for intervals.
+# Groups of data sets for jackknife intervals.
 FOLDS = 20
+LABELS = 2  # Labelled positions of a system.
+TRIED = 50  # Random projections; the most faithful of them is used.
+BINS = 10  # Bins of pairs of points.
 ORACLES = ('linear', 'mlp', 'nearest')
 
 
@@ -52,113 +49,75 @@ ORACLES = ('linear', 'mlp', 'nearest')
 class Metric(fewshot.FewShotMetric):
   """Adapts a model to random projections of the state, and compares biases.
 
-  Each data set has `examples` systems with `labels` labelled places. I of two
-  points is minus the share of the variance of the answer at one, over data
-  sets, that the best affine function of the answer at the other leaves: -1 to
-  0. Oracles see the state and the same labels. Points are those of held-out
-  systems, the same for all data sets; pairs are in bins of equal counts by the
-  oracle's I. Intervals are over data sets, by leaving out groups of them; they
-  do not hold the chance in points, nor that of training. So is the bias of few
-  data sets taken off, by which a mean I may end a little beyond -1 or 0.
+  Each data set has `examples` systems with two labelled positions each. I of
+  two points is minus the share of the variance, over data sets, of the answer
+  at one point that the best affine function of the answer at the other does
+  not explain: -1 to 0. Oracles see the state and the same labels. The points
+  are in held-out systems and the same for all data sets. Pairs of points are in
+  bins of equal counts by the oracle's I. Jackknife intervals leave out groups
+  of data sets; they do not cover the choice of points or of the training seed.
+  The jackknife also removes the bias of few data sets, so that a mean I may be
+  slightly outside -1 to 0.
 
-  Of each oracle, 'linear', 'mlp' and 'nearest': error_linear, slope_linear, and
-  the curve: curve_linear_0.05 of the model and axis_linear_0.05 of the oracle
-  in the bin whose middle is the quantile .05.
-
-  With several heads there is true_slope_linear of each oracle, too.
+  The oracles are 'linear', 'mlp' and 'nearest'. Each has its quantities, such
+  as error_linear, slope_linear and a curve: curve_linear_0.05 of the model and
+  axis_linear_0.05 of the oracle, in the bin whose middle is the quantile .05.
 
   Attributes:
     num: data sets, D.
-    heads: new heads for each data set, H, with seeds of their own; of several,
-      chance in answers is taken off true_slope_linear. All other quantities are
-      means over heads.
-    examples: systems of each.
-    labels: labelled places of a system.
+    examples: systems of each data set.
     points: held-out systems, with one point each.
-    tried: random projections of which the most faithful one is taken.
-    bins: of pairs; at most as many as there are pairs.
-    steps: numbers of steps after which to score; the last one's quantities
-      have no number in their names.
-    rates: learning rates; of several, the best by validation loss.
-    held: further systems of each data set, for validation.
-    part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by validation loss.
-    untrained: adapt random weights too, where there are such.
-    variant: 'paper', or 'published', its program: I is minus the mean absolute
-      difference of answers, the model's of the last data set alone; points are
-      of each data set's own systems, the suns' too, whose state is 0; bins are
-      of equal width, and edges in none.
+    steps: ascending numbers of training steps to score after; quantities of the
+      last have no number in their names.
+    untrained: also adapt the model with random weights, if it has weights.
+    variant: 'paper', or 'published': as the published program. There I is minus
+      the mean absolute difference of answers, for the model in the last data
+      set alone. Points are in each data set's own systems and include suns,
+      whose state is 0. Bins have equal width, and no bin has its edges.
 
   Glossary:
-    error_linear: Mean distance over bins of the model's I from that of a linear
-      function of the state. At 0, answers depend on one another as it does.
+    error_linear: Mean distance, over bins, of the model's I from that of a
+      linear function of the state. At 0 the answers depend on one another as
+      the linear function's do.
     slope_linear: Slope of the model's I over that of a linear function of the
       state, over bins. A model that extrapolates by the state has 1.
-    true_slope_linear: As slope_linear, without the chance in answers to one
-      data set by different heads. Near 1 beside a small slope_linear, answers
-      follow the state and are noisy; equal to it, state is lacking.
-    true_slope: As slope, without the chance in answers by different heads. A
-      model with a part of the state has less than 1 here too.
-    reliability: Mean correlation, over points, of answers by different heads to
-      the same data sets. At 1 answers are free of chance; at 0 they are noise.
-    error: Mean distance over bins of the model's I from that of an oracle. At
-      0, answers depend on one another as those of a function of the state do.
+    error: Mean distance, over bins, of the model's I from that of an oracle. At
+      0 the answers depend on one another as a function of the state does.
     slope: Slope of the model's I over that of an oracle, over bins. A model
       that extrapolates by the state has 1, a constant has 0.
     curve: Mean I of the model in the bin of pairs at this quantile of an
-      oracle's. It should be the oracle's, which is called axis.
-    axis: Mean I of an oracle in a bin of pairs. It is what curve is compared
-      with.
+      oracle's I. It should equal the oracle's mean, which is called axis.
+    axis: Mean I of an oracle in a bin of pairs. The curve is compared with it.
     rmse: Root mean square error of answers at points, in standard deviations of
-      the labels. Whoever knows the state and the projection has 0.
+      the labels. A model that has the state and the projection has 0.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Latent)
   sized_by: ClassVar[tuple[str, ...]] = (
     'num',
     'num examples',
-    'num held',
     'num points',
-    'num tried',
   )
-  ideal: ClassVar[Mapping[str, str]] = {
-    'error_linear': '0: extrapolates by the state',
-    'slope_linear': '1: extrapolates by the state',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'error_linear': core.Measure(0, 'extrapolates by the state'),
+    'slope_linear': core.Measure(1, 'extrapolates by the state'),
   }
-  less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
 
   num: int = field(100, least=4)
-  heads: int = field(1, least=1)
   examples: int = field(100, least=1)
-  labels: int = field(2, least=1)
-  points: int = field(200, least=4)
-  tried: int = field(50, least=1)
-  bins: int = field(10, least=2)
+  points: int = field(200, least=5)
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
-  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
-  held: int = field(0, least=0)
-  part: str = field('all', choices=fewshot.PARTS)
-  keep: str = field('last', choices=fewshot.KEEPS)
   untrained: bool = False
   variant: str = field('paper', choices=('paper', 'published'))
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    pairs = self.points * (self.points - 1) // 2
-    if self.bins > pairs:
-      expected = f'at most {pairs} bins, the pairs of points'
-      raise field_error(self, 'bins points', expected)
-    if self.variant == 'published' and self.heads > 1:
-      raise field_error(self, 'heads variant', "heads=1, or variant='paper'")
-
   def passes(self) -> int:
-    """See core.Metric: all heads of the model, and of one without training."""
-    return self.heads * (1 + self.untrained)
+    """See core.Metric: the model, and one with random weights."""
+    return 1 + self.untrained
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per data set, or per group of them."""
+    """See core.Metric; a row per data set, or per group of data sets."""
     task = self._task(world, seed)
     answer = functools.partial(self._answers, task, seed)
     score = functools.partial(self._scores, task)
@@ -178,15 +137,13 @@ class Metric(fewshot.FewShotMetric):
   def _task(self, world: core.Latent, seed: int) -> ProjectionTasks:
     published = self.variant == 'published'
     stream = basics.stream
-    each = self.examples + self.held
+    each = self.examples
     sequences = fewshot.sequences(
       self, world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
     sized = scale(seen.scaled_by(published))
-    shown = _labelled(
-      seen, sized, seen.known, self.labels, stream(seed, PLACES)
-    )
+    shown = _labelled(seen, sized, seen.known, LABELS, stream(seed, PLACES))
     shape = self.num, each
     shown = LabelledStates(
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
@@ -203,25 +160,23 @@ class Metric(fewshot.FewShotMetric):
       points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))
       asked = LabelledStates(*(array[None] for array in points))
     labels, truth = projected_labels(
-      shown, asked.states[..., 0, :], self.tried, seed
+      shown, asked.states[..., 0, :], TRIED, seed
     )
-    train_rows = slice(None, self.examples)
     columns = shown.states.shape[-1]
     oracles = oracle_answers(
-      shown.states[:, train_rows].reshape(self.num, -1, columns),
-      labels[:, train_rows].reshape(self.num, -1),
+      shown.states.reshape(self.num, -1, columns),
+      labels.reshape(self.num, -1),
       asked.states[..., 0, :],
       seed,
     )
     return ProjectionTasks(shown, labels, asked, truth, oracles)
 
   def _own(self, seen: _ShownStates, sized: Scale, seed: int) -> LabelledStates:
-    """The same random systems and places of each data set, as published."""
-    each = self.examples + self.held
+    """Points in each data set's own systems, all alike, as published."""
     rng = np.random.default_rng(basics.stream(seed, POINTS))
     system = rng.integers(0, self.examples, self.points)
     place = rng.choice(np.flatnonzero(seen.ends.all(0)), self.points)
-    rows = np.arange(self.num)[:, None] * each + system
+    rows = np.arange(self.num)[:, None] * self.examples + system
     places = np.broadcast_to(place, rows.shape)[..., None]
     states = sized(np.nan_to_num(seen.states[rows, place]))
     return LabelledStates(
@@ -231,45 +186,28 @@ class Metric(fewshot.FewShotMetric):
   def _answers(
     self, task: ProjectionTasks, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
-    """[S, H, D, M]."""
-
-    def sets(rows: slice) -> adapting.FewShotTasks:
-      labels = task.labels[:, rows, :, None].astype(np.float32)
-      return adapting.FewShotTasks(
-        task.shown.tokens[:, rows], task.shown.places[:, rows], labels
-      )
-
+    """[S, D, M] answers at the points."""
+    labels = task.labels[..., None].astype(np.float32)
+    shown = adapting.FewShotTasks(task.shown.tokens, task.shown.places, labels)
     tokens, places, _ = task.asked
-    train, validation = self.with_validation(sets, self.examples)
     asked = adapting.QueryPoints(
       np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
       np.broadcast_to(places, (self.num, *places.shape[1:])),
     )
-    answers = []
-    for head in range(self.heads):
-      # The first head's seed does not depend on how many there are.
-      stream = basics.stream(seed, ADAPTED, *([head] if head else []))
-      kind = adapting.Real(1)
-      outputs = self.fine_tune(
-        predictor, train, asked, kind, stream, validation=validation
-      )
-      answers.append(outputs[..., 0, 0].astype(np.float64))
-    return np.stack(answers, axis=1)
+    stream = basics.stream(seed, ADAPTED)
+    outputs = self.fine_tune(predictor, shown, asked, adapting.Real(1), stream)
+    return outputs[..., 0, 0].astype(np.float64)
 
   def _scores(
     self, task: ProjectionTasks, answers: np.ndarray, end: str
   ) -> list[core.Scores]:
-    """All quantities of answers [H, D, M]; end: of their names."""
+    """All quantities of answers [D, M]; end: suffix of their names."""
     quantities = [task.errors(answers, 'rmse' + end)]
-    if self.heads > 1:
-      quantities.append(_reliability(answers, end))
     for name in ORACLES:
       values = self._calibrated(answers, task.oracles[name])
-      names = [f'{x}_{name}{end}' for x in ('error', 'slope', 'true_slope')]
-      if self.heads == 1:
-        names.pop()
+      names = [f'{x}_{name}{end}' for x in ('error', 'slope')]
       if not end:
-        middles = (np.arange(self.bins) + 0.5) / self.bins
+        middles = (np.arange(BINS) + 0.5) / BINS
         names += [f'curve_{name}_{middle:g}' for middle in middles]
         names += [f'axis_{name}_{middle:g}' for middle in middles]
       for quantity, column in zip(names, values.T, strict=False):
@@ -277,52 +215,41 @@ class Metric(fewshot.FewShotMetric):
           quantities.append(core.scores(quantity, column, bounds=None))
         else:
           why = 'no_variation' if 'slope' in quantity else 'empty_bin'
-          if 'true' in quantity:
-            why = 'unreliable'
           quantities.append(core.scores(quantity, [np.nan], reason=[why]))
     return quantities
 
   def _calibrated(self, answers: np.ndarray, oracle: np.ndarray) -> np.ndarray:
-    """[F, 2 + 2 Q] see `jackknife`; of several heads [F, 3 + 2 Q]."""
-    first, second = np.triu_indices(answers.shape[2], 1)
+    """[F, 2 + 2 Q] numbers of a calibration; see `jackknife`."""
+    first, second = np.triu_indices(answers.shape[1], 1)
     bias = affine_bias
     bins = equal_counts
     if self.variant == 'published':
       bias, bins = identity_bias, equal_widths
     pairs = PointPairs(
-      first, second, bins(bias(oracle, first, second), self.bins), self.bins
+      first, second, bins(bias(oracle, first, second), BINS), BINS
     )
 
     def calibrate(used: np.ndarray) -> Calibration:
-      """Of the data sets [D] bool that are used."""
-      mine = answers[:, used]
+      """The calibration of the data sets where `used` [D] is True."""
+      mine = answers[used]
       if self.variant == 'published':
-        mine = mine[:, -1:]  # A variable that is left over from a loop.
-      by_head = [pairs.means(bias(head, first, second)) for head in mine]
-      truly = None
-      if len(mine) > 1:
-        squares, most = cross_bias(mine, first, second)
-        # A ratio of means: products of two small numbers divide nothing.
-        size = pairs.means(most)
-        reliable = np.where(size > _ROUNDING, size, np.nan)
-        truly = pairs.means(squares) / reliable - 1
+        mine = mine[-1:]  # The published program uses the last loop variable.
       return Calibration(
-        np.mean(by_head, axis=0),
+        pairs.means(bias(mine, first, second)),
         pairs.means(bias(oracle[used], first, second)),
-        truly,
       )
 
-    return jackknife(calibrate, answers.shape[1], FOLDS)
+    return jackknife(calibrate, len(answers), FOLDS)
 
 
 class ProjectionTasks(NamedTuple):
-  """D data sets, points and what oracles answer there.
+  """D data sets, query points and the oracles' answers.
 
   Attributes:
-    shown: labelled places, those of held systems last.
+    shown: labelled positions.
     labels: [D, N, P] float64.
-    asked: points [D or 1, M, 1].
-    truth: [D, M] the true value there.
+    asked: query points [D or 1, M, 1].
+    truth: [D, M] true values at the query points.
     oracles: name -> [D, M] answers.
   """
 
@@ -333,21 +260,20 @@ class ProjectionTasks(NamedTuple):
   oracles: dict[str, np.ndarray]
 
   def errors(self, answers: np.ndarray, quantity: str) -> core.Scores:
-    """Root mean square error of each data set, of answers [..., D, M]."""
-    squares = ((answers - self.truth) ** 2).mean(-1)
-    value = np.sqrt(squares.reshape(-1, squares.shape[-1]).mean(0))
+    """Root mean square error of each data set, of answers [D, M]."""
+    value = np.sqrt(((answers - self.truth) ** 2).mean(-1))
     return core.scores(quantity, value, bounds=(0.0, None))
 
 
 class _ShownStates(NamedTuple):
-  """N sequences and the states behind them.
+  """N sequences and their hidden states.
 
   Attributes:
     tokens: [N, L] int32.
-    states: [N, L, C] float64; NaN where there is none.
-    ends: [N, L] bool, last tokens of rows, at which a state is known whole;
-      not in the prompt, and not the last token of all, which no model of next
-      tokens was trained to read.
+    states: [N, L, C] float64; NaN if there is no state.
+    ends: [N, L] bool, last tokens of rows, after which a state is complete.
+      The prompt and the last token of a sequence are left out; a next-token
+      model was never trained to read the latter.
   """
 
   tokens: np.ndarray
@@ -356,7 +282,7 @@ class _ShownStates(NamedTuple):
 
   @classmethod
   def of(cls, world: core.Latent, sequences: core.Sequences) -> _ShownStates:
-    """Those of sampled sequences, each row of which has one state."""
+    """The states of sampled sequences, whose rows have one state each."""
     states = world.hidden_states(sequences)
     ends = np.zeros(sequences.tokens.shape, bool)
     width = core.capabilities.row_width(world)
@@ -369,21 +295,21 @@ class _ShownStates(NamedTuple):
     return self.ends & np.isfinite(self.states).all(-1)
 
   def scaled_by(self, published: bool) -> np.ndarray:
-    """[K, C] states whose mean and deviation count; those without are 0."""
+    """[K, C] states for the mean and deviation; missing states are 0."""
     return np.nan_to_num(self.states[self.ends if published else self.known])
 
 
 def _labelled(
   seen: _ShownStates, sized: Scale, mask: np.ndarray, num: int, seed: int
 ) -> LabelledStates:
-  """`num` random places of each sequence among those that are known."""
+  """`num` random positions of each sequence where `mask` is True."""
   places = random_places(mask, num, seed)
   rows = np.arange(len(places))[:, None]
   return LabelledStates(seen.tokens, places, sized(seen.states[rows, places]))
 
 
 class LabelledStates(NamedTuple):
-  """Places of sequences with the state there, standardised.
+  """Positions of sequences with their standardised states.
 
   Attributes:
     tokens: [D, N, L] int32.
@@ -403,22 +329,22 @@ class Scale(NamedTuple):
   deviation: np.ndarray
 
   def __call__(self, states: np.ndarray) -> np.ndarray:
-    """States [..., C] in standard deviations from the mean; NaN stays."""
+    """Standardises states [..., C]; NaN stays NaN."""
     return (states - self.mean) / self.deviation
 
 
 def scale(states: np.ndarray) -> Scale:
-  """The scale of the known states of [..., C]; a constant column becomes 0."""
+  """The scale of states [..., C] that are finite; a constant column gives 0."""
   finite = states[np.isfinite(states).all(-1)]
   deviation = finite.std(0)
   return Scale(finite.mean(0), np.where(deviation > 0, deviation, 1))
 
 
 def random_places(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
-  """[N, num] int32 random places, ascending, of those [N, L] that are known.
+  """[N, num] int32 random positions, ascending, where mask [N, L] is True.
 
   Raises:
-    InputError: a sequence has fewer.
+    InputError: a sequence has fewer than `num` such positions.
   """
   if (few := mask.sum(1).min(initial=num)) < num:
     raise core.InputError(
@@ -432,13 +358,13 @@ def random_places(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
 def projected_labels(
   shown: LabelledStates, asked: np.ndarray, tried: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Labels [D, N, P] of what is shown, and [D, M] of states asked about.
+  """Labels [D, N, P] of shown states, and [D, M] of query states.
 
-  Of `tried` standard normal directions the one is taken whose distances go
-  best with distances of states, by Spearman's correlation over pairs of
-  COMPARED states; labels have mean 0 and variance 1 where they are shown.
+  The projection is the best of `tried` standard normal directions: distances of
+  its labels have the highest Spearman correlation with distances of states,
+  over pairs of COMPARED states. Shown labels have mean 0 and variance 1.
 
-  asked: [D or 1, M, C].
+  asked: [D or 1, M, C] query states.
   """
   num, columns = len(shown.states), shown.states.shape[-1]
   flat = shown.states.reshape(-1, columns)
@@ -466,7 +392,7 @@ def projected_labels(
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-  """Ranks of rows [R, K], with mean 0 and length 1."""
+  """Ranks within each row of [R, K], with mean 0 and norm 1."""
   ranks = values.argsort(-1).argsort(-1).astype(float)
   ranks -= ranks.mean(-1, keepdims=True)
   return ranks / np.linalg.norm(ranks, axis=-1, keepdims=True)
@@ -477,14 +403,14 @@ def oracle_answers(
 ) -> dict[str, np.ndarray]:
   """Answers [D, M] of learners that see the state and the same labels.
 
-  'linear' is least squares, 'mlp' a network of two layers of five units as
-  published, 'nearest' the label of the nearest state.
+  'linear' is least squares; 'mlp' is a network of two layers of five units, as
+  published; 'nearest' answers with the label of the nearest state.
 
   Args:
-    shown: [D, T, C] states.
-    labels: [D, T].
-    asked: [D or 1, M, C].
-    seed: of the network's initial weights.
+    shown: [D, T, C] labelled states.
+    labels: [D, T] their labels.
+    asked: [D or 1, M, C] query states.
+    seed: seed of the network's initial weights.
   """
   asked = np.broadcast_to(asked, (len(shown), *asked.shape[1:]))
   linear, nearest = [], []
@@ -507,7 +433,7 @@ def _with_one(states: np.ndarray) -> np.ndarray:
 def _mlp(
   x_DTC: np.ndarray, y_DT: np.ndarray, asked_DMC: np.ndarray, seed: int
 ) -> np.ndarray:
-  """[D, M] of ReLU networks fit by Adam to the squared error, all at once."""
+  """[D, M] answers of D ReLU networks, fitted by Adam to the squared error."""
   rng = np.random.default_rng(seed)
   sizes = x_DTC.shape[-1], UNITS, UNITS, 1
   params = []
@@ -545,18 +471,18 @@ def _gradients(
   for number in range(len(params) - 2, -1, -2):
     inputs = layers[number // 2]
     grads[:0] = [inputs.swapaxes(1, 2) @ back, back.sum(1, keepdims=True)]
-    # ReLU lets the gradient through where its output is above 0.
+    # ReLU passes the gradient if its output is above 0.
     back = (back @ params[number].swapaxes(1, 2)) * (inputs > 0)
   return grads
 
 
 class PointPairs(NamedTuple):
-  """K pairs of points, each in one of Q bins by what an oracle says of it.
+  """K pairs of points, each in one of Q bins by an oracle's I.
 
   Attributes:
     first, second: [K] points.
-    bin: [K], DEAD for none.
-    num: Q.
+    bin: [K] bin, DEAD for none.
+    num: number of bins, Q.
   """
 
   first: np.ndarray
@@ -565,7 +491,7 @@ class PointPairs(NamedTuple):
   num: int
 
   def means(self, value: np.ndarray) -> np.ndarray:
-    """[Q] of values [K]; NaN in an empty bin."""
+    """[Q] mean of values [K] in each bin; NaN in an empty bin."""
     binned = self.bin >= 0
     total = np.bincount(self.bin[binned], value[binned], self.num)
     count = np.bincount(self.bin[binned], minlength=self.num)
@@ -577,8 +503,9 @@ def affine_bias(
 ) -> np.ndarray:
   """[K] I of pairs for affine h, in variances of the second: -1 to 0.
 
-  answers: [D, M]. It is the same in both directions. An answer that no data
-  set changes is known from anything: 0.
+  I is symmetric. It is 0 if an answer is the same in all data sets.
+
+  answers: [D, M].
   """
   z = answers - answers.mean(0)
   length = np.sqrt((z * z).sum(0))
@@ -589,51 +516,15 @@ def affine_bias(
   return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
 
 
-def _shared(answers: np.ndarray) -> np.ndarray:
-  """[M, M] covariance over data sets of answers by different heads.
-
-  answers: [H, D, M]; in units of the variance of a point's answers by one head,
-    so that the diagonal has the reliabilities of the points.
-  """
-  z = answers - answers.mean(1, keepdims=True)
-  length = np.sqrt((z * z).sum(1).mean(0))
-  still = length <= _ROUNDING * np.maximum(np.abs(answers).max((0, 1)), 1)
-  z = np.where(still, 0, z / np.where(still, 1, length))
-  total = z.sum(0)
-  alone = np.einsum('hdm,hdn->mn', z, z)
-  return (total.T @ total - alone) / (len(z) * (len(z) - 1))
-
-
-def cross_bias(
-  answers: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """[K] squares of covariances of pairs, and what they are at most.
-
-  answers: [H, D, M], H heads. The ratio of both is the square of the
-    correlation that answers without chance would have.
-  """
-  shared = _shared(answers)
-  variance = shared.diagonal()
-  return shared[first, second] ** 2, variance[first] * variance[second]
-
-
-def _reliability(answers: np.ndarray, end: str) -> core.Scores:
-  """Mean reliability of points, of answers [H, D, M]; a row for each point."""
-  value = _shared(answers).diagonal()
-  moves = np.ptp(answers, axis=1).any(0)
-  reason = np.where(moves, '', 'no_variation')
-  return core.scores('reliability' + end, value, reason=reason, bounds=None)
-
-
 def identity_bias(
   answers: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
-  """[K] I for h that changes nothing: minus the mean absolute difference."""
+  """[K] I for the identity h: minus the mean absolute difference."""
   return -np.abs(answers[:, first] - answers[:, second]).mean(0)
 
 
 def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
-  """[K] bins of as many pairs each, by value, ascending."""
+  """[K] bin of each value; bins ascend and have equal counts."""
   order = np.argsort(value, kind='stable')
   bins = np.empty(len(value), np.int64)
   bins[order] = np.arange(len(value)) * num // len(value)
@@ -641,23 +532,24 @@ def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
 
 
 def equal_widths(value: np.ndarray, num: int) -> np.ndarray:
-  """[K] bins of equal width; -1 on an edge, as the published program has it."""
+  """[K] bin of each value; bins have equal width.
+
+  A value on an edge has bin -1, as in the published program.
+  """
   edges = np.linspace(value.min(), value.max(), num + 1)
   bins = np.searchsorted(edges, value, side='left') - 1
   return np.where(np.isin(value, edges), -1, bins)
 
 
 class Calibration(NamedTuple):
-  """A model's I against an oracle's, in Q bins by the oracle's.
+  """A model's I and an oracle's I, in Q bins by the oracle's.
 
   Attributes:
     model, oracle: [Q] means; NaN in empty bins.
-    truly: [Q] the model's without chance in answers; None of one head.
   """
 
   model: np.ndarray
   oracle: np.ndarray
-  truly: np.ndarray | None = None
 
   @property
   def error(self) -> float:
@@ -666,40 +558,35 @@ class Calibration(NamedTuple):
 
   @property
   def slope(self) -> float:
-    """The slope of the model's means on the oracle's, by least squares.
+    """Least-squares slope of the model's means over the oracle's.
 
-    1 is perfect, 0 a model whose I does not depend on the oracle's; NaN where
-    the oracle's does not vary.
+    1 is perfect; 0 is a model whose I does not depend on the oracle's. NaN if
+    the oracle's I does not vary.
     """
-    return self._slope(self.model)
-
-  def _slope(self, model: np.ndarray) -> float:
-    finite = np.isfinite(model) & np.isfinite(self.oracle)
+    finite = np.isfinite(self.model) & np.isfinite(self.oracle)
     if not finite.any():
       return np.nan
-    x, y = self.oracle[finite], model[finite]
+    x, y = self.oracle[finite], self.model[finite]
     x = x - x.mean()
     spread = float((x * x).sum())
     return float((x * y).sum()) / spread if spread > _ROUNDING else np.nan
 
   def numbers(self) -> np.ndarray:
-    """Error, slope, that of `truly` if any, the model's means, the oracle's."""
-    true = [] if self.truly is None else [self._slope(self.truly)]
-    head = [self.error, self.slope, *true]
-    return np.concatenate([head, self.model, self.oracle])
+    """[2 + 2 Q]: error, slope, the model's means, the oracle's means."""
+    return np.concatenate([[self.error, self.slope], self.model, self.oracle])
 
 
 def jackknife(
   calibrate: Callable[[np.ndarray], Calibration], num: int, folds: int
 ) -> np.ndarray:
-  """[F, 2 + 2 Q] pseudo-values of all numbers of a calibration.
+  """[F, 2 + 2 Q] jackknife pseudo-values of a calibration's numbers.
 
-  Their mean estimates the number without the bias that goes with 1 / D, and
-  their spread says how uncertain it is with data sets (Tukey 1958).
+  Their mean estimates each number without its bias of order 1 / D; their spread
+  gives the uncertainty over data sets (Tukey 1958).
 
-  calibrate: of the data sets [D] bool that are used.
-  num: data sets, D.
-  folds: F, groups of data sets that are left out at a time.
+  calibrate: function from used data sets, [D] bool, to their calibration.
+  num: number of data sets, D.
+  folds: F, groups of data sets that are left out in turn.
   """
   folds = min(folds, num)
   fold = np.arange(num) % folds

@@ -1,9 +1,9 @@
 """Intervention: does the model use the state that a probe reads?
 
-Li et al. 2023 (Othello-GPT, section 4) and Nanda et al. 2023: an activation is
-moved to where a linear probe reads another state, and what the model then
-expects is compared with what is legal there. A state also says what is legal
-later: with a `horizon`, edits are judged by what tells the two states apart.
+Li et al. 2023 (Othello-GPT, section 4) and Nanda et al. 2023 move an activation
+so that a linear probe reads another state, and compare the model's next tokens
+with those that are legal in that state. A state also determines later tokens:
+with a `horizon`, edits are judged by suffixes that separate the two states.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wm.evaluation import boundaries, context, probing, state_edits
 
 # Streams of randomness under one seed.
 DIRECTIONS, PLAYS = 13, 15
-# Moves: none, along the probe's direction, in random ones; the last is a swap.
+# Moves: none, along the probe's direction, random; the last is a swap.
 BEFORE, ALONG, RANDOM = range(3)
 SWAPPED = 'changed_swapped'
-NO_SUFFIX = 'no_suffix'  # None was drawn that tells the two states apart.
-# Quantities of more than the next token -> why one is not measured.
+NO_SUFFIX = 'no_suffix'  # Reason: no drawn suffix separates the states.
+# Quantity of later tokens -> reason if it is not measured.
 FUTURE = {
   'future': NO_SUFFIX,
   'future_random': NO_SUFFIX,
@@ -38,7 +38,7 @@ FUTURE = {
   'future_swapped': 'no_source',
   'future_untrained': 'no_untrained_model',
 }
-# Those that edits with the same next tokens have besides.
+# Further quantities of edits with the same next tokens.
 ALIKE = 'right_before', 'probe', 'probe_edited'
 
 
@@ -46,119 +46,119 @@ ALIKE = 'right_before', 'probe', 'probe_edited'
 class Metric(core.Metric):
   """Moves activations along a probe's direction, and asks what is legal then.
 
-  In each test sequence one place after a move is drawn, one label of the state
-  there, such as a square of a board, and another value of it: uniform over
-  those that the world allows, and that change which tokens are legal. The
-  activation of that place after a layer is moved, no other; the model goes on
-  from there, and the tokens that it accepts next are compared with the tokens
-  that are legal in the edited state. Places before it still say what was
-  there, to later layers as well.
+  In each test sequence the metric draws a position after a move, a label of the
+  state there, such as a square of a board, and a new value of the label:
+  uniformly among values that the world allows and that change which tokens are
+  legal. Only the activation of that position after one layer is moved. The
+  tokens that the model then accepts are compared with the legal tokens of the
+  edited state. Activations of earlier positions stay, and later layers read
+  them.
 
-  Random directions of the same length are the control: whatever they do is no
-  work of what the probe reads. Reasons of unmeasured rows: no_edit, no legal
-  edited state with other legal tokens was found in 64 draws; unseen_value, the
-  probe was fit on no state with the present value; no_memory, nothing recurs;
-  no_suffix, none was drawn that tells the two states apart (future only).
+  Random directions of the same length are the control: their effect is not due
+  to the state that the probe reads. Reasons of unmeasured rows: no_edit (64
+  draws gave no legal edited state with other legal tokens), unseen_value (the
+  probe was fitted on no state with the present value), no_memory (the network
+  has no recurrent state), no_suffix (no suffix that separates the two states
+  was drawn; future only).
 
-  One token does not tell a state from the set of tokens that are legal next.
-  With a `horizon` of k tokens the model goes on behind the edit, by up to 64
+  One token cannot distinguish a state from its set of legal next tokens. With a
+  `horizon` of k tokens the model continues after the edit with up to 64
   suffixes of at most k tokens that are legal from the edited state and not from
-  the true one, and as many the other way round: the boundary of Myhill and
-  Nerode between the two. With pairs='same_next' both states have the same next
-  tokens, and suffixes alone tell them apart. Later places are read from tokens
-  as before: where `future_swapped` is low, the model does not read them from
-  the edited place, and no edit there can be followed.
+  the true one, and as many vice versa: the Myhill-Nerode boundary between the
+  two. With pairs='same_next' both states have the same next tokens, and only
+  suffixes separate them. Later positions read the unchanged tokens too: if
+  `future_swapped` is low, the model does not use the edited position for them,
+  and no edit there can have an effect.
 
-  A low value along a probe's direction is no proof that a state is not used. In
-  recurrent models whose memory was edited, that direction moved .00 to .49 of
-  what follows where moves between means moved .94 to 1 (launch/flags/edits).
+  A low value along a probe's direction does not prove that a state is unused.
+  In recurrent models with edited memory, that direction changed .00 to .49 of
+  the following suffixes, while moves between means changed .94 to 1
+  (launch/flags/edits).
 
-  With site='memory' the state of a recurrence is edited in place of the stream
-  between its blocks, and what was changed goes on with it. The next token is
-  predicted before, so that this needs pairs='same_next'.
+  With site='memory' the recurrent state is edited instead of the residual
+  stream between blocks, and the change persists. The next token is predicted
+  before the edit, so this requires pairs='same_next'.
 
   Attributes:
-    num: sequences; the probe is fit on four fifths of them, and each of the
+    num: sequences; the probe is fitted on four fifths of them, and each of the
       others is edited once.
     layers: activations after each of these layers are edited; 0 is after the
-      embedding. Rows of all of them count in each quantity.
-    label: the label that is edited, of those that a probe reads; -1 draws it.
-    value: the value that it gets, as the probe reads it (0 an empty square, 1
-      mine, 2 theirs); -1 draws it.
-    direction: 'probe', the least move by which the probe's logits of the two
-      values change places, while those of other values stay; 'means', from the
-      mean activation of the old value to that of the new one; 'das', to that of
-      a place with the new value, within a subspace that is trained for it on
-      the sequences of the probe (Geiger et al. 2023), for one label.
-    strength: how far. At 1 the probe is undecided between the two values, at 2
-      as sure of the new one as it was of the old one ('means' and 'das': at 2
-      the whole way).
-    randoms: random directions of each edit.
-    accept: the rule by which the model accepts a token.
-    data: which split of the world's sequences.
+      embedding. Each quantity includes rows of all these layers.
+    direction: 'probe': the smallest move that exchanges the probe's logits of
+      the two values and keeps those of other values; 'means': from the mean
+      activation of the old value to that of the new value; 'das': to the
+      activation of a position with the new value, within a subspace trained
+      for this on the probe's sequences (Geiger et al. 2023), in worlds of one
+      label. After 'probe' the probe is as certain of the new value as it was
+      of the old one.
+    accept: rule by which the model accepts a token.
+    data: split of the world's sequences.
     lr: Adam's learning rate for the probe.
     batch: positions in a step of the fit.
-    epochs: passes over the positions trained on.
-    horizon: tokens behind an edit that are judged; 1 is the next one alone.
-    pairs: 'other_next', edits change which tokens are legal next; 'same_next',
-      they change only what is legal later, within the horizon.
-    onward: the same move at all later places too, for models that read each
-      place from the tokens.
-    dims: of the subspace of 'das'; at most the width.
-    site: what is edited: the 'stream' between layers, or the 'memory' of a
-      recurrence: of layers 1, 2, ..., or of all where a layer is -1.
-    whole: the edited state is that of another place, and all labels that differ
-      are moved at once; means are sums over labels. With one label edited, the
-      state is often none that a sequence leads to, and nothing says how much of
-      the edit is within reach.
+    epochs: passes over the training positions.
+    horizon: tokens after an edit that are judged; 1 is only the next token.
+    pairs: 'other_next': edits change which tokens are legal next; 'same_next':
+      edits change only which tokens are legal later, within the horizon.
+    dims: dimensions of the subspace of 'das', at most the width.
+    site: place of the edit: the 'stream' between layers, or the recurrent
+      'memory' of layers 1, 2, ...; layer -1 edits that of all layers.
+    whole: the edited state is the state of another position, and all different
+      labels are moved at once; 'means' adds up over labels. With one edited
+      label the state is often unreachable, and no swap shows how much of the
+      edit is possible.
 
   Glossary:
-    edited: Share of edits after which the model accepts exactly the tokens that
-      are legal in the edited state. A model that reads its state where the
-      probe does has 1.
+    edited: Share of edits after which the model accepts exactly the legal
+      tokens of the edited state. A model that reads its state in the probe's
+      direction has 1.
     edited_random: As edited, after moves of the same length in random
-      directions. The edited state's tokens then come by chance.
-    changed: Mean share, of the tokens that are legal in just one of the two
-      states, of those that come out as in the edited state. A model that
-      ignores the edit has 0, as far as it was right before.
+      directions. The edited state's tokens are then accepted by chance.
+    changed: Of the tokens that are legal in only one of the two states, mean
+      share that is accepted or refused as in the edited state. A model that was
+      right before and ignores the edit has 0.
     changed_random: As changed, after moves of the same length in random
-      directions. A model that is merely confused scores here too.
-    changed_before: As changed, without any move. Above 0 the model was wrong
+      directions. A move that only disturbs the model scores here too.
+    changed_before: As changed, without any move. Above 0, the model was wrong
       before.
-    changed_swapped: As changed, with the whole activation of another place that
-      is in the edited state. It is what any edit at this place can reach.
-    above_random: What changed is above changed_random in the same edits. Above
-      0, the probe's direction is one that the model reads the state from.
-    overlap: Mean of the tokens both accepted and legal in the edited state over
-      those that are either. It counts tokens that the edit leaves alone too.
+    changed_swapped: As changed, with the whole activation replaced by that of
+      another position in the edited state. No edit at this position can be
+      expected to reach more.
+    above_random: Difference of changed and changed_random in the same edits.
+      Above 0, the model reads the state from the probe's direction.
+    overlap: Number of tokens that are both accepted and legal in the edited
+      state, divided by the number that are either; mean over edits. It also
+      counts tokens that the edit does not affect.
     overlap_random: As overlap, after moves of the same length in random
       directions. Far below overlap_before, the moves break the model.
-    overlap_before: As overlap, without any move. This is what two states have
-      in common anyway.
-    right_before: Share of the places at which the model accepts exactly the
-      tokens legal in the true state. Edits cannot do better than that.
-    probe: Share of the edits whose old value the probe reads before. What it
-      does not read it cannot move.
+    overlap_before: As overlap, without any move. It is the overlap that the two
+      states have anyway.
+    right_before: Share of positions at which the model accepts exactly the
+      legal tokens of the true state. Edits cannot be expected to do better.
+    probe: Share of edits whose old value the probe reads before the edit. A
+      value that the probe does not read cannot be moved.
     probe_edited: Share of edits after which the probe reads the new value. Far
-      above edited, the model reads its state elsewhere than the probe.
-    future: Share of suffixes that come out as in the edited state, of those
-      that tell it from the true one: mean of both directions. A model that
-      ignores the edit has 0, one that accepts everything or nothing .5.
+      above edited, the model reads its state from other directions than the
+      probe.
+    future: Of the suffixes that separate the two states, share that is accepted
+      or refused as in the edited state, mean of both directions. A model that
+      ignores the edit has 0, a model that accepts all or none .5.
     future_random: As future, after moves of the same length in random
-      directions. What an edit of this size does, whatever it says.
-    future_before: As future, without any move. Above 0 the model was wrong
+      directions. It is the effect of any edit of this size.
+    future_before: As future, without any move. Above 0, the model was wrong
       before.
-    future_above_random: What future is above future_random in the same edits.
-      Above 0, the probe's direction carries what comes later.
-    future_recall: Share of the suffixes legal from the edited state alone that
-      the model accepts after the edit. A model that accepts everything has 1.
-    future_precision: Share of the suffixes accepted after the edit that are
-      legal from the edited state, of those that tell the two apart. A model
-      that accepts everything has the share that there are, about .5.
-    future_swapped: As future, with the whole activation of another place that
-      is in the edited state. It is what any edit at this place can reach.
-    future_untrained: As future, of the same model with random weights, edited
-      by a probe of its own. What the architecture alone gives.
+    future_above_random: Difference of future and future_random in the same
+      edits. Above 0, the probe's direction affects later tokens.
+    future_recall: Of the suffixes that are legal only from the edited state,
+      share that the model accepts after the edit. A model that accepts
+      everything has 1.
+    future_precision: Of the separating suffixes that the model accepts after
+      the edit, share that is legal from the edited state. A model that accepts
+      everything has their share among all, about .5.
+    future_swapped: As future, with the whole activation replaced by that of
+      another position in the edited state. No edit at this position can be
+      expected to reach more.
+    future_untrained: As future, for the same model with random weights and its
+      own probe. It is the effect of the architecture alone.
     layer: layer whose activations are edited
   """
 
@@ -167,22 +167,17 @@ class Metric(core.Metric):
     core.Labelled.edited,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'edited': '1: edits change its moves',
-    'changed': '1: edits change its moves',
-    'changed_random': '0: random edits change nothing',
-    'future': '1: edits change its futures',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'edited': core.Measure(1, 'edits change its moves'),
+    'changed': core.Measure(1, 'edits change its moves'),
+    'changed_random': core.Measure(0, 'random edits change nothing'),
+    'future': core.Measure(1, 'edits change its futures'),
   }
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
 
   num: int = field(2000, least=1)
   layers: tuple[int, ...] = field((1,), least=-1, fewest=1, distinct=True)
-  label: int = field(-1, least=-1)
-  value: int = field(-1, least=-1)
   direction: str = field('probe', choices=('probe', 'means', 'das'))
-  strength: float = field(2.0, above=0)
-  randoms: int = field(1, least=1)
   accept: str = 'epsilon(0.01)'
   data: str = field('heldout', choices=probing.SPLITS)
   lr: float = field(0.01, above=0)
@@ -190,10 +185,15 @@ class Metric(core.Metric):
   epochs: int = field(100, least=1)
   horizon: int = field(1, least=1)
   pairs: str = field('other_next', choices=('other_next', 'same_next'))
-  onward: bool = False
   dims: int = field(8, least=1)
   whole: bool = False
   site: str = field('stream', choices=('stream', 'memory'))
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; an epoch takes a millisecond at least."""
+    cost = super().cost(world)
+    fields = (*cost.fields, 'epochs')
+    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -203,13 +203,10 @@ class Metric(core.Metric):
         "intervention: pairs='same_next' was given with horizon=1; states with "
         'the same next tokens differ later: expected a horizon of 2 or more'
       )
-
-    if self.whole and (
-      max(self.label, self.value) >= 0 or self.direction == 'das'
-    ):
+    if self.whole and self.direction == 'das':
       raise core.InputError(
-        'intervention: whole=True edits all labels at once; expected label=-1, '
-        "value=-1 and direction='probe' or 'means'"
+        'intervention: whole=True edits all labels at once; expected '
+        "direction='probe' or 'means'"
       )
     if self.site == 'memory' and self.pairs != 'same_next':
       raise core.InputError(
@@ -219,7 +216,7 @@ class Metric(core.Metric):
 
   @property
   def quantities(self) -> tuple[str, ...]:
-    """Those that these settings have."""
+    """Names of the quantities with these settings."""
     names = [name for name in self.glossary if name != 'layer']
     if self.pairs == 'same_next':
       return (*ALIKE, *FUTURE)
@@ -229,9 +226,7 @@ class Metric(core.Metric):
 
   @property
   def _choice(self) -> state_edits.EditFilter:
-    return state_edits.EditFilter(
-      self.label, self.value, self.horizon, self.pairs, self.whole
-    )
+    return state_edits.EditFilter(self.horizon, self.pairs, self.whole)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.Labelled, seed: int
@@ -287,42 +282,30 @@ class Metric(core.Metric):
     return table.scores()
 
   def _empty(self, reason: str) -> tuple[core.Scores, ...]:
-    """One row for each quantity, which says why."""
+    """One unmeasured row for each quantity, with a reason."""
     rows = self.quantities
     return tuple(core.scores(n, [np.nan], reason=[reason]) for n in rows)
 
   def _check(self, world: core.Labelled, sizes: tuple[int, ...]) -> None:
-    """Raises InputError where there is no such label, or no such value."""
-    if self.label >= len(sizes):
-      raise core.InputError(
-        f'intervention: label={self.label} was given; a probe reads labels 0 '
-        f'to {len(sizes) - 1} of {world.name}'
-      )
-    most = max(sizes) if self.label < 0 else sizes[self.label]
-    if self.value >= most:
-      raise core.InputError(
-        f'intervention: value={self.value} was given; this label of '
-        f'{world.name} has values 0 to {most - 1}'
-      )
-    if self.direction == 'das' and self.label < 0 and len(sizes) > 1:
+    """Raises InputError if 'das' would have to find several labels."""
+    if self.direction == 'das' and len(sizes) > 1:
       raise core.InputError(
         "intervention: direction='das' finds a subspace of one label, and a "
-        f'probe reads {len(sizes)} of {world.name}; expected label=0 to '
-        f'{len(sizes) - 1}'
+        f"probe reads {len(sizes)} of {world.name}; expected 'probe' or 'means'"
       )
 
 
 class _Study(NamedTuple):
-  """What edits are made of, in all layers.
+  """Data of the edits, shared by all layers.
 
   Attributes:
-    metric: its fields.
-    world: whose states.
-    sequences: of the world.
+    metric: the metric's settings.
+    world: the world that is scored.
+    sequences: sequences of the world.
     fitted: data of probes.
-    edits: [U] those that are measured.
-    seed: of all draws.
-    lessons: edits that a subspace is trained on, where one is.
+    edits: [U] edits that are measured.
+    seed: seed of all draws.
+    lessons: edits to train the subspace of 'das' on, if any.
   """
 
   metric: Metric
@@ -365,7 +348,7 @@ class _Study(NamedTuple):
       )
       by = fitted.between_places(features, self.edits, self.seed)
       by = by @ axes @ axes.T
-    moves = fitted.along(features, probe, self.edits, metric.strength, by)
+    moves = fitted.along(features, probe, self.edits, by)
     return moves, features
 
   def _whole(
@@ -380,11 +363,13 @@ class _Study(NamedTuple):
     old = fitted.target[at]
     if self.metric.direction == 'means':
       by = fitted.between_states(features, old, new)
-    strength = self.metric.strength
-    return fitted.along_all(features[at], probe, old, new, strength, by)
+    return fitted.along_all(features[at], probe, old, new, by)
 
   def swap(self, features: np.ndarray) -> np.ndarray:
-    """[U, D] to the activation of a place in the edited state; NaN if none."""
+    """[U, D] moves to the activation of a position in the edited state.
+
+    NaN if there is no such position.
+    """
     source = self.fitted.in_states(
       self.world, self.sequences, self.edits.edited, self.seed
     )
@@ -399,7 +384,7 @@ class _Study(NamedTuple):
     moves: state_edits.Shifts,
     swap: np.ndarray,
   ) -> np.ndarray:
-    """What is accepted next, see `_accepted`; the last move is the swap."""
+    """Tokens accepted next; see `_accepted`. The last move is the swap."""
     accept = registry.make('accept', self.metric.accept)
     every = self._every(moves, layer)
     if self.metric.whole:
@@ -407,10 +392,9 @@ class _Study(NamedTuple):
     return _accepted(predictor, self.edits, layer, every, accept)
 
   def _every(self, moves: state_edits.Shifts, layer: int) -> np.ndarray:
-    """[2 + R, U, D] no move, along, and at random."""
+    """[3, U, D] moves: none, along the direction, random."""
     seed = [self.seed, DIRECTIONS, layer + 1]
-    random = moves.random(self.metric.randoms, seed)
-    return np.stack([np.zeros_like(moves.by), moves.by, *random])
+    return np.stack([np.zeros_like(moves.by), moves.by, moves.random(seed)])
 
   def futures(
     self,
@@ -419,7 +403,7 @@ class _Study(NamedTuple):
     moves: state_edits.Shifts,
     swap: np.ndarray,
   ) -> dict[str, np.ndarray]:
-    """Quantity -> [U], NaN where it is not measured; see `swap`."""
+    """Quantity -> [U] values, NaN if not measured; swap: see `swap`."""
     edits, no_source = self.edits, np.isnan(swap).any(-1)
     every = np.stack([*self._every(moves, layer), np.nan_to_num(swap)])
     both = [self._suffixes(states) for states in (edits.both, edits.both[::-1])]
@@ -433,7 +417,7 @@ class _Study(NamedTuple):
       for rates, suffixes in zip((gained, lost), both, strict=True)
     )
     total = np.where(right + wrong > 0, right + wrong, np.nan)
-    random = future[RANDOM:-1].mean(0)
+    random = future[RANDOM]
     untrained = np.full(len(edits.row), np.nan)
     if core.can(predictor, core.HiddenStates.untrained):
       twin = predictor.untrained(self.seed)
@@ -452,7 +436,7 @@ class _Study(NamedTuple):
     }
 
   def _suffixes(self, states: np.ndarray) -> core.Boundary:
-    """Of the edits, legal from the first [U, W] of states [2, U, W] alone."""
+    """Suffixes legal from states[0] and not from states[1], [2, U, W]."""
     room = self.world.max_len - 1 - self.edits.place
     horizon = self.metric.horizon
     return boundaries.futures(self.world, states, horizon, room, self.seed)
@@ -465,27 +449,26 @@ class _Study(NamedTuple):
     rows: np.ndarray,
     by: np.ndarray,
   ) -> np.ndarray:
-    """[B, D] gradient, by moves [B, D], of the loss of some lessons [B].
+    """[B, D] gradient of the loss of lessons [B] by moves [B, D].
 
-    The loss is the cross-entropy of tokens that are equally likely where they
-    are legal, in the edited state and behind random legal tokens.
+    The loss is the cross-entropy to the uniform distribution over legal tokens,
+    in the edited state and after random legal continuations of it.
     """
-    edits, onward = lessons.take(rows), self.metric.onward
+    edits = lessons.take(rows)
     tokens, lengths, weights = self._played(edits)
     hidden = np.asarray(predictor.hidden(tokens, lengths, layer))
-    moved = _moved_at(hidden, edits.place, by, onward)
+    moved = _moved_at(hidden, edits.place, by)
     slope = predictor.patched_gradient(
       *(tokens, lengths, layer, moved, weights / len(rows))
     )
-    places = _places(slope.shape[1], edits.place, onward)
-    return (np.asarray(slope) * places[..., None]).sum(1)
+    return np.asarray(slope)[np.arange(len(rows)), edits.place]
 
   def _played(
     self, edits: state_edits.Edits
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens [B, L] and lengths [B] behind edits; weights [B, L, V] of losses.
+    """Tokens [B, L], lengths [B] and loss weights [B, L, V] of lessons.
 
-    Random legal tokens of the edited states, up to the horizon.
+    Random legal tokens follow the edited states, up to the horizon.
     """
     tokens, lengths = np.array(edits.tokens), edits.place + 1
     weights = np.zeros((*tokens.shape, edits.legal.shape[1]), np.float32)
@@ -514,7 +497,7 @@ class _Study(NamedTuple):
     every: np.ndarray,
     suffixes: core.Boundary,
   ) -> np.ndarray:
-    """[M, U] shares of each edit's suffixes accepted after moves [M, U, D]."""
+    """[M, U] share of each edit's suffixes accepted after moves [M, U, D]."""
     pair, edits = suffixes.pair_ids, self.edits
     accept = registry.make('accept', self.metric.accept)
     lengths = edits.place[pair] + 1 + suffixes.lengths
@@ -538,7 +521,7 @@ class _Study(NamedTuple):
         edits.place[pair[rows]],
       )
       for move, by in enumerate(every):
-        moved = _moved_at(hidden, place, by[pair[rows]], self.metric.onward)
+        moved = _moved_at(hidden, place, by[pair[rows]])
         log_probs = np.asarray(predictor.patched(*batch, moved))
         accepted = accept.mask(log_probs[judged])[np.arange(len(token)), token]
         missed[move, rows] = np.bincount(judged[0], ~accepted, len(place))
@@ -548,9 +531,9 @@ class _Study(NamedTuple):
 
 
 def _future(gained: np.ndarray, lost: np.ndarray) -> np.ndarray:
-  """[M, U] means of both, of what is gained and lost [M, U], where there is.
+  """[M, U] mean of `gained` and 1 - `lost` [M, U], without NaNs.
 
-  NaN where there is neither.
+  NaN if both are NaN.
   """
   sides = np.stack([gained, 1 - lost])
   listed = ~np.isnan(sides)
@@ -558,18 +541,13 @@ def _future(gained: np.ndarray, lost: np.ndarray) -> np.ndarray:
   return np.where(listed, sides, 0).sum(0) / count
 
 
-def _places(length: int, place: np.ndarray, onward: bool) -> np.ndarray:
-  """[B, L] bool: places that an edit at one of them [B] moves."""
-  at = np.arange(length)
-  return at >= place[:, None] if onward else at == place[:, None]
-
-
 def _moved_at(
-  hidden: np.ndarray, place: np.ndarray, by: np.ndarray, onward: bool
+  hidden: np.ndarray, place: np.ndarray, by: np.ndarray
 ) -> np.ndarray:
-  """Activations [B, L, D] after moves [B, D] of a place [B]; see Metric."""
-  places = _places(hidden.shape[1], place, onward)
-  return hidden + (places[..., None] * by[:, None]).astype(hidden.dtype)
+  """Activations [B, L, D] after moves [B, D] at positions [B]."""
+  moved = np.array(hidden)
+  moved[np.arange(len(place)), place] += by.astype(moved.dtype)
+  return moved
 
 
 def _accepted(
@@ -597,16 +575,16 @@ def _accepted(
 
 
 class _EditScores(NamedTuple):
-  """Values so far; `values` and `layers` grow.
+  """Collects values; `values` and `layers` grow by layer.
 
   Attributes:
-    metric: which quantities there are.
+    metric: the metric's settings.
     edits: all edits.
-    use: [U] those that are measured.
-    seen: [T] bool, the fit has seen the old value.
+    use: [U] indices of measured edits.
+    seen: [T] bool, the old value occurs in the probe's training data.
     group: [T] clusters.
     values: quantity -> [T] of each layer so far.
-    layers: so far.
+    layers: layers so far.
   """
 
   metric: Metric
@@ -620,8 +598,7 @@ class _EditScores(NamedTuple):
   def add(
     self, layer: int, moved: state_edits.Shifts, accepted: np.ndarray
   ) -> None:
-    """Rows of one layer: accepted [M, U, V], see `_Study.accepted`."""
-    random = slice(RANDOM, RANDOM + self.metric.randoms)
+    """Adds one layer; accepted: [M, U, V], see `_Study.accepted`."""
     used = self.edits.take(self.use)
     target, touched = used.legal_after, used.legal_after != used.legal
     right = accepted == target
@@ -630,14 +607,14 @@ class _EditScores(NamedTuple):
     edited = right.all(-1)
     rates_by_name = {
       'edited': edited[ALONG],
-      'edited_random': edited[random].mean(0),
+      'edited_random': edited[RANDOM],
       'changed': changed[ALONG],
-      'changed_random': changed[random].mean(0),
+      'changed_random': changed[RANDOM],
       'changed_before': changed[BEFORE],
       SWAPPED: changed[-1],
-      'above_random': changed[ALONG] - changed[random].mean(0),
+      'above_random': changed[ALONG] - changed[RANDOM],
       'overlap': overlap[ALONG],
-      'overlap_random': overlap[random].mean(0),
+      'overlap_random': overlap[RANDOM],
       'overlap_before': overlap[BEFORE],
       'right_before': (accepted[BEFORE] == used.legal).all(-1),
       'probe': moved.read,
@@ -647,7 +624,7 @@ class _EditScores(NamedTuple):
     self.note(rates_by_name)
 
   def note(self, rates_by_name: Mapping[str, np.ndarray]) -> None:
-    """Values [U] of the quantities that there are."""
+    """Adds values [U] of the quantities with these settings."""
     for name in rates_by_name.keys() & {*self.metric.quantities}:
       value = rates_by_name[name]
       whole = np.full(len(self.edits.row), np.nan)
@@ -680,11 +657,11 @@ class _EditScores(NamedTuple):
     )
 
   def _reasons(self, name: str, reason: np.ndarray) -> np.ndarray:
-    """Why rows are not measured, where an edit alone does not say so."""
+    """Reasons of unmeasured rows that depend on the quantity."""
     missing = np.isnan(np.concatenate(self.values[name])) & (reason == '')
     if name not in FUTURE:
       return reason
-    # Without a suffix there is nothing else to ask for.
+    # Without a suffix no other reason counts.
     none = np.isnan(np.concatenate(self.values['future']))
     why = np.where(none, NO_SUFFIX, FUTURE[name])
     return np.where(missing, why, reason)

@@ -1,12 +1,12 @@
-"""Next-token test: is what the model predicts legal in the true state?
+"""Next-token test: are the model's predictions legal in the true state?
 
-Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
+Vafa et al. 2024, section 3.1 and table 1, with stricter variants.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -14,57 +14,48 @@ import numpy as np
 from wm import core
 from wm.core import accept, basics, capabilities, registry
 from wm.core.fields import field
-from wm.evaluation import context, membership
-from wm.evaluation import support as supports
+from wm.evaluation import context, decoding, membership
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Reads held-out sequences; asks at every place if the next token is legal.
+  """Asks at each position of held-out sequences if predictions are legal.
 
   The positions are those of the paper: from the last token of the prompt to
-  the last move, so the end token is predicted too. Of sequences that just stop
-  the one after the last token counts as well, which no sequence trains: there
-  alone a network with learned positions may fail. Each quantity is a mean over
-  positions. Those where a predictor that only answers gives no answer are left
-  out and counted.
+  the last move, so the end token is predicted too. If sequences stop at the
+  world's greatest length, the position after the last token is not judged: no
+  sequence shows the next token. Each quantity is a mean over positions.
+  Positions without an answer of a predictor that only answers are left out and
+  counted.
 
   Attributes:
     num: held-out sequences, or drawn states.
-    states: where next tokens are judged: 'sequences', all positions of held-out
-      sequences; or 'drawn', states as those of compression are drawn, each
-      after one prefix (the share of states in section 2.2's example).
+    states: positions to judge: 'sequences': all positions of held-out
+      sequences; 'drawn': states drawn as for compression, each after one prefix
+      (the share of states in section 2.2's example).
     accept: acceptance rule of the set quantities; a predictor that only answers
-      accepts what it gives any probability, whatever the rule.
-    support: 'all'; or 'sampler': accepted sets are compared with the tokens
-      that the sampler of the world takes, not with all that are legal, see
-      wm.evaluation.support. Legal tokens that it hardly takes are not
-      judged.
-    support_bound: least probability, exclusive, of a supported token.
+      accepts all tokens of nonzero probability, whatever the rule.
 
   Glossary:
-    validity: Share of positions where the model's most likely token of the
-      whole vocabulary is legal. It asks for one legal token, not for all of
-      them.
+    validity: Share of positions where the model's most likely token is legal;
+      if several are equally likely, the share of them that is. It requires one
+      legal token, not all of them.
     valid_mass: Probability that the model puts on legal tokens, mean over
-      positions. What is missing to 1 is on tokens that the world forbids.
-    set_precision: Share of the tokens that the model accepts that are legal,
-      over positions where it accepts any. Low: it allows what the world
-      forbids.
-    set_recall: Share of the legal tokens that the model accepts. Low: it rules
-      out what the world allows.
+      positions. The rest is on tokens that the world forbids.
+    set_precision: Share of the accepted tokens that are legal, over positions
+      where the model accepts any. If it is low, the model allows tokens that
+      the world forbids.
+    set_recall: Share of the legal tokens that the model accepts. If it is low,
+      the model rules out tokens that the world allows.
     exact_set: Share of positions where the accepted tokens are exactly the
-      legal ones. It is the strictest of these.
+      legal ones. It is the strictest of these quantities.
   """
 
+  version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'validity': '1: picks legal tokens only',
-    'valid_mass': '1: nothing on illegal tokens',
-  }
-  shows: ClassVar[Mapping[str, str]] = {
-    'validity': 'choice',
-    'valid_mass': 'mass',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'validity': core.Measure(1, 'picks legal tokens only', side='choice'),
+    'valid_mass': core.Measure(1, 'nothing on illegal tokens', side='mass'),
   }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
@@ -83,8 +74,6 @@ class Metric(core.Metric):
   num: int = field(1000, least=1)
   states: str = field('sequences', choices=('sequences', 'drawn'))
   accept: str = 'epsilon(0.01)'
-  support: str = field('all', choices=supports.CHOICES)
-  support_bound: float = field(0.01, least=0, below=1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -115,34 +104,21 @@ class Metric(core.Metric):
       silent=np.zeros(num, np.int64),
       fits=membership.fits(predictor, sequences.lengths),
     )
-    supported: Callable[[np.ndarray, int], np.ndarray] | None = None
-    if self.support != 'all':
-      supported = _supported(supports.Support.of(self, world, rule), sequences)
     for position in membership.positions(
       predictor, world, sequences, first, drawn
     ):
-      taken = supported and supported(position.rows, position.length)
-      _add(position, rule, judged, taken)
+      _add(position, rule, judged)
     columns = _pictured(world, sequences, judged)
     return _scores(judged, groups, columns)
 
 
 _QUANTITIES = ('validity', 'valid_mass', *membership.SETS)
-_SETS = slice(-len(membership.SETS), None)
-
-
-def _supported(
-  support: supports.Support, sequences: core.Sequences
-) -> Callable[[np.ndarray, int], np.ndarray]:
-  """Supported tokens [R, V] after so many tokens of rows [R] of sequences."""
-  memory, _ = support.follow(sequences.tokens, sequences.lengths)
-  return lambda rows, length: support.next(memory[rows, length])[0]
 
 
 def _drawn(
   world: core.World, num: int, seed: int
 ) -> tuple[core.Sequences, np.ndarray]:
-  """A prefix of each of `num` drawn states that has one, and their ids."""
+  """Draws `num` states; returns a prefix of each that has one, and ids."""
   if not isinstance(world, core.Prefixed):
     raise core.InputError(
       f"next_token(states='drawn'): {world.name} draws no states"
@@ -162,12 +138,13 @@ class _JudgedSequences(NamedTuple):
   """Sums and first mistakes of N sequences.
 
   Attributes:
-    sums: [N, Q, 2] sum over positions, and their number, of each quantity.
-    first: [N] int32 tokens before the first illegal most likely one; 0: none.
-    named: [N] int32 that token.
-    states: [N, W] state that it is illegal in.
-    silent: [N] int64 positions where the predictor gives no answer.
-    fits: [N] bool: no longer than the predictor takes.
+    sums: [N, Q, 2] sum of each quantity over positions, and their number.
+    first: [N] int32 tokens before the first mistake, a most likely token that
+      is illegal; 0: none.
+    named: [N] int32 that token, the lowest of several.
+    states: [N, W] state in which it is illegal.
+    silent: [N] int64 number of positions without an answer.
+    fits: [N] bool: no longer than the predictor's `max_len`.
   """
 
   sums: np.ndarray
@@ -182,22 +159,17 @@ def _add(
   position: membership.JudgedPositions,
   rule: accept.Accept,
   judged: _JudgedSequences,
-  supported: np.ndarray | None,
 ) -> None:
-  """Adds what the model says at a position.
-
-  supported: [R, V] bool tokens that sets are compared with; None: legal ones.
-  """
+  """Adds the model's results at a position."""
   rows, length, states, legal, log_probs, silent = position
   judged.silent[silent] += 1
-  if supported is None:
-    supported = legal
-  values, counted = _judge(log_probs, legal, supported, rule)
+  values, counted = _judge(log_probs, legal, rule)
   judged.sums[rows, :, 0] += np.where(counted, values, 0)
   judged.sums[rows, :, 1] += counted
-  wrong = (values[:, 0] == 0) & (judged.first[rows] == 0)
+  wrong = (values[:, 0] < 1) & (judged.first[rows] == 0)
   judged.first[rows[wrong]] = length
-  judged.named[rows[wrong]] = log_probs[wrong].argmax(-1)
+  illegal = decoding.most_likely(log_probs[wrong]) & ~legal[wrong]
+  judged.named[rows[wrong]] = illegal.argmax(-1)
   judged.states[rows[wrong]] = states[wrong]
 
 
@@ -206,8 +178,9 @@ def _pictured(
 ) -> dict[str, np.ndarray]:
   """Side columns of each sequence's first mistake.
 
-  `prefix` up to it, the `state` there, as `suffix` the token named, which is
-  `wrong_at` 1. Without a mistake: the whole sequence, its last state, '' and 0.
+  `prefix` holds the tokens before it, `state` the state there, `suffix` the
+  predicted token, and `wrong_at` is 1. Without a mistake they hold the whole
+  sequence, its last state, '' and 0.
   """
   wrong = (judged.first > 0).astype(np.int64)
   start = world.init(len(sequences))
@@ -223,28 +196,24 @@ def _pictured(
 
 
 def _judge(
-  log_probs: np.ndarray,
-  legal: np.ndarray,
-  supported: np.ndarray,
-  rule: accept.Accept,
+  log_probs: np.ndarray, legal: np.ndarray, rule: accept.Accept
 ) -> tuple[np.ndarray, np.ndarray]:
   """Values and whether each counts, [R, Q], from arrays [R, V]."""
-  # The most likely token of all, by lowest id; none where nothing is possible.
-  best = log_probs.argmax(-1)[:, None]
-  possible = np.take_along_axis(log_probs, best, 1) > -np.inf
-  # Legal tokens that are not supported are not judged.
-  mask = np.asarray(rule.mask(log_probs)) & (supported | ~legal)
-  sets, accepted = membership.set_scores(mask, supported)
+  best = decoding.most_likely(log_probs)
+  # Sums of float32 could exceed 1.
+  probs = np.exp(log_probs.astype(np.float64))
+  mask = np.asarray(rule.mask(log_probs))
+  sets, accepted = membership.set_scores(mask, legal)
   values = np.concatenate(
     [
-      np.take_along_axis(legal, best, 1) & possible,
-      np.where(legal, np.exp(log_probs), 0).sum(-1, keepdims=True),
+      (legal & best).sum(-1, keepdims=True)
+      / np.maximum(best.sum(-1, keepdims=True), 1),
+      np.where(legal, probs, 0).sum(-1, keepdims=True),
       sets,
     ],
     axis=-1,
   )
   counted = np.ones(values.shape, bool)
-  counted[:, _SETS] = np.any(supported, axis=-1, keepdims=True)
   counted[:, _QUANTITIES.index('set_precision')] &= accepted
   return values, counted
 

@@ -1,7 +1,7 @@
 """Current-state probe: can the state be read from the model's activations?
 
 Vafa et al. 2024, section 3.1 and table 1: a linear softmax classifier from
-the activation after a token to the state that the sequence is then in.
+the activation after a token to the state of the sequence there.
 """
 
 from __future__ import annotations
@@ -17,82 +17,81 @@ from wm.core import basics
 from wm.core.fields import field
 from wm.evaluation import context, probing
 
-CONTROL = 9  # A stream of randomness under one seed.
+CONTROL = 9  # Random stream of the control task.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
   """Asks whether a linear map of the model's activations gives the state.
 
-  It is trained on some sequences and tested on others.
+  The map is trained on some sequences and tested on others.
 
-  Labels are read after each move: those that `core.Labelled.heads` names, or
-  the whole state as one class. The tokens of the prompt before its last state
-  a part of the task, so their label is trivial: they are trained on, as in the
-  published program, but scored apart. The last prompt token and the end token
-  are left out, as published.
+  A probe reads the labels after each move: those of `core.Labelled.heads`, or
+  the whole state as one class. Prompt tokens before the last state a part of
+  the task, so their label is trivial. They are in the training data, as in the
+  published program, but scored separately. The last prompt token and the end
+  token are left out, as published.
 
-  Each quantity is a mean over test positions. A class that training never saw
-  counts as an error. Where a world gives K labels of a state (the squares of a
-  board), K classifiers are fit, each alone, and a position's value is the share
-  of them that are right.
+  Each quantity is a mean over test positions. A class that is not in the
+  training data counts as an error. If a world has K labels of a state (the
+  squares of a board), K independent classifiers are fitted, and the value of a
+  position is the share of right ones.
 
   Attributes:
     num: sequences that activations are taken from.
-    layer: activations after this layer; -1 is the last, final norm included.
-    layers: several layers instead, each probed alone; rows of all of them count
-      in each quantity, and a report draws accuracy and selectivity by layer.
-    control: tokens that fix a control task's random labels, the last ones
-      before a position; 0 is none. Each such window gets the labels of a random
-      position (Hewitt and Liang 2019, whose windows are single words). Of few
-      tokens, longer windows make as many types as there are states.
-    pieces: how a board's pieces are read where a side is to move: as 'mine' and
-      theirs, by 'colours', or '', the world's default.
-    split: 'sequence': the fifth tested on shares no task with the rest;
-      'token': positions at random, as published (sequences leak).
-    data: which split of the world's sequences; 'train' as published.
-    lr: Adam's learning rate for the softmax cross-entropy.
-    batch: positions in a step of the fit.
-    epochs: passes over the positions trained on.
+    layers: activations after each of these layers are probed separately; -1 is
+      the last, after the final norm, and so is (). Each quantity includes rows
+      of all layers, and a report draws accuracy and selectivity by layer.
+    control: number of last tokens before a position that determine its random
+      labels in a control task; 0 is no control task. Each such window of tokens
+      gets the labels of a random position (Hewitt and Liang 2019, whose windows
+      are single words). In a small vocabulary, longer windows give as many
+      different windows as there are states.
+    split: 'sequence': the fifth for testing shares no task with the rest;
+      'token': random positions, as published (sequences leak).
+    data: split of the world's sequences; 'train' as published.
+    epochs: passes over the training positions.
 
   Glossary:
     accuracy: Share of test positions after moves at which a linear map of the
-      activations names the right state. The test sequences share no task with
-      those that it was fit on.
-    accuracy_all: The same, with the tokens of the prompt, whose state is
-      trivial, among the positions. This is what the paper prints.
-    accuracy_prompt: The same on tokens of the prompt only. The state there is a
-      part of the task that was just read.
-    untrained: Accuracy of the same model with random weights. What the probe
-      finds there was not learned.
-    majority: Accuracy of always naming the most common state of the fit. A
-      probe that is no better knows nothing of the state.
-    control: Accuracy of a probe of the control task: as many labels, as often,
-      by the last tokens at random. It is what a probe can learn by heart.
-    selectivity: What accuracy is above that of the control task at the same
-      positions. Far above 0, the probe reads the state and not the tokens.
+      activations gives the right state. Test and training sequences share no
+      task.
+    accuracy_all: As accuracy, with prompt tokens, whose state is trivial, among
+      the positions. The paper prints this.
+    accuracy_prompt: As accuracy, on prompt tokens only. The state there is a
+      part of the task that the model has just read.
+    untrained: Accuracy for the same model with random weights. That much was
+      not learned.
+    majority: Accuracy of always answering with the most common state of the
+      training data. A probe that is no better reads nothing about the state.
+    control: Accuracy of a probe on the control task, whose labels are as many
+      and as frequent but random for the last tokens. A probe can memorise as
+      much.
+    selectivity: Difference of accuracy and the control task's accuracy at the
+      same positions. Far above 0, the probe reads the state and not the tokens.
     layer: layer whose activations are probed
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'num control')
-  repeats: ClassVar[tuple[str, ...]] = ('epochs',)
-  headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'accuracy': '1: its state is readable',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'accuracy': core.Measure(1, 'its state is readable'),
+    'selectivity': core.Measure(headline=True),
   }
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
 
   num: int = field(25_000, least=1)
-  layer: int = field(-1, least=-1)
   split: str = field('sequence', choices=('sequence', 'token'))
   data: str = field('heldout', choices=probing.SPLITS)
-  lr: float = field(0.01, above=0)
-  batch: int = field(2048, least=1)
   epochs: int = field(100, least=1)
   layers: tuple[int, ...] = field((), least=-1, distinct=True)
   control: int = field(0, least=0)
-  pieces: str = field('', choices=probing.PIECES)
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; an epoch takes a millisecond at least."""
+    cost = super().cost(world)
+    fields = (*cost.fields, 'epochs')
+    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
 
   def passes(self) -> int:
     """See core.Metric: probes of the model, of random weights, and control."""
@@ -103,7 +102,7 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per test sequence and layer, clustered by task."""
     sequences = world.sample(self.num, seed, split=self.data)
-    points = probing.label(world, sequences, self.pieces)
+    points = probing.label(world, sequences)
     keys = world.split_key(sequences)
     test = _SPLITS[self.split](points, keys, seed)
     columns = zip(points.label[test].T, points.label[~test].T, strict=True)
@@ -115,7 +114,7 @@ class Metric(core.Metric):
       untrained = predictor.untrained(seed)
     quantities = [
       self._scores(predictor, untrained, sequences, tested, layer, seed)
-      for layer in self.layers or (self.layer,)
+      for layer in self.layers or (-1,)
     ]
     return _by_layer(quantities, self.layers) if self.layers else quantities[0]
 
@@ -157,7 +156,7 @@ class Metric(core.Metric):
   def _right(
     self, features: np.ndarray, label: np.ndarray, test: np.ndarray, seed: int
   ) -> np.ndarray:
-    """[P] share of the labels [P, K] of activations [P, D] that probes name."""
+    """[P] share of labels [P, K] that probes of activations [P, D] predict."""
     if test.all() or not test.any():
       return np.zeros(len(test))
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
@@ -168,8 +167,8 @@ class Metric(core.Metric):
       features[~test],
       target[~test],
       classes,
-      lr=self.lr,
-      batch=self.batch,
+      lr=probing.RATE,
+      batch=probing.BATCH,
       epochs=self.epochs,
       seed=seed,
     )
@@ -183,7 +182,7 @@ class Metric(core.Metric):
 def _by_token(
   points: probing.LabelledPoints, keys: np.ndarray, seed: int
 ) -> np.ndarray:
-  """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
+  """[P] bool: test points, one in HELD_OUT, regardless of their sequence."""
   del keys
   mixed = basics.hash64(seed, points.row, points.position)
   return mixed % np.uint64(probing.HELD_OUT) == 0
@@ -195,10 +194,10 @@ _SPLITS = {'sequence': probing.by_task, 'token': _by_token}
 def _control(
   points: probing.LabelledPoints, sequences: core.Sequences, num: int, seed: int
 ) -> np.ndarray:
-  """[P, K] random labels, by the last `num` tokens of each point.
+  """[P, K] random labels, determined by the last `num` tokens of each point.
 
-  Equal tokens get the labels of one position after a move, so that labels are
-  as frequent, and go together, as true ones.
+  Equal tokens get the true labels of one random position after a move. Random
+  labels thus have the frequencies and correlations of true ones.
   """
   moves = np.flatnonzero(~points.prompt)
   if not len(moves):
@@ -213,7 +212,7 @@ def _by_layer(
   quantities_by_layer: Sequence[tuple[core.Scores, ...]],
   layers: tuple[int, ...],
 ) -> tuple[core.Scores, ...]:
-  """Rows of several layers as those of one, with the layer beside them."""
+  """Joins the rows of several layers, with a column for the layer."""
   joined = []
   for each in zip(*quantities_by_layer, strict=True):
     sizes = [len(scores.value) for scores in each]
@@ -237,7 +236,7 @@ def _by_layer(
 
 
 def _majority(points: probing.LabelledPoints, test: np.ndarray) -> np.ndarray:
-  """[P] share of labels that are the commonest after moves in training."""
+  """[P] share of labels equal to the most common one in training."""
   trained = points.label[~test & ~points.prompt]
   right = np.zeros(len(test))
   for column, train_labels in zip(points.label.T, trained.T, strict=True):
@@ -248,7 +247,7 @@ def _majority(points: probing.LabelledPoints, test: np.ndarray) -> np.ndarray:
 
 
 class _Tested(NamedTuple):
-  """Turns the share of right labels at points into rows."""
+  """Converts shares of right labels at points to rows."""
 
   points: probing.LabelledPoints
   test: np.ndarray
@@ -262,7 +261,7 @@ class _Tested(NamedTuple):
     where: np.ndarray,
     bounds: tuple[float, float] = (0.0, 1.0),
   ) -> core.Scores:
-    """Rows of the test sequences; None is one row with a reason."""
+    """Rows of the test sequences; `right` None gives one unmeasured row."""
     if right is None:
       return core.scores(quantity, [np.nan], reason=['no_untrained_model'])
     use = self.test & where

@@ -1,10 +1,10 @@
 """Relearning: how many sequences teach a model a world with one rule changed?
 
-Two tokens exchange what they do: on a map two directions, in a group two
-generators, on a board two squares. All else stays as it was. The model is
-tuned on few sequences of the changed world, to name the next token, and judged
-by what is legal there. What it knew of the unchanged world helps as far as it
-is kept apart from the names of the tokens.
+Two tokens exchange their effects: two directions of a map, two generators of a
+group, or two squares of a board. Nothing else changes. The model is tuned on
+few sequences of the changed world to predict the next token, and judged by the
+legal tokens there. Knowledge of the unchanged world helps if the model
+represents it independently of the token names.
 """
 
 from __future__ import annotations
@@ -22,82 +22,59 @@ from wm.core.fields import field
 from wm.evaluation import context, fewshot
 
 # Streams of randomness under one seed.
-TRAINED, TESTED, DRAWN, ADAPTED, FRESH, PLACES = range(41, 47)
-# Share of the illegal mass of token frequencies that counts as relearned.
+TRAINED, TESTED, DRAWN, ADAPTED, _, PLACES = range(41, 47)
+# A world is relearned at this share of the illegal mass of token frequencies.
 HALF = 0.5
-# Tokens, the commonest ones, of which two are exchanged.
+# The most common tokens, of which two are exchanged.
 COMMON = 16
-MOST = 100_000  # Sequences to learn from, and of a step.
+MOST = 100_000  # Most sequences to learn from.
+CHANGES = 2  # Most pairs of tokens.
+HELDOUT = 100  # Scored sequences.
+SCORED = 16  # Scored positions of each of them.
+BATCH = 32  # Sequences of a step, drawn with replacement.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(fewshot.FewShotMetric):
   """Tunes the model on sequences of worlds in which two tokens are exchanged.
 
-  The pairs of tokens are the commonest ones of which an exchange makes illegal
-  sequences: an exchange that the world cannot tell from none is no change.
-  Each pair and each number of sequences is a data set of its own with a new
-  head. Held-out sequences of the changed world are read, and at places before a
-  token after the prompt the probability of illegal tokens is taken.
+  The pairs are the most common tokens whose exchange makes some sequences
+  illegal; other exchanges do not change the world. Each pair and each number of
+  sequences is a data set with a new head. The model reads held-out sequences of
+  the changed world, and the metric takes the probability of illegal tokens at
+  positions after the prompt.
 
   Attributes:
     sizes: numbers of sequences to learn from.
-    changes: pairs of tokens, at most.
-    tested: held-out sequences.
-    places: scored in each of them, drawn; 0 is all.
-    batch: sequences of a step, drawn with replacement; 0 is all at each step.
-    swap: exchange the tokens; without, it is learned what was known before.
-    steps: numbers of steps after which to score; the last one's quantities
-      have no number in their names.
-    rates: learning rates; of several, the best by validation loss.
-    held: further sequences of each data set, for validation.
-    part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by validation loss.
-    untrained: adapt random weights too, where there are such.
+    swap: exchange the tokens; False: the model relearns the unchanged world.
+    steps: ascending numbers of training steps to score after; quantities of the
+      last have no number in their names.
 
   Glossary:
     illegal: Probability that the tuned model gives to illegal tokens of the
-      changed world, as a mean over the numbers of sequences. It is low if few
+      changed world, mean over the numbers of sequences. It is low if few
       sequences are enough.
-    sequences: Sequences from which that probability is half of what it is for
-      token frequencies, interpolated on a scale of logarithms. A change for
-      which all numbers are too few has none.
+    sequences: Number of sequences at which the probability of illegal tokens is
+      half that of token frequencies, interpolated on a logarithmic scale. It is
+      missing if no number is enough.
     illegal_frequencies: Probability that token frequencies give to illegal
-      tokens. It is what illegal is for a model that reads no context.
-    illegal_untrained: As illegal, of the same network with random weights,
-      tuned alike. What is below it was carried over.
-    sequences_untrained: As sequences, of the same network with random weights,
-      tuned alike. What is fewer was carried over.
+      tokens. A model without context has this value of illegal.
     change: the two tokens that are exchanged
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable,)
-  sized_by: ClassVar[tuple[str, ...]] = ('tested', 'tested places')
-  headline: ClassVar[tuple[str, ...]] = ('illegal', 'sequences')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'illegal': '0: relearns from few sequences',
+  rate: ClassVar[float] = 3e-3
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'illegal': core.Measure(0, 'relearns from few sequences'),
+    'sequences': core.Measure(headline=True, less_is_better=True),
   }
-  less_is_better: ClassVar[tuple[str, ...]] = ('illegal', 'sequences')
   breakdown: ClassVar[tuple[str, ...]] = ('change',)
 
   sizes: tuple[int, ...] = field(
     (8, 32, 128), least=1, most=MOST, fewest=1, ascending=True
   )
-  changes: int = field(2, least=1)
-  tested: int = field(100, least=1)
-  places: int = field(16, least=0)
-  batch: int = field(32, least=0, most=MOST)
   swap: bool = True
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
-  rates: tuple[float, ...] = field((3e-3,), **fewshot.RATES)
-  held: int = field(0, least=0)
-  part: str = field('all', choices=fewshot.PARTS)
-  keep: str = field('last', choices=fewshot.KEEPS)
-  untrained: bool = False
-
-  def passes(self) -> int:
-    """See core.Metric: the model, and one with random weights."""
-    return 1 + self.untrained
 
   def __call__(
     self, predictor: core.Adaptable, world: core.World, seed: int
@@ -114,33 +91,26 @@ class Metric(fewshot.FewShotMetric):
 
     rows = self.by_step(answer(predictor), task.scores)
     rows.append(task.rows('illegal_frequencies', task.frequencies))
-    if self.untrained:
-      rows += self.by_random_weights(
-        predictor, basics.stream(seed, FRESH), answer, task.scores, names
-      )
     return tuple(rows)
 
   def _task(self, world: core.World, seed: int) -> ChangedWorlds:
-    num = self.sizes[-1] + self.held
     trained, tested = (
       fewshot.sequences(self, world, size, basics.stream(seed, word), split)
       for size, word, split in (
-        (num, TRAINED, 'train'),
-        (self.tested, TESTED, 'heldout'),
+        (self.sizes[-1], TRAINED, 'train'),
+        (HELDOUT, TESTED, 'heldout'),
       )
     )
     counts = np.bincount(
       trained.tokens[_places(world, trained, 1)], minlength=len(world.vocab)
     )
-    swaps = _swaps(world, trained, counts, self.changes)
+    swaps = _swaps(world, trained, counts, CHANGES)
     if not self.swap:
       swaps = np.repeat(np.arange(len(world.vocab))[None], len(swaps[:1]), 0)
     mask = _places(world, tested)
-    if self.places:
-      rows, every = np.ogrid[: mask.shape[0], : mask.shape[1]]
-      coins = basics.hash64(basics.stream(seed, PLACES), rows, every)
-      mask = basics.lowest(mask, coins, self.places)
-    places = basics.listed(mask)
+    rows, every = np.ogrid[: mask.shape[0], : mask.shape[1]]
+    coins = basics.hash64(basics.stream(seed, PLACES), rows, every)
+    places = basics.listed(basics.lowest(mask, coins, SCORED))
     shares = np.broadcast_to(
       counts / counts.sum(), (*places.shape, len(counts))
     )
@@ -152,16 +122,17 @@ class Metric(fewshot.FewShotMetric):
 
 
 class ChangedWorlds(NamedTuple):
-  """Worlds of C changes, and sequences of the unchanged one.
+  """C changes of a world, and sequences of the unchanged world.
 
   Attributes:
-    world: the unchanged one.
-    swaps: [C, V] int64: the token that each one becomes; its own inverse.
-    sizes: numbers of sequences to learn from, S.
-    trained: [N] sequences to learn from, those of validation last.
+    world: the unchanged world.
+    swaps: [C, V] int64: new token of each token; a swap is its own inverse.
+    sizes: S numbers of sequences to learn from.
+    trained: [N] sequences to learn from.
     tested: [M] sequences to score.
-    places: [M, P] of these, DEAD where there are no more.
-    frequencies: [C, M, 2] illegal mass of token frequencies, and places.
+    places: [M, P] scored positions of these, padded with DEAD.
+    frequencies: [C, M, 2] summed illegal mass of token frequencies, and the
+      number of positions.
   """
 
   world: core.World
@@ -175,18 +146,15 @@ class ChangedWorlds(NamedTuple):
   def mass(
     self, metric: Metric, learner: core.Adaptable, seed: int
   ) -> np.ndarray:
-    """[steps, S, C, M, 2] summed illegal mass, and places."""
-    sets, validation = metric.with_validation(self._sets, self.sizes[-1])
+    """[steps, S, C, M, 2] summed illegal mass, and number of positions."""
+    sets = self._sets()
     sizes = np.tile(self.sizes, len(self.swaps))[:, None]
     every = np.arange(len(sizes))[:, None]
 
     def drawn(step: int) -> adapting.FewShotTasks:
-      # A function of the step alone, as a resumed run must read the same.
-      num = metric.batch or self.sizes[-1]
-      coin = basics.hash64(basics.stream(seed, DRAWN), step, np.arange(num))
+      # Depends on the step alone, so that a resumed run reads the same.
+      coin = basics.hash64(basics.stream(seed, DRAWN), step, np.arange(BATCH))
       rows = (coin % sizes.astype(np.uint64)).astype(np.int64)
-      if not metric.batch:
-        rows = np.arange(num) % sizes
       return adapting.FewShotTasks(*(array[every, rows] for array in sets))
 
     tested = self._renamed(self.tested)
@@ -198,7 +166,6 @@ class ChangedWorlds(NamedTuple):
       queries,
       adapting.Classes(len(self.world.vocab)),
       seed,
-      validation=validation,
     )[..., 0, :]
     # [steps, C, S, M, P, V]
     shape = len(outputs), len(self.swaps), len(self.sizes), *outputs.shape[2:]
@@ -218,24 +185,20 @@ class ChangedWorlds(NamedTuple):
     )
 
   def _renamed(self, sequences: core.Sequences) -> np.ndarray:
-    """[C * S, N, L] int32: tokens after the prompt, exchanged."""
+    """[C * S, N, L] int32: sequences with exchanged tokens after the prompt."""
     renamed = [_exchanged(self.world, sequences, swap) for swap in self.swaps]
     return np.repeat(np.array(renamed), len(self.sizes), 0)
 
-  def _sets(self, rows: slice) -> adapting.FewShotTasks:
-    """A data set for each change and size, with the sequences of the largest.
-
-    rows: of the sequences to learn from.
-    """
-    sequences = self.trained.take(np.arange(len(self.trained))[rows])
-    tokens = self._renamed(sequences)
-    places = fewshot.every_place(_places(self.world, sequences))
+  def _sets(self) -> adapting.FewShotTasks:
+    """A data set for each change and size; all hold the largest size."""
+    tokens = self._renamed(self.trained)
+    places = fewshot.every_place(_places(self.world, self.trained))
     labels = np.roll(tokens, -1, axis=-1)[..., None]
     places = np.broadcast_to(places, tokens.shape)
     return adapting.FewShotTasks(tokens, places, labels)
 
   def scores(self, mass: np.ndarray, end: str) -> list[core.Scores]:
-    """Scores of illegal mass [S, C, M, 2]; end: of the quantities' names."""
+    """Scores of illegal mass [S, C, M, 2]; end: suffix of their names."""
     rows = [self.rows(f'illegal{end}', mass.mean(0))]
     # [S, C] and [C]: means over places.
     curve, frequencies = (
@@ -286,7 +249,10 @@ class ChangedWorlds(NamedTuple):
 def _places(
   world: core.World, sequences: core.Sequences, ahead: int = 0
 ) -> np.ndarray:
-  """[N, L] bool: places before a token after the prompt; ahead=1: its own."""
+  """[N, L] bool: positions just before tokens after the prompt.
+
+  ahead: 1 gives the positions of these tokens themselves.
+  """
   every = np.arange(sequences.tokens.shape[1]) - ahead
   first = max(world.prompt_len, 1) - 1
   return (every >= first) & (every + 1 < sequences.lengths[:, None])
@@ -295,10 +261,10 @@ def _places(
 def _swaps(
   world: core.World, sequences: core.Sequences, counts: np.ndarray, most: int
 ) -> np.ndarray:
-  """[C, V] exchanges of two common tokens that make something illegal."""
+  """[C, V] exchanges of two common tokens that make some sequences illegal."""
   tokens = [k for k in np.argsort(-counts, kind='stable') if counts[k]]
   tokens = [k for k in tokens if k != world.end][:COMMON]
-  # By the rarer of both: an exchange with a token that is rare changes little.
+  # Ordered by the rarer token: exchanging a rare token changes little.
   pairs = sorted(
     itertools.combinations(range(len(tokens)), 2), key=lambda pair: pair[1]
   )
@@ -321,7 +287,7 @@ def _swaps(
 def _exchanged(
   world: core.World, sequences: core.Sequences, swap: np.ndarray
 ) -> np.ndarray:
-  """[N, L] tokens of sequences, those after the prompt exchanged."""
+  """[N, L] tokens of sequences, exchanged after the prompt."""
   start = world.prompt_len
   return np.hstack(
     [sequences.tokens[:, :start], swap[sequences.tokens[:, start:]]]
@@ -329,7 +295,7 @@ def _exchanged(
 
 
 def _shares(outputs: np.ndarray) -> np.ndarray:
-  """Probabilities of scores [..., V]."""
+  """Softmax of scores [..., V]."""
   odds = np.exp(outputs - outputs.max(-1, keepdims=True))
   return odds / odds.sum(-1, keepdims=True)
 
@@ -340,7 +306,10 @@ def _illegal(
   places: np.ndarray,
   shares: np.ndarray,
 ) -> np.ndarray:
-  """[M, 2] summed mass of illegal tokens by shares [M, P, V], and places."""
+  """[M, 2] summed mass of illegal tokens, and number of positions.
+
+  shares: [M, P, V] probabilities.
+  """
   sums = np.zeros((len(sequences), 2))
   states = world.init(len(sequences))
   for t in range(int(places.max(initial=core.DEAD)) + 1):
@@ -354,7 +323,7 @@ def _illegal(
 
 
 def _crossing(sizes: tuple[int, ...], mass: np.ndarray, least: float) -> float:
-  """The size at which mass [S] comes down to `least`; NaN if at none."""
+  """The size at which mass [S] falls to `least`; NaN if it never does."""
   below = np.flatnonzero(mass <= least)
   if not below.size:
     return float('nan')

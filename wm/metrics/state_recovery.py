@@ -1,8 +1,8 @@
-"""State recovery: a model is tuned to name the whole state.
+"""State recovery: can a model be tuned to predict the whole state?
 
-Vafa et al. 2025, section 4: where a model's board is wrong, does it have the
-same legal moves? Models that keep what decides the next token, and no more,
-have many states wrong and most legal moves right.
+Vafa et al. 2025, section 4: does a wrongly predicted board have the same legal
+moves as the true one? A model that represents only the legal next tokens
+predicts many wrong states, most of them with the right legal moves.
 """
 
 from __future__ import annotations
@@ -21,88 +21,81 @@ from wm.evaluation import context, fewshot
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, PLACES, ADAPTED, FRESH = range(41, 46)
-# Scores of classes that a label does not have.
+# Score of classes that a label does not have.
 NEVER = -np.inf
+MOST = 8  # Labelled positions of a sequence; published: all.
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(fewshot.FewShotMetric):
-  """Tunes a model to name all labels of the state, all at once.
+  """Tunes a model to predict all labels of the state, all at once.
 
-  Quantities are means over random places of held-out sequences. Legal tokens
-  of the state that is named are compared with those of the true state where
-  something is legal, and where the world makes states of labels; labels that
-  no state has are wrong in each.
+  Quantities are means over random positions of held-out sequences. Legal tokens
+  of the predicted state are compared with those of the true state, at positions
+  with legal tokens and in worlds that define `from_labels`; labels of no state
+  count as wrong.
 
   Attributes:
     num: labelled sequences.
     tested: held-out sequences.
-    places: labelled places of each; 0 is all, as published.
-    steps: numbers of steps after which to score; the last one's quantities
-      have no number in their names. Published are 10,000.
-    rates: learning rates; of several, the best by validation loss.
-    held: further labelled sequences, for validation.
-    part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by validation loss.
-    untrained: adapt random weights too, where there are such.
+    steps: ascending numbers of training steps to score after; quantities of the
+      last have no number in their names. Published: 10,000.
+    untrained: also adapt the model with random weights, if it has weights.
 
   Glossary:
     accuracy: Share of labels of the state (squares of a board) that the tuned
-      model names right. Of groups of labels each: accuracy_board.
-    exact: Share of places at which all labels are right. It can be small where
+      model predicts correctly. Groups of labels have their own, such as
+      accuracy_board.
+    exact: Share of positions at which all labels are right. It can be low while
       accuracy is high, as one wrong label is enough.
-    legal_equal: Share of places at which the named state has the true one's
-      legal tokens. Above exact, some wrong states are alike in what may come
-      next.
-    legal_overlaps: Share of places at which the named state and the true one
-      have a legal token in common. It is a weak test.
-    legal_contained: Share of places at which all legal tokens of the named
-      state are legal in the true one. A state without any is contained.
-    legal_beyond: What legal_equal is above exact at the same places. A model
-      that keeps what decides the next token, and no more, has much of it.
-    majority: Share of labels that are the commonest of the labels that were
-      shown. What is no better knows nothing of the sequence.
-    accuracy_untrained: As accuracy, of the same network with random weights,
-      tuned alike. What it has was learned from the labels.
-    exact_untrained: As exact, of the same network with random weights, tuned
-      alike. What it has was learned from the labels.
-    legal_equal_untrained: As legal_equal, of the same network with random
-      weights, tuned alike. What it has was learned from the labels.
-    legal_beyond_untrained: As legal_beyond, of the same network with random
-      weights, tuned alike. What it has was learned from the labels.
+    legal_equal: Share of positions at which predicted and true state have the
+      same legal tokens. Above exact, some wrong states allow the same next
+      tokens.
+    legal_overlaps: Share of positions at which predicted and true state have a
+      legal token in common. It is a weak test.
+    legal_contained: Share of positions at which all legal tokens of the
+      predicted state are legal in the true one. It holds for a state without
+      legal tokens.
+    legal_beyond: Difference of legal_equal and exact at the same positions. It
+      is high for a model that represents only the legal next tokens.
+    majority: Share of labels equal to the most common label of the training
+      data. A model that is no better reads nothing from the sequence.
+    accuracy_untrained: As accuracy, for the same network with random weights,
+      tuned in the same way. That much was learned from the labels.
+    exact_untrained: As exact, for the same network with random weights, tuned
+      in the same way. That much was learned from the labels.
+    legal_equal_untrained: As legal_equal, for the same network with random
+      weights, tuned in the same way. That much was learned from the labels.
+    legal_beyond_untrained: As legal_beyond, for the same network with random
+      weights, tuned in the same way. That much was learned from the labels.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
-  ideal: ClassVar[Mapping[str, str]] = {
-    'exact': '1: whole state is right',
-    'legal_equal': '1: legal moves are right',
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'exact': core.Measure(1, 'whole state is right'),
+    'legal_equal': core.Measure(1, 'legal moves are right'),
   }
 
   num: int = field(128, least=1)
   tested: int = field(100, least=1)
-  places: int = field(8, least=0)
   steps: tuple[int, ...] = field((200,), **fewshot.STEPS)
-  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
-  held: int = field(0, least=0)
-  part: str = field('all', choices=fewshot.PARTS)
-  keep: str = field('last', choices=fewshot.KEEPS)
   untrained: bool = False
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per place, clustered by task."""
+    """See core.Metric; a row per position, clustered by task."""
     stream = basics.stream
     shown, asked = (
       _points(
         world,
         fewshot.sequences(self, world, num, stream(seed, word), split),
-        self.places,
+        MOST,
         stream(seed, PLACES),
       )
       for num, word, split in (
-        (self.num + self.held, TRAINED, 'train'),
+        (self.num, TRAINED, 'train'),
         (self.tested, TESTED, 'heldout'),
       )
     )
@@ -125,35 +118,27 @@ class Metric(fewshot.FewShotMetric):
     seed: int,
     predictor: core.Adaptable,
   ) -> np.ndarray:
-    """[S, M, P, K] int64 labels that the tuned predictor names."""
+    """[S, M, P, K] int64 labels that the tuned predictor predicts."""
     sizes = np.array(world.heads.sizes)
-
-    def sets(rows: slice) -> adapting.FewShotTasks:
-      return adapting.FewShotTasks(
-        shown.tokens[None, rows],
-        shown.places[None, rows],
-        shown.labels[None, rows],
-      )
-
-    train, validation = self.with_validation(sets, self.num)
     outputs = self.fine_tune(
       predictor,
-      train,
+      adapting.FewShotTasks(
+        shown.tokens[None], shown.places[None], shown.labels[None]
+      ),
       adapting.QueryPoints(asked.tokens[None], asked.places[None]),
       adapting.Classes(int(sizes.max()), len(sizes)),
       basics.stream(seed, ADAPTED),
-      validation=validation,
     )[:, 0]
     valid = np.arange(outputs.shape[-1]) < sizes[:, None]
     return np.where(valid, outputs, NEVER).argmax(-1)
 
 
 class BoardPoints(NamedTuple):
-  """Places of N sequences, and the labels there.
+  """Positions of N sequences, and the labels there.
 
   Attributes:
     tokens: [N, L] int32.
-    places: [N, P] int32, DEAD where there is none.
+    places: [N, P] int32 positions, padded with DEAD.
     labels: [N, P, K] int64.
     group: [N] cluster of each sequence.
   """
@@ -165,7 +150,7 @@ class BoardPoints(NamedTuple):
 
   @property
   def there(self) -> np.ndarray:
-    """[N, P] bool."""
+    """[N, P] bool: not padding."""
     return self.places != core.DEAD
 
 
@@ -184,7 +169,7 @@ def _points(
 def _scores(
   world: core.Labelled, asked: BoardPoints, named: np.ndarray, end: str
 ) -> list[core.Scores]:
-  """All quantities of labels [M, P, K] that were named; end: of their names."""
+  """All quantities of predicted labels [M, P, K]; end: of their names."""
   right = named == asked.labels
   whole = right.all(-1)
   quantities = [
@@ -224,7 +209,7 @@ def _scores(
 
 
 def _reached(world: core.World, asked: BoardPoints) -> np.ndarray:
-  """[Q, W] states at all places."""
+  """[Q, W] states at all positions."""
   row, nth = np.nonzero(asked.there)
   length = asked.places[row, nth] + 1
   return world.walk(world.init(len(row)), asked.tokens[row], length)[1]
@@ -233,7 +218,7 @@ def _reached(world: core.World, asked: BoardPoints) -> np.ndarray:
 def _majority(
   world: core.Labelled, shown: BoardPoints, asked: BoardPoints
 ) -> core.Scores:
-  """The accuracy of always naming the commonest class of each label."""
+  """Accuracy of always predicting the most common class of each label."""
   labels = shown.labels[shown.there]
   commonest = [
     np.bincount(column, minlength=size).argmax()
@@ -250,7 +235,7 @@ def _rows(
   reason: np.ndarray | None = None,
   bounds: tuple[float, float] = (0.0, 1.0),
 ) -> core.Scores:
-  """A row for each place, of values [M, P]."""
+  """A row for each position, of values [M, P]."""
   row, nth = np.nonzero(asked.there)
   why = np.full(len(row), '') if reason is None else reason[row, nth]
   return core.scores(

@@ -1,4 +1,4 @@
-"""Trajectory: how far from where a body is does the model say that it is?
+"""Trajectory: how far is a predicted position from the body's true one?
 
 Vafa et al. 2025 (inductive bias probes), the table of next positions. Errors
 are measured against positions that are not rounded to bins.
@@ -18,80 +18,82 @@ from wm.evaluation import context, membership, paths
 from wm.kernels import orbit_fits
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
-# The published program reads bins as 7,003 of a box of +-1.5, where they are
-# 1/70 AU wide: an AU is so many of its units.
+# The published program's unit in AU: it takes 7,003 bins for a box of +-1.5,
+# but its bins are 1/70 AU wide.
 PUBLISHED = 70 * 3 / 7003
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Compares the most likely positions with true ones, beside baselines.
+  """Compares predicted positions with true ones, and with baselines.
 
-  Each coordinate is the most likely one of its tokens; of teacher forcing y
-  follows the true x, of a roll-out the model's own (paper: x and y at once).
-  `one_step` is teacher-forced: every row, after the true ones before it, of all
-  bodies, from the third frame on. `one_step_expected` is the same of the mean
-  of each coordinate's distribution. `ahead_H` is rolled out: after `prefix`
-  rows the model goes on from what it said, and its row number H is judged.
+  Each predicted coordinate is its most likely token. The y coordinate follows
+  the true x under teacher forcing, and the predicted x in a roll-out (paper: x
+  and y at once). `one_step` is teacher-forced and covers every row, of all
+  bodies, from the third frame on. `one_step_expected` uses the mean of each
+  coordinate's distribution instead. `ahead_H` is rolled out: after `prefix`
+  rows the model continues from its own predictions, and its row H is judged.
   Baselines see the same bins.
 
-  A root of a mean square is over rows and both axes of one sequence; sequences
-  are then averaged. Quantities that end in `published` are mean squares as in
-  the paper's table: predicted bins are compared with true bins, in a unit of
-  .029987 AU, as the published program takes its bins for those of another box;
-  its mean is over the whole sequence, all bodies and what is to come.
+  Root mean squares are over rows and both axes of one sequence; sequences are
+  then averaged. Quantities that end in `published` are mean squares as in the
+  paper's table. They compare predicted with true bins in a unit of .029987 AU,
+  because the published program takes its bins for those of another box; its
+  mean is over the whole sequence, with all bodies and future rows.
 
-  Reasons of unmeasured rows: longer_than_model; past_the_end, the row that is
-  asked for is none of the sequence; short_prefix, the prefix has fewer than
-  two frames; no_distribution, no coordinate has a probability;
-  several_planets, an orbit of two bodies is not fitted.
+  Reasons of unmeasured rows: longer_than_model, past_the_end (the sequence has
+  no such row), short_prefix (the prefix has fewer than two frames),
+  no_distribution (no coordinate has a probability), several_planets (orbits of
+  two bodies cannot be fitted).
 
   Attributes:
-    num: held-out sequences that are followed.
-    prefix: rows before a roll-out; 0 is half of them (paper: 500 of 1,000).
+    num: held-out sequences.
+    prefix: rows before a roll-out; 0 is half of the rows (paper: 500 of 1,000).
     ahead: rows H after the prefix that are judged.
 
   Glossary:
-    one_step: Root mean square error of the next position, in AU a coordinate,
-      after the true ones. A predictor of the right bin has the width of a bin
-      by the root of 12.
-    one_step_bins: The same in widths of a bin. The right bin is 0.29 of them
-      off.
-    one_step_published: Mean square of bins less true bins, in the unit of the
-      paper's table. Its transformer has 1.9e-8 there, and the right bin 0.
-    one_step_previous_published: The same of the position in the frame before.
-      The paper has 1.16e-4.
-    one_step_mean_published: The same of the mean of the whole sequence. The
-      paper has 7.53e-2.
-    one_step_expected: The same error of the mean of the model's distribution,
-      in AU, instead of its most likely position. Of all positions it has the
-      least expected square, by what the model believes.
-    one_step_previous: The same error of a predictor that says where the body
-      was in the frame before. It needs no physics.
-    one_step_mean: The same error of a predictor that says the mean of where the
-      body was so far. It knows the orbit's place alone.
-    one_step_ballistic: The same error of a predictor that lets each body go on
-      straight. It knows no force.
-    one_step_orbit: The same error of an orbit of two bodies that is fitted to
-      the bins so far, by least squares. It knows the law, and tokens only.
-    ahead: Root mean square error of a row some rows after the prefix, in AU a
-      coordinate, where the model goes on from its own positions. Errors add up
-      on the way.
-    ahead_bins: The same in widths of a bin. The right bin is 0.29 of them off.
-    ahead_published: Mean square of bins less true bins, in the unit of the
-      paper's table. An AU is 0.03 of it.
-    ahead_previous_published: The same where each body stays where it was seen
-      last. It needs no physics.
-    ahead_mean_published: The same of the mean of the whole sequence. It has
-      seen what is to come.
-    ahead_previous: The same error where each body stays where it was seen last.
-      It needs no physics.
-    ahead_mean: The same error where each body is said to be at the mean of
-      where it was seen. It knows the orbit's place alone.
-    ahead_ballistic: The same error where each body goes on straight. It knows
-      no force.
-    ahead_orbit: The same error of an orbit of two bodies that is fitted to the
-      bins of the prefix. It knows the law, and tokens only.
+    one_step: Root mean square error of the next position after true positions,
+      in AU per coordinate. A predictor of the right bin has the width of a bin
+      divided by the root of 12.
+    one_step_bins: As one_step, in widths of a bin. A predictor of the right bin
+      has 0.29.
+    one_step_published: Mean square difference of predicted and true bins, in
+      the unit of the paper's table. The paper's transformer has 1.9e-8, and a
+      predictor of the right bin 0.
+    one_step_previous_published: As one_step_published, for the position in the
+      previous frame. The paper has 1.16e-4.
+    one_step_mean_published: As one_step_published, for the mean of the whole
+      sequence. The paper has 7.53e-2.
+    one_step_expected: As one_step, for the mean of the model's distribution
+      instead of its most likely position. The mean has the least expected
+      square error under the model's distribution.
+    one_step_previous: As one_step, for the body's position in the previous
+      frame. This baseline uses no physics.
+    one_step_mean: As one_step, for the mean of the body's positions so far.
+      This baseline uses only the place of the orbit.
+    one_step_ballistic: As one_step, for bodies that continue in a straight
+      line. This baseline uses no force.
+    one_step_orbit: As one_step, for an orbit of two bodies, fitted to the bins
+      so far by least squares. This baseline uses the law, and tokens only.
+    ahead: Root mean square error of a row some rows after the prefix, in AU per
+      coordinate, if the model continues from its own predictions. Errors add up
+      from row to row.
+    ahead_bins: As ahead, in widths of a bin. A predictor of the right bin has
+      0.29.
+    ahead_published: Mean square difference of predicted and true bins, in the
+      unit of the paper's table. The unit is 0.03 AU.
+    ahead_previous_published: As ahead_published, for bodies that stay at their
+      last observed positions. This baseline uses no physics.
+    ahead_mean_published: As ahead_published, for the mean of the whole
+      sequence. This baseline sees future rows.
+    ahead_previous: As ahead, for bodies that stay at their last observed
+      positions. This baseline uses no physics.
+    ahead_mean: As ahead, for the mean of each body's observed positions. This
+      baseline uses only the place of the orbit.
+    ahead_ballistic: As ahead, for bodies that continue in a straight line. This
+      baseline uses no force.
+    ahead_orbit: As ahead, for an orbit of two bodies, fitted to the bins of the
+      prefix. This baseline uses the law, and tokens only.
     years: years from frame to frame
   """
 
@@ -101,12 +103,10 @@ class Metric(core.Metric):
     core.Latent.trajectory,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'one_step': '0: next position is exact',
-    'ahead': '0: later positions are exact',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'one_step': core.Measure(0, 'next position is exact', likely=True),
+    'ahead': core.Measure(0, 'later positions are exact', likely=True),
   }
-  of_likelihood: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
-  less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
 
   num: int = field(300, least=1)
@@ -116,7 +116,7 @@ class Metric(core.Metric):
   def __call__(
     self, predictor: core.Predictor, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per sequence, and of `ahead` and horizon."""
+    """See core.Metric; a row per sequence; of `ahead` also per horizon."""
     sequences = world.sample(self.num, seed, split='heldout')
     tracks = _Tracks.of(world, sequences)
     fits = membership.fits(predictor, sequences.lengths)
@@ -161,10 +161,10 @@ class _Tracks(NamedTuple):
   """Positions of bodies in N sequences of R rows.
 
   Attributes:
-    true, seen: [N, R, 2] AU, as they are and as centres of bins.
+    true, seen: [N, R, 2] AU, exact positions and centres of their bins.
     bodies: [N] rows of a frame.
-    step: [N] years.
-    width: of a bin, AU.
+    step: [N] years from frame to frame.
+    width: width of a bin, AU.
   """
 
   true: np.ndarray
@@ -175,18 +175,18 @@ class _Tracks(NamedTuple):
 
   @classmethod
   def of(cls, world: core.Latent, sequences: core.Sequences) -> _Tracks:
-    """Those of sampled sequences."""
+    """The positions in sampled sequences."""
     motion, seen = world.trajectory(sequences), paths.seen(world, sequences)
     return cls(motion.position, seen, motion.bodies, motion.step, world.width)
 
   def guess(self, name: str, prefix: int | None = None) -> np.ndarray:
-    """[N, R, 2] what a baseline says of each row; NaN where it cannot.
+    """[N, R, 2] positions that a baseline predicts; NaN if it has none.
 
-    prefix: rows that it sees; None is all before the row.
+    prefix: number of rows that it sees; None: all rows before each row.
     """
     row, bodies = np.arange(self.seen.shape[1])[None], self.bodies[:, None]
     last_row = row if prefix is None else np.minimum(row, prefix)
-    # Frames back to where the same body was seen last, at least one.
+    # Frames back to the last observation of the same body, at least one.
     back = np.maximum(-((last_row - row - 1) // bodies), 1)
     last = row - back * bodies
     if name == 'previous':
@@ -195,7 +195,7 @@ class _Tracks(NamedTuple):
       now, before = self._at(last), self._at(last - bodies)
       straight = now + back[..., None] * (now - before)
       return straight if name == 'ballistic' else self._orbit(straight, prefix)
-    # Sums of a body's rows, a frame after the other.
+    # Cumulative sums over a body's rows, frame by frame.
     total = self.seen.copy()
     for n, size in enumerate(self.bodies):
       for start in range(size):
@@ -210,7 +210,7 @@ class _Tracks(NamedTuple):
     return sums / np.maximum(count, 1)[..., None]
 
   def _orbit(self, otherwise: np.ndarray, prefix: int | None) -> np.ndarray:
-    """[N, R, 2] by fitted orbits; `otherwise` where none can be read yet."""
+    """[N, R, 2] by fitted orbits; `otherwise` before an orbit can be fitted."""
     pairs = self.bodies == 2
     observations = self.seen[pairs], self.step[pairs], self.width
     ahead = orbit_fits.ahead(*observations, prefix)
@@ -226,7 +226,7 @@ class _Tracks(NamedTuple):
 
 
 class _TrackScores(NamedTuple):
-  """Scores so far, to which `add` adds."""
+  """Collects scores by `add`."""
 
   tracks: _Tracks
   group: np.ndarray
@@ -241,7 +241,7 @@ class _TrackScores(NamedTuple):
     judged: np.ndarray,
     reason: np.ndarray,
   ) -> None:
-    """Errors of positions [N, R, 2], over the rows [N, R] that are judged."""
+    """Adds errors of positions [N, R, 2] over judged rows [N, R]."""
     tracks = self.tracks
 
     def mean_square(positions: np.ndarray, truth: np.ndarray) -> np.ndarray:

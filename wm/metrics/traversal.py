@@ -1,7 +1,7 @@
 """Traversal: does decoding complete the task, and how well?
 
-Vafa et al. 2024, section 3.1 and appendix: prompts of held-out sequences are
-completed greedily; the share of legal completions, and of optimal ones.
+Vafa et al. 2024, section 3.1 and appendix: greedy completions of the prompts of
+held-out sequences, and the shares of legal and of optimal ones.
 """
 
 from __future__ import annotations
@@ -22,62 +22,51 @@ WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Completes held-out prompts, greedily by default; asks if that is legal.
+  """Completes held-out prompts, greedily and sampled; asks if that is legal.
 
-  The cost quantities exist only in worlds that define costs. The oracle
-  knows what is legal, not what is cheap: it is valid, but seldom optimal.
+  The cost quantities require a world that defines costs. The oracle knows
+  legality, not costs: it is valid, but rarely optimal. A completion may be as
+  long as the world's sequences. Games state no task and start from the first
+  move. Prompts are then few, each with one greedy game, which is one cluster. A
+  game without a mistake to its end is valid.
 
   Attributes:
     num: held-out prompts.
-    prompt: moves of the held-out sequence that are given, beside what states
-      the task. Games state none and start from the first move at least: few
-      prompts, each with one greedy game, which is one cluster. A game without
-      a mistake to its end is valid.
-    max_len: total tokens at the cap; 0 is the length the world's sequences
-      have at most (128 is the published program's, beyond the lengths that
-      models were trained on).
-    decoding: 'greedy', the most likely token at every step; or 'sampled', each
-      token drawn by seed from all of the model's probabilities, at temperature
-      1. Probability on illegal tokens shows only when they are drawn; an oracle
-      without aim may then run into the cap.
 
   Glossary:
-    valid: Share of prompts that the model completes legally, where its most
-      likely token is taken at every step, or one is drawn from its
-      probabilities (decoding='sampled'). A greedy oracle has 1.
-    valid_uncapped: The same, of the prompts that did not run into the cap on
-      length. It leaves out routes that were cut off rather than wrong.
+    valid: Share of prompts that the model completes legally if its most likely
+      token is taken at every step. The oracle has 1.
+    valid_uncapped: As valid, over prompts that did not reach the cap on length.
+      It leaves out routes that were cut off rather than wrong.
     sampled_legal: Share of prompts after which all tokens are legal, up to the
-      end or the cap on length, where each is drawn from all of the model's
-      probabilities. It shows illegal ones that a greedy choice hides.
+      end or the cap on length, if tokens are sampled from all of the model's
+      probabilities. It shows illegal tokens that a greedy choice hides.
     path_fail: Share of prompts that end at an illegal token other than the end
-      token. On a map this is a street that is not there.
-    dest_fail: Share of prompts that end with the end token where it is illegal.
-      On a map the route stops short of its destination.
-    cap: Share of prompts that come to no end within the cap on length. Nothing
-      was illegal until then.
-    stuck: Share of prompts at which the model has no possible token left. It
-      stops there.
+      token. On a map this is a street that does not exist.
+    dest_fail: Share of prompts that end with an illegal end token. On a map the
+      route stops before its destination.
+    cap: Share of prompts that reach the cap on length without an end. All
+      tokens up to there were legal.
+    stuck: Share of prompts after which all of the model's tokens have
+      probability 0. Decoding stops there.
     optimal: Share of prompts completed at the least possible cost. The optimum
-      is exact, not the shortest route that was held out; optimal_NAME is by
-      another criterion of the world.
-    within: Share of prompts completed at a cost within so many percent of the
+      is exact, not the held-out shortest route; optimal_NAME uses another cost
+      function of the world.
+    within: Share of prompts completed at a cost within this percentage of the
       least possible. Illegal completions count 0.
     optimal_of_valid: Share of the valid completions that have the least
-      possible cost. It says nothing of the others.
+      possible cost. It leaves out invalid ones.
   """
 
-  version: ClassVar[str] = '3'
+  version: ClassVar[str] = '4'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  ideal: ClassVar[Mapping[str, str]] = {
-    'valid': '1: completes every task',
-    'sampled_legal': '1: draws no illegal token',
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'valid': core.Measure(
+      1, 'completes every task', side='tasks', needs=core.Described.costs
+    ),
+    'sampled_legal': core.Measure(1, 'draws no illegal token'),
   }
-  shows: ClassVar[Mapping[str, str]] = {'valid': 'tasks'}
-  # A sequence of a world without costs is for nothing: it has no task.
-  side_needs: ClassVar[Mapping[str, core.Need]] = {
-    'tasks': core.Described.costs
-  }
+  # Sequences of a world without costs have no task.
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'dest_fail',
@@ -92,29 +81,24 @@ class Metric(core.Metric):
   )
 
   num: int = field(1000, least=1)
-  prompt: int = field(0, least=0)
-  max_len: int = field(0, least=0)
-  decoding: str = field('greedy', choices=('greedy', 'sampled'))
 
   def passes(self) -> int:
-    """See core.Metric: sampled, and greedy."""
-    return 1 + (self.decoding == 'greedy')
+    """See core.Metric: one sampled pass, and one greedy."""
+    return 2
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
-    prompts = decoding.prompts(world, sequences, self.prompt)
-    cap = decoding.cap(predictor, world, self.max_len)
-    drawn = group = context.clusters(world, sequences)
-    sampled = decoding.decode(
-      predictor, world, prompts, decoding.Sampled(seed), cap
+    prompts = decoding.prompts(world, sequences, 0)
+    cap = decoding.cap(predictor, world, 0)
+    drawn = context.clusters(world, sequences)
+    group = decoding.merged(prompts, drawn)
+    sampled, decoded = (
+      decoding.decode(predictor, world, prompts, policy, cap)
+      for policy in (decoding.Sampled(seed), decoding.Greedy(seed))
     )
-    decoded = sampled
-    if self.decoding == 'greedy':
-      group = decoding.merged(prompts, group)
-      decoded = decoding.decode(predictor, world, prompts, decoding.greedy, cap)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'tokens': decoded.lengths,
@@ -175,12 +159,12 @@ def _costs(
 def _criteria(
   costs: core.Costs, cost: np.ndarray, valid: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """[T] bool of each criterion; cost: [T] true ones, infinite if invalid."""
+  """Criterion -> [T] bool; cost: [T] true costs, infinite if invalid."""
   best = costs.least[0]
-  # Costs are sums of floats: two ways of equal cost may differ by rounding.
+  # Costs are sums of floats: two routes of equal cost may differ by rounding.
   cheapest = costs.cost <= costs.least * (1 + basics.OPTIMAL_TOLERANCE)
   criteria = {'optimal': cost <= best * (1 + basics.OPTIMAL_TOLERANCE)}
-  if len(cheapest) > 1:  # Besides the true way of weighing.
+  if len(cheapest) > 1:  # Cost functions besides the true one.
     criteria['optimal_any_weighting'] = cheapest[1:].any(0) & valid
   for percent in WITHIN:
     most = best * (1 + percent / 100) * (1 + basics.OPTIMAL_TOLERANCE)

@@ -19,7 +19,6 @@ from flax import nnx
 
 from wm.core.fields import field
 from wm.kernels.scan import delta_rule as scan_delta
-from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
@@ -36,10 +35,6 @@ class Model(recurrent.RecurrentModel):
     value: width of a head's values, 0 is twice that of the keys.
     hidden: width of the perceptron, 0 is 8/3 D up to a multiple of 256.
     negative: negative eigenvalues: beta reaches up to 2, not 1.
-    form: how the recurrence is computed: 'sequential' (token by token),
-      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
-      or 'auto', the fastest of them that was measured for the backend.
-    chunk: tokens of a chunk; 0 is the default of the backend.
   """
 
   undecayed: ClassVar[tuple[str, ...]] = ('a_log', 'dt_bias')  # As published.
@@ -49,8 +44,6 @@ class Model(recurrent.RecurrentModel):
   value: int = field(0, least=0)
   hidden: int = field(0, least=0)
   negative: bool = True
-  form: str = field('auto', choices=forms.FORMS)
-  chunk: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -92,7 +85,6 @@ class DeltaMixer(recurrent.Mixer):
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.sizes = heads, key, value = model.sizes
-    self.form, self.chunk = model.form, model.chunk
     # At beta = 2 a step reflects along its key: eigenvalue 1 - beta = -1.
     self.most = 2.0 if model.negative else 1.0
     self.mixed = 2 * key + value
@@ -130,8 +122,6 @@ class DeltaMixer(recurrent.Mixer):
       recurrent.used(g_BLH, lengths_B),
       recurrent.used(beta_BLH, lengths_B),
       start,
-      form=self.form,
-      chunk=self.chunk,
     )
     return self.gated(y_BLHV, x_BLHF[..., self.mixed :]), (past, state)
 

@@ -84,8 +84,6 @@ class MambaMixer(recurrent.Mixer):
       b,
       c,
       self.start(x.shape[:1])[1],
-      form=self.model.form,
-      chunk=self.model.chunk,
     )
     return self.out(y, x, gate), (past, state)
 

@@ -127,8 +127,6 @@ class Mamba2Mixer(recurrent.Mixer):
       b[:, :, 0],
       c[:, :, 0],
       self.start(x.shape[:1])[1],
-      form=self.model.form,
-      chunk=self.model.chunk,
     )
     return self.out(y[:, :, None], x, gate), (past, state)
 

@@ -165,8 +165,6 @@ class Mamba3Mixer(recurrent.Mixer):
       inputs,
       scan_ssd.Rates(rates.a * dt, rates.share * dt, late),
       first[0],
-      form=self.model.form,
-      chunk=self.model.chunk,
     )
     # What `step` needs of the last token: its input and its turned b.
     at = _Turned(*(recurrent.at_length(leaf, lengths_B) for leaf in inputs))

@@ -28,11 +28,11 @@ from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
-# Tokens whose transitions are held at once, by form; chunks are made again in
-# the backward pass. Steps on a CPU (width 128, blocks of 8, training a layer
+# Tokens whose transitions are held at once; chunks are made again in the
+# backward pass. Steps on a CPU (width 128, blocks of 8, training a layer
 # of 32 x 128 tokens): 54 ms and 9 MiB at 16, 66 ms and 25 MiB at 64, 69 ms
-# and 38 MiB at 128. The others are the published length of a chunk.
-_CHUNK = {'sequential': 16, 'chunked': 256, 'associative': 256}
+# and 38 MiB at 128. Others have the published length of a chunk.
+_STEPS = {'cpu': 16, 'gpu': 256}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +49,6 @@ class Model(recurrent.RecurrentModel):
     path: 'values', the inputs are the path that drives the state, as
       published: it sees differences, and of a repeated token nothing; 'sums',
       their running sum is, so that u_t - u_{t-1} above is u_t alone.
-    form: how the recurrence is computed: 'sequential' (token by token),
-      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
-      or 'auto', the fastest of them that was measured for the backend.
-    chunk: tokens whose transitions are held at once; 0 is the measured one.
   """
 
   version: ClassVar[str] = '2'
@@ -62,8 +58,6 @@ class Model(recurrent.RecurrentModel):
   init_std: float = 0.1
   transition: str = field('plain', choices=('plain', 'exp', 'bounded'))
   path: str = field('values', choices=('values', 'sums'))
-  form: str = field('auto', choices=forms.FORMS)
-  chunk: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -179,8 +173,7 @@ class Layer(recurrent.Block):
   def states(self, w_LBE: jax.Array, start_BD: jax.Array) -> jax.Array:
     """y [L, B, D]: chunk after chunk, which the backward pass makes again."""
     length, rows, _ = w_LBE.shape
-    form, _ = scan.resolve(self.model.form, 0, self.model.block_size > 1)
-    chunk = min(self.model.chunk or _CHUNK[form], length)
+    chunk = min(forms.usual(_STEPS), length)
     # A pad's w is 0, which leaves the state as it was.
     w_LBE = jnp.pad(w_LBE, ((0, -length % chunk), (0, 0), (0, 0)))
 
@@ -189,7 +182,7 @@ class Layer(recurrent.Block):
     @jax.checkpoint
     def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[jax.Array, jax.Array]:
       a, b = self.maps(w_KBE, batch=1)
-      y_KBN = scan.affine(a, b, y_BD.reshape(b.shape[1:]), form, axis=0)
+      y_KBN = scan.affine(a, b, y_BD.reshape(b.shape[1:]), axis=0)
       y_KBD = y_KBN.reshape(chunk, rows, -1)
       return y_KBD[-1], y_KBD
 

@@ -3,11 +3,11 @@
 Methods of an object are listed in `wm.models.serving.user_objects`: logits,
 activations, a cache, or yes-or-no answers.
 
-It is checked that a function predicts the next token from earlier tokens only.
-It is called with sequences of the world, at the shortest and the longest input
-of scoring: a repeated call must agree; later tokens, other rows of the batch,
-padding and its length must not matter; logits must not be those of the token
-that was just read. The checks are a sample: a model that passes may be wrong.
+It is checked that a function predicts the next token from earlier tokens only
+(`wm.core.contract`), at the shortest and the longest input of scoring, and that
+it gives logits, which are not those of the token that was just read. So are
+activations and continuations. The checks are a sample: a model that passes may
+be wrong.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import inspect
 import os
 import pathlib
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import inputs, plugins, registry, resources
+from wm.core import contract, inputs, plugins, registry, resources
 from wm.core.fields import field
-from wm.models.serving import few_shot, stateless, user_objects
-
-TOLERANCE = 1e-4  # Nats.
-# Log-probabilities below that of one in a million count as that.
-FLOOR = np.log(1e-6)
-ROWS = 16  # Sequences that are asked about, at least.
-PLACES = 6  # Positions compared in each.
-PARTS, WHOLE = (1.0, 0.5, 0.75, 0.25), (1.0,)  # Of sequences, in turn.
+from wm.models.serving import (
+  few_shot,
+  outputs,
+  reasked,
+  stateless,
+  user_objects,
+)
 
 # Evidence of a shift: the mean probability of the token just read, from so
 # many positions at least.
@@ -45,48 +45,17 @@ SURE, LEAST_PLACES = 0.9, 32
 ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = 0.25, 6, 128, 24
 
 
-class CheckInput(NamedTuple):
-  """Sequences of a world, and where predictions are compared.
-
-  Attributes:
-    tokens: [N, L] int32.
-    lengths: [N].
-    at: [N, P] positions below the lengths, ascending.
-  """
-
-  tokens: np.ndarray
-  lengths: np.ndarray
-  at: np.ndarray
-
-
-class CheckOutput(NamedTuple):
-  """Predictions at the P positions of each row.
-
-  Attributes:
-    log_probs: [N, P, V] float32.
-    allowed: [N, P] greatest difference, in nats.
-  """
-
-  log_probs: np.ndarray
-  allowed: np.ndarray
-
-  def apart(self, other: CheckOutput) -> np.ndarray:
-    """[N, P] greatest difference of log-probabilities, in nats."""
-    return np.abs(self.log_probs - other.log_probs).max(-1)
-
-
-Ask = Callable[[CheckInput], CheckOutput]
-
-
 def check(
   predictor: core.Predictor,
   world: core.World,
   label: str,
   *,
-  tolerance: float = TOLERANCE,
+  tolerance: float = contract.TOLERANCE,
   copies: bool = False,
 ) -> None:
   """Raises InputError, with the evidence, where a check fails.
+
+  What passed is in `predictor.contract`.
 
   Args:
     predictor: written by a user.
@@ -102,254 +71,204 @@ def check(
     raise core.InputError(
       f'{label}: tolerance={tolerance} was given; expected nats, above 0'
     )
+  checked = ('logits',)
+  predictor.contract = contract.Contract(checked, max(tolerance, DRIFT))
+  sequences = world.sample(contract.ROWS, 0)
+  if not len(sequences):
+    return
   # Two lengths, the shortest and the longest that scoring pads to: a model that
   # reads padding may do so only where there is much of it.
-  longest, rows = min(predictor.max_len, world.max_len), ROWS
+  longest, rows = min(predictor.max_len, world.max_len), contract.ROWS
   sizes = {min(user_objects.MULTIPLE, longest), longest}
   ask = functools.partial(_by_log_probs, predictor, tolerance)
   if isinstance(predictor, user_objects.FromCallable):
     rows = predictor.rows
     sizes = {predictor.padded(1), predictor.padded(longest)}
+    outputs.check_sizes(
+      predictor.logits, rows, sorted(sizes), predictor.vocab_size, label
+    )
     ask = functools.partial(_by_logits, predictor, tolerance)
   lengths = tuple(sorted(sizes))
-  _Checks(ask, rows, lengths, predictor.vocab_size, label, copies).run(world)
+  whole = contract.Invariances(ask, rows, lengths, predictor.vocab_size, label)
+  question, answer = whole.check(sequences)
+  # The model is known again by these, where its files are unknown.
+  likely = np.exp(answer.values[: contract.ROWS, -1].max(-1))
+  predictor.contract.fingerprint = tuple(map(float, likely))
+  if isinstance(predictor, user_objects.FromCallable):
+    predictor.contract.cautions = predictor.outputs.cautions
+    predictor.contract.allowed = max(tolerance, DRIFT, 8 * predictor.spacing)
+  _check_shift(whole, world, sequences, question, answer, copies)
+  if isinstance(predictor, core.HiddenStates):
+    # Other layers are checked when they are first read.
+    activations = functools.partial(
+      _check_layer, predictor, whole, sequences, tolerance
+    )
+    activations(-1)
+    if isinstance(predictor, user_objects.WithHidden):
+      predictor.check_layer = activations
+    predictor.contract.checked += ('activations',)
+  # A session of its own: a cache, whose states may be wrong.
+  if type(predictor).session is not stateless.Stateless.session:
+    contract.check_session(predictor, sequences, label, tolerance)
+    predictor.contract.checked += ('continuations',)
+
+
+DRIFT = 1e-3  # Of probabilities: what an answer may differ by from itself.
 
 
 def _by_logits(
-  predictor: user_objects.FromCallable, tolerance: float, question: CheckInput
-) -> CheckOutput:
+  predictor: user_objects.FromCallable,
+  tolerance: float,
+  question: contract.Sample,
+) -> contract.Observed:
   logits = predictor.logits(question.tokens)
-  # A sum of 1 everywhere is no chance, and would be read as near equality.
-  sums = logits.astype(np.float64).sum(-1)
-  shares = (logits >= 0).all() and ((logits > 0) & (logits < 1)).any()
-  if shares and np.allclose(sums, 1, atol=1e-3):
-    raise core.InputError(
-      f'{predictor.label} gave probabilities, which add up to 1; expected '
-      'logits or log-probabilities, such as their logarithm'
-    )
+  used = np.arange(logits.shape[1]) < question.lengths[:, None]
+  if predictor.outputs.ids is None:
+    predictor.outputs.see(logits[used])
+  predictor.outputs.verify(predictor.label)
   # [N, L, V] -> [N, P, V]: a few positions of a row, as V may be large.
   logits = np.take_along_axis(logits, question.at[..., None], 1)
-  log_probs = predictor.normal(logits)
+  # Floored: two answers of -inf agree, but their difference is NaN.
+  log_probs = np.maximum(predictor.normal(logits), contract.FLOOR)
   # Numbers of few bits are further apart the larger they are.
   least = max(tolerance, 8 * predictor.spacing)
-  return CheckOutput(log_probs, least * np.maximum(np.abs(logits.max(-1)), 1))
+  greatest = np.abs(logits.max(-1)).astype(np.float64)
+  return contract.Observed(log_probs, least * np.maximum(greatest, 1))
 
 
 def _by_log_probs(
-  predictor: core.Predictor, tolerance: float, question: CheckInput
-) -> CheckOutput:
+  predictor: core.Predictor, tolerance: float, question: contract.Sample
+) -> contract.Observed:
   log_probs = np.asarray(predictor.log_probs(question.tokens, question.lengths))
   log_probs = np.take_along_axis(log_probs, question.at[..., None], 1)
-  return CheckOutput(log_probs, np.full(question.at.shape, tolerance))
+  log_probs = np.maximum(log_probs, contract.FLOOR)
+  return contract.Observed(log_probs, np.full(question.at.shape, tolerance))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Checks:
-  """The checks of one model.
+def _check_layer(
+  predictor: Any,  # With `log_probs`, where it has `patched`.
+  whole: contract.Invariances,
+  sequences: core.Sequences,
+  tolerance: float,
+  layer: int,
+) -> None:
+  """Raises InputError where activations of a layer are not what they should be.
 
-  Attributes:
-    ask: the model.
-    rows: N of every call.
-    sizes: lengths L of inputs, ascending.
-    vocab_size: V.
-    label: what errors call the model.
-    copies: the model means to say the last token again.
+  And where `patched` does not go on from them.
   """
+  least = tolerance
+  if isinstance(predictor, user_objects.FromCallable):
+    # Numbers of few bits are further apart.
+    least = max(tolerance, 8 * predictor.spacing)
 
-  ask: Ask
-  rows: int
-  sizes: tuple[int, ...]
-  vocab_size: int
-  label: str
-  copies: bool
+  def ask(question: contract.Sample) -> contract.Observed:
+    # [N, L, D] -> [N, P, D].
+    values = predictor.hidden(question.tokens, question.lengths, layer)
+    values = np.take_along_axis(values, question.at[..., None], 1)
+    contract.finite(values, f'{whole.label}: layer {layer} of hidden')
+    return contract.relative(values, least)
 
-  def run(self, world: core.World) -> None:
-    """Raises InputError at the first check that fails."""
-    # Whole batches of the size that scoring calls with.
-    groups = -(-ROWS // self.rows)
-    sequences = world.sample(groups * self.rows, 0)
-    if not len(sequences):
-      return
-    # Worlds may have fewer sequences than were asked for.
-    sequence = np.arange(groups * self.rows) % len(sequences)
-    rng = np.random.default_rng(0)
-    questions = [_cut(sequences.take(sequence), size) for size in self.sizes]
-    answers = [self._ask(question) for question in questions]
-    # The cheapest check comes first: a model that is random fails all others,
-    # with hints that would mislead.
-    hint = 'switch off dropout and all else that is random'
-    again = self._ask(questions[0])
-    self._agree('calling it again', hint, questions[0], answers[0], again)
-    for question, seen in zip(questions, answers, strict=True):
-      # First: the checks after it change other rows, too.
-      self._other_rows(question, seen, rng)
-      for what, hint, tokens, places in self._changes(question, rng):
-        again = self._ask(question._replace(tokens=tokens))
-        self._agree(what, hint, question, seen, again, places)
-    if len(questions) > 1:
-      short, longest = questions[0], self.sizes[-1]
-      missing = longest - short.tokens.shape[1]
-      longer = np.pad(short.tokens, ((0, 0), (0, missing)))
-      what = f'padding to {longest} tokens, not {short.tokens.shape[1]},'
-      hint = 'it must not matter; of lower precision? then give tolerance='
-      again = self._ask(short._replace(tokens=longer))
-      self._agree(what, hint, short, answers[0], again)
-    self._shifted(world, sequences, questions[-1], answers[-1])
-
-  def _ask(self, question: CheckInput) -> CheckOutput:
-    parts = [
-      self.ask(CheckInput(*(part[rows] for part in question)))
-      for rows in core.predictor.chunks(len(question.tokens), 1, self.rows)
-    ]
-    # Floored: two answers of -inf agree, but their difference is NaN.
-    answer = CheckOutput(*map(np.concatenate, zip(*parts, strict=True)))
-    return answer._replace(log_probs=np.maximum(answer.log_probs, FLOOR))
-
-  def _others(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Tokens of the same shape, all but padding, none where it was."""
-    count = self.vocab_size - 1
-    if count < 2:
-      return np.ones_like(tokens)
-    # 1 + (id - 1 + step) mod (V - 1): any id but padding and the one there.
-    step = rng.integers(1, count, tokens.shape)
-    return ((np.maximum(tokens, 1) - 1 + step) % count + 1).astype(np.int32)
-
-  def _agree(
-    self,
-    what: str,
-    hint: str,
-    question: CheckInput,
-    first: CheckOutput,
-    second: CheckOutput,
-    places: np.ndarray | bool = True,
-  ) -> None:
-    """Raises InputError where two answers differ at some of places [N, P]."""
-    apart = first.apart(second)
-    # NaN compares as False below, and is refused.
-    excess = np.where(places, apart / first.allowed, 0)
-    if excess.max() <= 1:
-      return
-    row, k = np.unravel_index(excess.argmax(), excess.shape)
+  noun = f'the activation of layer {layer}'
+  inner = dataclasses.replace(whole, ask=ask, noun=noun, unit='')
+  question, _ = inner.check(sequences)
+  if not core.can(type(predictor), core.HiddenStates.patched):
+    return
+  size = whole.rows
+  question = contract.Sample(*(part[:size] for part in question))
+  tokens, lengths, _ = question
+  used = np.arange(tokens.shape[1]) < lengths[:, None]
+  # Its own activations must give its own predictions.
+  hidden = predictor.hidden(tokens, lengths, layer)
+  right = np.exp(predictor.log_probs(tokens, lengths)[used])
+  same = np.exp(predictor.patched(tokens, lengths, layer, hidden)[used])
+  apart = np.abs(same - right).max()
+  if not apart <= max(least, DRIFT):
     raise core.InputError(
-      f'{self.label}: {what} changes the prediction after token '
-      f'{question.at[row, k] + 1} of {question.lengths[row]} by '
-      f'{apart[row, k]:.2g} nats; expected at most '
-      f'{first.allowed[row, k]:.2g}: {hint}'
+      f'{whole.label}: patched with the activations of layer {layer} that '
+      f'hidden gave changes a probability by {apart:.2g}; expected those of '
+      'the model itself'
+    )
+  # Of several rows: those of another row, which say something else.
+  moved = np.exp(
+    predictor.patched(tokens, lengths, layer, np.roll(hidden, 1, 0))[used]
+  )
+  if np.ptp(hidden, 0).any() and np.array_equal(moved, same):
+    raise core.InputError(
+      f'{whole.label}: patched gives the same logits whatever activations of '
+      f'layer {layer} it is given; expected it to go on from them'
     )
 
-  def _changes(
-    self, question: CheckInput, rng: np.random.Generator
-  ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray | bool]]:
-    """Yields (what changes, hint, tokens, positions that must not change)."""
-    tokens, lengths, at = question
-    places = np.arange(tokens.shape[1])
-    used = places < lengths[:, None]
-    # Rows change behind different places, so that all places are covered.
-    turn = np.arange(len(tokens)) % (PLACES - 1)
-    last = at[np.arange(len(tokens)), turn][:, None]  # Tokens kept, less one.
-    later = used & (places > last)
-    yield (
-      'another later token',
-      'it must depend on the tokens up to there only, as by a causal mask',
-      np.where(later, self._others(tokens, rng), tokens),
-      at <= last,
+
+def _check_shift(
+  whole: contract.Invariances,
+  world: core.World,
+  sequences: core.Sequences,
+  question: contract.Sample,
+  answer: contract.Observed,
+  copies: bool,
+) -> None:
+  """Refuses logits of the token just read, where that is beyond doubt.
+
+  Two kinds. The model reads token t, and all but surely says it again, while
+  the world's sequences do so half as often at most. Or its logits after
+  token t do not depend on t and do on t - 1, and t is likelier by them than
+  t + 1, in sequences of the world, clearly and by many standard errors. A
+  model that knows nothing favours neither; one that means to copy is less
+  sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
+  """
+  last = _last_tokens(world, sequences, question, answer)
+  if last.used.sum() < LEAST_PLACES:
+    return
+  wrong = 'logits at position t must be of token t + 1'
+  # The first kind: it says again the token just read.
+  sure = np.exp(last.read[last.used]).mean()
+  often = last.again[last.used].mean()
+  if not copies and sure >= SURE and often <= SURE / 2:
+    raise core.InputError(
+      f'{whole.label}: it gives the token just read a probability of '
+      f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
+      f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
+      'untrained with tied embeddings, is given copies=True'
     )
-    yield (
-      'another padding token',
-      'what comes after the sequence must not matter',
-      np.where(used, tokens, self._others(tokens, rng)),
-      True,
+  # The second kind: a few sequences hint at it, and MANY decide.
+  if last.gains().mean() <= 0 or not _lags(whole, question, world.prompt_len):
+    return
+  more = world.sample(-(-MANY // whole.rows) * whole.rows, 1)
+  if len(more) < MANY:
+    return
+  asked = contract.cut(
+    more, question.tokens.shape[1], contract.WHOLE, MANY_PLACES
+  )
+  gains = _last_tokens(world, more, asked, whole.answer(asked)).gains()
+  # Sequences are independent: this is the standard error of their mean.
+  error = gains.std() / np.sqrt(len(gains))
+  if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
+    raise core.InputError(
+      f'{whole.label}: its prediction after token t does not depend on token '
+      f't, and gives it {gains.mean():.2g} nats more than the next one, by '
+      f'{len(gains)} sequences ({error:.1g} standard error): {wrong}'
     )
 
-  def _other_rows(
-    self, question: CheckInput, answer: CheckOutput, rng: np.random.Generator
-  ) -> None:
-    """Asks the first half of each batch in other slots, beside other rows."""
-    # slots    0 .. half - 1    half .. rows - 1
-    # before   the first half   the second half
-    # now      other tokens     the first half: its answers must not change
-    half = self.rows // 2
-    if not half:
-      return
-    starts = np.arange(0, len(question.tokens), self.rows)[:, None]
-    first = (starts + np.arange(half)).ravel()
-    moved = question._replace(tokens=self._others(question.tokens, rng))
-    moved = CheckInput(*map(np.copy, moved))
-    for new, old in zip(moved, question, strict=True):
-      new[first + half] = old[first]
-    again = self._ask(moved)
-    self._agree(
-      'another batch around its row',
-      'a row must depend on its own tokens only, unlike in batch norm',
-      CheckInput(*(array[first] for array in question)),
-      CheckOutput(*(array[first] for array in answer)),
-      CheckOutput(*(array[first + half] for array in again)),
-    )
 
-  def _shifted(
-    self,
-    world: core.World,
-    sequences: core.Sequences,
-    question: CheckInput,
-    answer: CheckOutput,
-  ) -> None:
-    """Refuses logits of the token just read, where that is beyond doubt.
-
-    Two kinds. The model reads token t, and all but surely says it again, while
-    the world's sequences do so half as often at most. Or its logits after
-    token t do not depend on t and do on t - 1, and t is likelier by them than
-    t + 1, in sequences of the world, clearly and by many standard errors. A
-    model that knows nothing favours neither; one that means to copy is less
-    sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
-    """
-    last = _last_tokens(world, sequences, question, answer)
-    if last.used.sum() < LEAST_PLACES:
-      return
-    wrong = 'logits at position t must be of token t + 1'
-    # The first kind: it says again the token just read.
-    sure = np.exp(last.read[last.used]).mean()
-    often = last.again[last.used].mean()
-    if not self.copies and sure >= SURE and often <= SURE / 2:
-      raise core.InputError(
-        f'{self.label}: it gives the token just read a probability of '
-        f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
-        f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
-        'untrained with tied embeddings, is given copies=True'
-      )
-    # The second kind: a few sequences hint at it, and MANY decide.
-    if last.gains().mean() <= 0 or not self._lags(question, world.prompt_len):
-      return
-    more = world.sample(-(-MANY // self.rows) * self.rows, 1)
-    if len(more) < MANY:
-      return
-    asked = _cut(more, question.tokens.shape[1], WHOLE, MANY_PLACES)
-    gains = _last_tokens(world, more, asked, self._ask(asked)).gains()
-    # Sequences are independent: this is the standard error of their mean.
-    error = gains.std() / np.sqrt(len(gains))
-    if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
-      raise core.InputError(
-        f'{self.label}: its prediction after token t does not depend on token '
-        f't, and gives it {gains.mean():.2g} nats more than the next one, by '
-        f'{len(gains)} sequences ({error:.1g} standard error): {wrong}'
-      )
-
-  def _lags(self, question: CheckInput, prompt: int) -> bool:
-    """True where predictions ignore the last token, but not the one before."""
-    rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
-    # One position a row, of different ones in turn, as in `_changes`.
-    last = question.at[rows, 1 + rows % (PLACES - 1)]
-    at_last = question._replace(at=last[:, None])
-    answer, other = self._ask(at_last), self._others(question.tokens, rng)
-    differs = []
-    # Changed in turn: the token just read, then the one before it.
-    for back in (0, 1):
-      place = np.maximum(last - back, 0)
-      tokens = question.tokens.copy()
-      tokens[rows, place] = other[rows, place]
-      apart = answer.apart(self._ask(at_last._replace(tokens=tokens)))
-      differs.append((apart > answer.allowed)[last > max(prompt, 1)])
-    now, before = differs
-    return bool(before.size) and not now.any() and before.mean() > 0.5
+def _lags(
+  whole: contract.Invariances, question: contract.Sample, prompt: int
+) -> bool:
+  """True where predictions ignore the last token, but not the one before."""
+  rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
+  # One position a row, of different ones in turn, as checks have them.
+  last = question.at[rows, 1 + rows % (contract.PLACES - 1)]
+  at_last = question._replace(at=last[:, None])
+  answer, other = whole.answer(at_last), whole.others(question.tokens, rng)
+  differs = []
+  # Changed in turn: the token just read, then the one before it.
+  for back in (0, 1):
+    place = np.maximum(last - back, 0)
+    tokens = question.tokens.copy()
+    tokens[rows, place] = other[rows, place]
+    apart = answer.apart(whole.answer(at_last._replace(tokens=tokens)))
+    differs.append((apart > answer.allowed)[last > max(prompt, 1)])
+  now, before = differs
+  return bool(before.size) and not now.any() and before.mean() > 0.5
 
 
 class _LastTokens(NamedTuple):
@@ -377,11 +296,11 @@ class _LastTokens(NamedTuple):
 def _last_tokens(
   world: core.World,
   sequences: core.Sequences,
-  question: CheckInput,
-  answer: CheckOutput,
+  question: contract.Sample,
+  answer: contract.Observed,
 ) -> _LastTokens:
   num = len(sequences)  # Others come twice in `given`.
-  at, log_probs = question.at[:num], answer.log_probs[:num]
+  at, log_probs = question.at[:num], answer.values[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
   # Prompts are given, not predicted, and the last token has no next one.
   used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
@@ -390,22 +309,6 @@ def _last_tokens(
   both = np.stack([read, after], -1)
   pairs = np.take_along_axis(log_probs, both, 2)
   return _LastTokens(pairs[..., 0], pairs[..., 1], read == after, used)
-
-
-def _cut(
-  sequences: core.Sequences,
-  size: int,
-  parts: Sequence[float] = PARTS,
-  places: int = PLACES,
-) -> CheckInput:
-  """Sequences cut to lengths of all kinds, up to `size`, and padded to it."""
-  num = len(sequences)
-  lengths = np.minimum(sequences.lengths, size)
-  lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
-  lengths = np.maximum(lengths, 1)
-  tokens = core.predictor.padded(sequences.tokens, lengths, num, size)
-  at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
-  return CheckInput(tokens, lengths, at)
 
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
@@ -439,6 +342,11 @@ def load(function: str) -> Any:
           + inputs.suggest(name, public)
         )
       thing = getattr(thing, name)
+    if isinstance(thing, type):
+      raise core.InputError(
+        f'user model: {function!r} is a class; expected an object of it, as by '
+        f'a line model = {thing.__name__}(...)'
+      )
     if not user_objects.usable(thing):
       raise core.InputError(
         f'user model: {function!r} is of type {type(thing).__name__}; '
@@ -491,7 +399,7 @@ class Model(core.Model):
   max_len: int = field(0, least=0)
   rows: int = 16
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
-  tolerance: float = TOLERANCE
+  tolerance: float = contract.TOLERANCE
   copies: bool = False
   tokens: str = field(
     '',
@@ -568,7 +476,7 @@ def checked_predictor(
   *,
   max_len: int = 0,
   rows: int = 16,
-  tolerance: float = TOLERANCE,
+  tolerance: float = contract.TOLERANCE,
   copies: bool = False,
   tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
 ) -> core.TokenReader:
@@ -585,6 +493,11 @@ def checked_predictor(
   Raises:
     InputError: it fails, gives no logits of the world's tokens, or looks ahead.
   """
+  for call in (thing, type(thing).__call__ if callable(thing) else None):
+    if inspect.iscoroutinefunction(call):
+      raise core.InputError(
+        f'{label} is an async function; expected one that returns logits'
+      )
   ids = None
   if tokens is not None:
     table = tokens
@@ -592,9 +505,9 @@ def checked_predictor(
       table = user_objects.read_tokens(table, label)
     ids = user_objects.token_ids(table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
-    adapted = user_objects.adapted(thing, label)
+    adapted, seen = user_objects.adapted(thing, label), outputs.Outputs(ids)
     if ids is not None:
-      adapted = user_objects.renumbered(adapted, ids, label)
+      adapted = user_objects.renumbered(adapted, ids, label, seen)
     reader: Any = user_objects.predictor(
       adapted,
       vocab_size=len(world.vocab),
@@ -602,14 +515,48 @@ def checked_predictor(
       max_len=max_len or world.max_len,
       rows=rows,
       label=label,
+      outputs=seen,
     )
   # Answers alone give no probabilities to be checked.
-  if not isinstance(reader, core.QueryModel):
+  if isinstance(reader, core.QueryModel):
+    _check_answers(reader, world, label)
+  else:
     check(reader, world, label, tolerance=tolerance, copies=copies)
-  if isinstance(reader, user_objects.Cached):
-    user_objects.check_cache(reader, world, tolerance)
   with plugins.user_code(label):
-    return few_shot.adaptable(reader, thing, ids, label)
+    return reasked.recorded(few_shot.adaptable(reader, thing, ids, label))
+
+
+def _check_answers(reader: Any, world: core.World, label: str) -> None:
+  """Raises InputError where yes and no depend on what else is asked."""
+  reader.contract = contract.Contract(('answers',), 0)
+  sequences = world.sample(ROWS_ALONE, 0)
+  sizes = np.maximum(sequences.lengths // 2, 1)
+  prefixes = core.predictor.histories(sequences.tokens, sizes)
+  wholes = core.predictor.histories(sequences.tokens, sequences.lengths)
+  # Each sequence behind each prefix: some follow, most do not.
+  asked = [
+    (prefix, suffix)
+    for prefix in prefixes
+    for whole, size in zip(wholes, sizes, strict=True)
+    if (suffix := whole[size:])
+  ]
+  if not asked:
+    return
+  answers = reader.answers(*zip(*asked, strict=True))
+  reader.contract.fingerprint = tuple(map(float, answers))
+  # The same questions from last to first, and a few of them alone.
+  again = reader.answers(*zip(*asked[::-1], strict=True))[::-1]
+  few = reader.answers(*zip(*asked[:ROWS_ALONE], strict=True))
+  for what, other in (('again in another order', again), ('alone', few)):
+    wrong = np.flatnonzero(answers[: len(other)] != other)
+    if wrong.size:
+      raise core.InputError(
+        f'{label}: asked {what}, it gives {len(wrong)} of {len(other)} other '
+        'answers; expected an answer to depend on its question only'
+      )
+
+
+ROWS_ALONE = 4  # Sequences, and questions that are asked without the others.
 
 
 def predictor(
@@ -621,6 +568,23 @@ def predictor(
   input token.
   """
   reader = model.predictor(world, seed)
-  if registry.is_file(model.name) and isinstance(reader, core.Predictor):
-    check(reader, world, f'model {model.name!r}', copies=True)
+  if registry.is_file(model.name):
+    return checked_reader(reader, world, f'model {model.name!r}')
   return reader
+
+
+def checked_reader(
+  reader: core.TokenReader, world: core.World, label: str
+) -> core.TokenReader:
+  """A user's own reader that passed the checks, and notes what it is asked.
+
+  Raises InputError where `check` refuses it. It may predict the last
+  input token.
+  """
+  if not isinstance(reader, core.Predictor):
+    return reader
+  if isinstance(reader, core.QueryModel):
+    _check_answers(reader, world, label)
+  else:
+    check(reader, world, label, copies=True)
+  return reasked.recorded(reader)

@@ -1,12 +1,12 @@
-"""Options, declared once: what a call takes and what a flag says.
+"""Options of library calls and of flags, declared once.
 
 A dataclass of options is the argument of a library call, or its fields are the
-call's keywords. They carry their help and their limits, from which
-`launch/common.py` makes flags:
+call's keywords. Fields have help and limits, from which `launch/common.py`
+makes flags:
 
   steps: int = option(1000, 'Training steps.', least=1)
 
-Nothing here imports NumPy, so that `--help` is quick.
+This package does not import NumPy, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ R = TypeVar('R')
 
 
 class Option(NamedTuple):
-  """What is said of a field.
+  """Help and limits of a field.
 
   Attributes:
     help: one or two sentences.
-    least, most: limits of a number, themselves allowed; None is none.
-    choices: all values that a text may have; empty is any.
-    flag: where it is not called as the field is.
-    many: the field is a sequence; its flag is repeated.
+    least, most: inclusive limits of a number; None is no limit.
+    choices: all allowed values of a text; empty: any value.
+    flag: name of the flag, if it is not the field's name.
+    many: whether the field is a sequence, whose flag is repeated.
   """
 
   help: str
@@ -69,13 +69,13 @@ def declared(cls: type) -> dict[str, tuple[dataclasses.Field, Option]]:
 
 
 def details(field: dataclasses.Field) -> Option:
-  """What is said of a field that `option` made."""
+  """The Option of a field that `option` made."""
   about: Option = field.metadata[_KEY]
   return about
 
 
 def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
-  """A line for each option, or for the fields that are named."""
+  """A line of the docstring for each option, or for the fields `names`."""
   about = declared(cls)
   return [
     f'  {name}: {field.type}'
@@ -99,11 +99,11 @@ def takes(
   """Decorator: a call takes the fields of option classes as keywords.
 
   Inside the call each group is one argument, an instance of its class. A caller
-  passes its fields as keywords or, where the group has a default, the instance.
-  A parameter of the call that is also a field of the class fills the field. The
+  passes its fields as keywords or, if the group has a default, the instance. A
+  parameter of the call that is also a field of the class sets the field. The
   call's signature and docstring list the keywords.
 
-  groups: argument -> its class, or (class, names of the fields that it takes).
+  groups: argument -> its class, or (class, names of fields to take).
   """
   classes = {k: x[0] if isinstance(x, tuple) else x for k, x in groups.items()}
   fields = {name: _fields(cls) for name, cls in classes.items()}
@@ -129,7 +129,7 @@ def takes(
           refuse(f'{call.__name__}: {group} and {min(both)} were given', _ONE)
       for group in groups.keys() - passed.keys():
         values = {k: x for k, x in passed.items() if k in fields[group]}
-        # None stands for "not given" where the class has a default.
+        # None means "not given" if the class has a default.
         for name in taken[group].keys() & keywords.keys() - passed.keys():
           value = keywords.pop(name)
           if value is not None or fields[group][name].default is not MISSING:
@@ -167,7 +167,7 @@ def _fields(cls: Any) -> dict[str, dataclasses.Field]:
 
 
 def _parameter(field: dataclasses.Field) -> inspect.Parameter:
-  """A field as a keyword; None stands for what its factory makes."""
+  """A field as a keyword parameter; None stands for its default_factory."""
   default, kind = field.default, str(field.type)
   if field.default_factory is not MISSING:
     default, kind = None, f'{kind} | None'
@@ -180,13 +180,13 @@ def _parameter(field: dataclasses.Field) -> inspect.Parameter:
 
 
 def check(options: Any) -> None:
-  """Raises InputError where a value is not of its type, or beyond limits."""
+  """Raises InputError if a value has a wrong type, or exceeds its limits."""
   hints = get_type_hints(type(options))
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
     if wrong := mismatch(value, hints[field.name], str(field.type)):
       refuse(f'{field.name}={shown(value)}', wrong)
-    if (kind := hints[field.name]) in _NUMBERS:  # No number of NumPy is JSON.
+    if (kind := hints[field.name]) in _NUMBERS:  # NumPy numbers are not JSON.
       object.__setattr__(options, field.name, kind(value))
     elif isinstance(value, os.PathLike):
       object.__setattr__(options, field.name, os.fspath(value))
@@ -197,14 +197,14 @@ def check(options: Any) -> None:
 
 
 def refuse(value: str, expected: str) -> NoReturn:
-  """Raises InputError."""
+  """Raises InputError with the text `value` + `expected`."""
   from wm.core import InputError
 
   raise InputError(f'{value}{expected}')
 
 
 def unmet(value: Any, about: Option) -> str:
-  """What was expected instead of a value; '' where it will do."""
+  """Error text for a value outside its limits or choices, or ''."""
   if about.choices and value not in (None, *about.choices):
     return f'; available: {", ".join(about.choices)}'
   if not isinstance(value, int | float):
@@ -220,17 +220,17 @@ def unmet(value: Any, about: Option) -> str:
 
 
 def shown(value: Any) -> str:
-  """A value in an error's line."""
+  """A value as errors show it."""
   return ' '.join(repr(value).split())[:_LONGEST]
 
 
 def mismatch(value: Any, hint: Any, expected: str) -> str:
-  """What was expected instead of a value; '' where it will do.
+  """Error text for a value of a wrong type, or ''.
 
   Args:
-    value: of anything.
-    hint: the type, as `typing.get_type_hints` gives it.
-    expected: how errors write the type.
+    value: any object.
+    hint: the type, from `typing.get_type_hints`.
+    expected: the type as errors write it.
   """
   if not fits(value, hint):
     return f' is of type {type(value).__name__}; expected {expected}'
@@ -240,7 +240,7 @@ def mismatch(value: Any, hint: Any, expected: str) -> str:
 
 
 def fits(value: Any, hint: Any) -> bool:
-  """Is a value of a type? Of lists, each part is asked; a text is no list."""
+  """Is a value of a type? Items of lists are tested; a text is not a list."""
   if hint is Any:
     return True
   origin, args = typing.get_origin(hint), typing.get_args(hint)

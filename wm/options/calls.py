@@ -1,7 +1,7 @@
-"""Options that calls of the library take as keywords.
+"""Options that library calls take as keywords.
 
-A call's own defaults are these (`seed: int = Scoring.seed`), so that each is
-declared once; a test compares calls, classes and flags.
+Calls take their defaults from these classes (`seed: int = Scoring.seed`), so
+that each is declared once; a test compares calls, classes and flags.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Option('How many.', least=1)]
 Amount = Annotated[int, Option('How many.', least=0)]
+Share = Annotated[float, Option('A share.', least=0, most=1)]
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-  """What is sampled from a world."""
+  """Options for sampling a world."""
 
   num: int = option(100_000, 'Training sequences.', least=1)
-  # No split key is in both splits.
+  # The two splits share no split key.
   num_heldout: int = option(1000, 'Held-out sequences.', least=1)
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
   # OUT/data/train_sequences.txt, heldout_sequences.txt
@@ -44,14 +45,14 @@ class Sampling:
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loading:
-  """Which predictor of a run or model: keywords of `wm.load_predictor`."""
+  """Choice of a run's or model's predictor: keywords of `wm.load_predictor`."""
 
   checkpoint: str = option(
     'best',
     "'best' or 'last' checkpoint of the training run; 'none': untrained "
-    'weights. As a flag also the folder of a run.',
+    'weights. The flag may also be the folder of a run.',
   )
-  # Of untrained weights, and of all that is drawn for them.
+  # Seeds untrained weights and the randomness of their evaluation.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
   model: str | None = option(
     None, 'Spec of the model that a training run must be of; default: any.'
@@ -62,8 +63,8 @@ class Loading:
   # See `wm.models.nn.network.placements`.
   shards: int = option(
     0,
-    'Devices that share one copy of the weights of a network; 0: as few as '
-    'hold it. Results of different numbers agree to rounding.',
+    "Devices that share one copy of a network's weights; 0: as few as can hold "
+    'it. Results for different numbers agree up to rounding.',
     least=0,
   )
 
@@ -71,12 +72,12 @@ class Loading:
 def check_address(address: str) -> None:
   """Raises InputError for a cluster that others on the network could join.
 
-  Dask sends functions as pickles: whoever can connect can run code.
+  Dask sends functions as pickles: anyone who can connect can run code.
   """
   try:
     parts = urllib.parse.urlsplit(address)
     host, port = parts.hostname or '', parts.port
-  except ValueError:  # Of a port, or of an address in brackets.
+  except ValueError:  # For a bad port, or a bad address in brackets.
     host, port = '', None
   if not host or port is None or parts.scheme not in ('tcp', 'tls'):
     refuse(
@@ -93,7 +94,7 @@ def check_address(address: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-  """Is it this machine alone? Names are not looked up."""
+  """Is a host this machine? Names are not looked up."""
   try:
     return host == 'localhost' or ipaddress.ip_address(host).is_loopback
   except ValueError:
@@ -107,7 +108,7 @@ class Workers:
 
   jobs: int = option(
     1,
-    'Runs, or parts of the work, at a time: processes of this machine.',
+    'Number of processes on this machine that run at a time.',
     least=1,
     most=1000,
   )
@@ -115,7 +116,7 @@ class Workers:
   cluster: str | None = option(
     None,
     'Address of a Dask scheduler whose workers do the work instead: '
-    "tcp://127.0.0.1:PORT, or tls://HOST:PORT with certificates by Dask's "
+    "tcp://127.0.0.1:PORT, or tls://HOST:PORT with certificates from Dask's "
     'configuration (distributed.comm.tls); see launch/cluster/README.md.',
   )
 
@@ -125,7 +126,7 @@ class Workers:
 
   @property
   def several(self) -> bool:
-    """Is the work for other processes than this one?"""
+    """Do other processes than this one do the work?"""
     return self.jobs > 1 or self.cluster is not None
 
 
@@ -135,34 +136,32 @@ HERE = Workers()
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Jobs(Workers):
-  """How runs are made."""
+  """How a set of runs is executed."""
 
-  dry_run: bool = option(
-    False, 'List what would be run or asked, and do nothing.'
-  )
+  dry_run: bool = option(False, 'List the runs or questions, and start none.')
 
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Crossing(Jobs):
-  """Which seeds and settings of rows are trained: keywords of `wm.study`."""
+  """Seeds and settings of trained rows: keywords of `wm.study`."""
 
   # A row's mean over seeds is a line of the report.
   seeds: Sequence[int] = option(
-    (), 'Seeds that each trained row is made by; default: that of the study.'
+    (), "Seeds that each row is trained with; default: the study's seed."
   )
   # As the grid of `wm.sweep`: name -> values, or label -> value.
   axes: Mapping[str, Mapping[str, Any] | Sequence[Any]] | None = option(
     None,
-    'Settings of Sampling and Training that vary over trained rows, each with '
-    'each.',
+    'Settings of Sampling and Training that vary over trained rows, in all '
+    'combinations.',
   )
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class Scoring(Loading):
-  """How models are scored: keywords of `wm.score`, and what sweeps take."""
+  """How models are scored: keywords of `wm.score`, and of sweeps."""
 
   # Objects or specs.
   metrics: core.Metric | str | Sequence[core.Metric | str] = option(
@@ -173,23 +172,16 @@ class Scoring(Loading):
   )
   world: core.World | str | None = option(
     None,
-    'World to score in, of the same vocabulary; default: --world, or what a '
-    'sweep trained a run on.',
+    'World to score in, with the same vocabulary; default: --world, or the '
+    'world that a sweep trained a run on.',
     flag='score_world',
   )
-  # For all metrics that have one; None leaves theirs.
+  # Replaces the rule of all metrics that have one; None keeps theirs.
   accept: Accept | str | None = option(
     None, "Acceptance rule, e.g. 'epsilon(0.01)'."
   )
-  # None leaves each metric's own.
-  loop: str | None = option(
-    None,
-    'Where metrics that sample run their loop over tokens: the host, the '
-    'device in one program, or the faster of both; default: as --metric says.',
-    choices=('auto', 'host', 'device'),
-  )
-  # Such as the filters of Vafa et al. 2024: the paper's of prefixes, and the
-  # published program's of samples, "sampler='published(0.01)'".
+  # E.g. the filters of Vafa et al. 2024: the paper's for prefixes, and the
+  # published program's for samples, "sampler='published(0.01)'".
   metric_overrides: str | None = option(
     None,
     'Fields to set in all metrics that have them, e.g. '
@@ -197,8 +189,8 @@ class Scoring(Loading):
   )
   max_calls: int = option(
     0,
-    'Most calls of a language model that a metric may make; one that needs '
-    'more runs fewer trials. 0: one that needs more than 1,000 is refused.',
+    'Most calls of a language model for each metric; a metric that needs more '
+    'runs fewer trials. 0: refuse a metric that needs more than 1,000.',
     least=0,
   )
 
@@ -206,15 +198,13 @@ class Scoring(Loading):
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Asking:
-  """What a language model may cost: keywords of `wm.ask`."""
+  """Budget for a language model's answers: keywords of `wm.ask`."""
 
-  budget: str = option(
-    '', "Most that all calls may cost: '5usd' or '200000tok'."
-  )
+  budget: str = option('', "Maximum cost of all calls: '5usd' or '200000tok'.")
   width: float = option(
     0.0,
-    'Stop at 95 % intervals of this width, whose level is raised for stopping; '
-    '0 uses the whole budget.',
+    'Stop when 95 % intervals are this narrow; their level is raised to allow '
+    'for stopping. 0 uses the whole budget.',
     least=0,
     most=1,
   )
@@ -223,9 +213,7 @@ class Asking:
     'JSON file of prices in dollars per million tokens: '
     '{"openai/gpt-5": {"input": 1.25, "output": 10}}.',
   )
-  dry_run: bool = option(
-    False, 'List what would be run or asked, and do nothing.'
-  )
+  dry_run: bool = option(False, 'List the runs or questions, and start none.')
 
   def __post_init__(self) -> None:
     check(self)
@@ -234,12 +222,12 @@ class Asking:
 @documented
 @dataclasses.dataclass(frozen=True)
 class Planning:
-  """What is planned from a pilot by `wm.power`."""
+  """Options for planning from a pilot: keywords of `wm.power`."""
 
   difference: float = option(
     0.0,
-    'Difference of two models: print how many trials and seeds detect it, as '
-    'estimated from these scores; 0 prints nothing.',
+    'Difference of two models: print the numbers of trials and seeds that '
+    'detect it, estimated from these scores; 0 prints nothing.',
     flag='power',
     least=0,
   )
@@ -248,70 +236,62 @@ class Planning:
 @documented
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """What a run is compiled for by `wm.plan`."""
+  """Devices and sizes that `wm.plan` plans for."""
 
   topology: str = option(
     'v5e:4x4',
-    "Chips: 'v5e:16x16' or another shape of TPUs, 'h100:8' by arithmetic, or "
-    "'cpu:8' of this machine.",
+    "Chips: 'v5e:16x16' or another TPU topology; 'h100:8', estimated by "
+    "arithmetic; or 'cpu:8' on this machine.",
   )
   length: int = option(
     0, "Tokens of a sequence; 0 is the world's longest.", least=0
-  )
-  train_only: bool = option(
-    False, 'Compile training alone, not scoring and sampling.'
   )
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class Sweeping(Jobs):
-  """How the runs of a grid are done: keywords of `wm.sweep`."""
+  """How the runs of a grid are executed: keywords of `wm.sweep`."""
 
   per: Sequence[str] = option(
     (),
-    'Axis of the grid, each value of which has its best run; repeat.',
+    'Axis of the grid: the best run is chosen for each of its values; repeat.',
     many=True,
   )
   devices: Sequence[str] = option(
     (),
-    'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.',
+    'CUDA_VISIBLE_DEVICES for the jobs, used in turn; repeat.',
     flag='device',
     many=True,
   )
   keep: int = option(
-    0, 'Best runs that keep their checkpoints; 0 is all.', least=0
+    0, 'Number of best runs that keep their checkpoints; 0 is all.', least=0
   )
-  # Their places in its grid, and this grid.
-  winners_of: Path | None = option(None, 'Start from the best of this sweep.')
-  top: int = option(1, 'How many of the best.', least=1)
-  # Reported with those of the sweep, where it scores.
-  beside: Sequence[Path] = option(
-    (),
-    'Folders whose results to report, or folders of such; default: --out.',
-    flag='runs',
-    many=True,
+  # This grid is run for each of their settings.
+  winners_of: Path | None = option(
+    None, 'Start from the best runs of this sweep.'
   )
+  top: int = option(1, 'Number of best runs to start from.', least=1)
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class RouteSource:
-  """Where a map's routes are from: keywords of `wm.reconstruct`."""
+  """Source of a map's routes: keywords of `wm.reconstruct`."""
 
   samples: Path | None = option(
     None,
-    'File of sequences in the text format; default: sampled from the model.',
+    'File of sequences in the text format; default: sample from the model.',
   )
   num: int = option(
     6400, 'Sequences sampled from the model.', flag='num_samples', least=1
   )
-  # Of the world's own sequences ('train', 'heldout': the splits that `sample`
-  # makes), or of all pairs with a path (Vafa et al. 2024, figures 12 and 13).
+  # Pairs of the world's own sequences ('train', 'heldout': the splits of
+  # `sample`), or all pairs with a path (Vafa et al. 2024, figures 12 and 13).
   pairs: str = option(
     'uniform',
     'Origins and destinations of routes sampled from the model: uniform over '
-    "pairs with a path, or as a split of --world's sequences has them.",
+    "pairs with a path, or from a split of --world's sequences.",
     choices=('uniform', 'heldout', 'train'),
   )
 
@@ -323,8 +303,8 @@ class Extraction:
 
   depth: int = option(
     0,
-    'Longest word, in tokens; 0 is the longest sequence that world and model '
-    'have. What is accepted after so many tokens is not asked.',
+    'Longest word, in tokens; 0 is the longest sequence of world and model. '
+    'The next tokens after a word of this length are not asked for.',
     flag='longest_word',
     least=0,
   )
@@ -342,8 +322,8 @@ class Extraction:
   )
   tails: int = option(
     0,
-    'Merge words after which the same words of up to so many tokens are '
-    'accepted, instead of learning which suffixes tell them apart; 0 learns.',
+    'Merge words after which the model accepts the same words of up to this '
+    'many tokens; 0: learn the suffixes that separate words instead.',
     least=0,
     most=100,
   )
@@ -355,9 +335,9 @@ class Extraction:
 @documented
 @dataclasses.dataclass(frozen=True)
 class Units(Jobs):
-  """Which units of a miniature are made: keywords of `wm.miniature`."""
+  """Choice of a miniature's units: keywords of `wm.miniature`."""
 
-  # Its name is the miniature's.
+  # The folder's name is the miniature's.
   results: Path | None = option(
     None, 'Folder of result files, one a row and seed; default: OUT/results.'
   )
@@ -373,28 +353,17 @@ class Units(Jobs):
     least=0,
     most=2**30,
   )
-  row_names: Sequence[str] = option(
-    (),
-    'Name of a row of the miniature to do; repeat. Default: all rows.',
-    flag='rows',
-    many=True,
-  )
-  overwrite: bool = option(
-    False,
-    'Remove results and runs of these units first, and do all; each keeps the '
-    'rules under which its first data were made.',
-  )
   allow_dirty: bool = option(
     False,
-    'Start although files are changed and not committed; no finding is judged '
-    'by these results.',
+    'Start in spite of uncommitted changes; no finding is judged by these '
+    'results.',
   )
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class Stages:
-  """What is done with the rows of a study: options of each of its stages."""
+  """Options of the stages of each row of a study."""
 
   sampling: Sampling = dataclasses.field(default_factory=Sampling)
   training: Training = dataclasses.field(default_factory=Training)
@@ -402,7 +371,7 @@ class Stages:
     default_factory=Reconstruction
   )
   num_samples: int = RouteSource.num  # Routes sampled for a map.
-  # See `wm.studies.baselines`; those that rows name are not made twice.
+  # See `wm.studies.baselines`; a baseline that is a row is not made twice.
   baselines: bool = option(
     True,
     'Score untrained models, a uniform guesser, the oracle and the Bayes '
@@ -411,7 +380,7 @@ class Stages:
 
   @classmethod
   def of(cls, order: Mapping[str, Any]) -> Stages:
-    """The options that `dataclasses.asdict` has written."""
+    """Restores the options from the result of `dataclasses.asdict`."""
     parts = {
       'sampling': Sampling(**order['sampling']),
       'training': Training(**order['training']),
@@ -424,7 +393,7 @@ class Stages:
     return self.replaced({'seed': seed})
 
   def replaced(self, settings: Mapping[str, Any]) -> Stages:
-    """Stages with other values of their fields; names of no field are left."""
+    """Stages with new values of their fields; unknown names are ignored."""
     parts = {}
     for stage in ('sampling', 'training', 'reconstruction'):
       options = getattr(self, stage)
@@ -437,17 +406,12 @@ class Stages:
 @documented
 @dataclasses.dataclass(frozen=True)
 class Matching:
-  """How a row of a study is matched to another: settings of the row."""
+  """How a row of a study is matched to another: a setting of the row."""
 
-  # Each decides num or steps, see `wm.studies.rows`.
+  # Decides num, steps or both; see `wm.studies.rows`.
   match: str = option(
     '',
-    'What the row has as much of as another: sequences (distinct ones) or '
-    'tokens of training data, and steps or compute (FLOPs) of training; two '
-    "are joined by '+', as in 'sequences+steps'.",
-  )
-  to: str = option(
-    '',
-    'Row that it is matched to; default: the first other trained row without a '
-    'match.',
+    'Amounts that equal those of the first trained row without a match: '
+    'distinct training sequences, steps of training, or both.',
+    choices=('', 'sequences', 'steps', 'sequences+steps'),
   )

@@ -10,9 +10,9 @@ from wm.options import check, documented, option, refuse
 @documented
 @dataclasses.dataclass(frozen=True)
 class Reconstruction:
-  """How a map is reconstructed from routes, and from which of them."""
+  """Options for reconstructing a map from routes."""
 
-  # Edges added: distinct neighbours count in the paper, all in the program.
+  # Limit of added edges: the paper counts distinct neighbours, the program all.
   max_degree: int = option(4, 'Most edges out of a node.', least=1, most=1000)
   # Great-circle distance.
   max_miles: float = option(0.5, 'Longest added edge.', least=0)
@@ -22,32 +22,33 @@ class Reconstruction:
     'The published program, or the algorithm as printed.',
     choices=('program', 'paper'),
   )
-  # 'order' of nodes is the program's; the paper says nothing, and has
-  # 'nearest', then first, here.
+  # 'order' of nodes is the program's. The paper does not say: its default here
+  # is 'nearest', then the first.
   ties: str = option(
     'default',
-    "Which of equally good nodes a new edge leads to; default: the variant's.",
+    "Head of a new edge among equally good nodes; default: the variant's.",
     choices=('default', 'order', 'nearest'),
   )
-  rollback: bool = option(False, 'A failed sequence leaves no edges.')
+  rollback: bool = option(False, 'Remove the edges of a failed sequence.')
   order: str = option('file', "Order of sequences: 'file' or a seed.")
   shuffles: int = option(
-    0, 'Further seeded orders for the range.', least=0, most=10_000
+    0, 'Further random orders, for the range of results.', least=0, most=10_000
   )
   # See `controls.apply`; None is 'none', or 'uniform' with an error rate.
   control: str | None = option(
     None,
-    'What replaces the sequences: the valid ones alone, the valid ones with '
-    "--error_rate, or with mistakes as frequent and as late as the sequences'.",
+    'Control in place of the sequences: the valid ones alone, the valid ones '
+    'corrupted at --error_rate, or with mistakes as frequent and as late as '
+    'those of the sequences.',
     choices=('none', 'valid', 'uniform', 'matched'),
   )
   error_rate: float = option(
     0.0,
-    'Corrupt valid sequences instead, with this probability each.',
+    'Probability of corrupting each valid sequence, in the control uniform.',
     least=0,
     most=1,
   )
-  # Of shuffles, controls and sampled routes.
+  # Seeds shuffles, controls and sampled routes.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
 
   def __post_init__(self) -> None:

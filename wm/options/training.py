@@ -10,10 +10,10 @@ from typing import Any
 from wm.options import check, documented, option, refuse
 
 Path = str | pathlib.Path
-# Options that say where and how to run.
+# Options that do not change the result.
 _NO_EFFECT_ON_RESULT = (
   'data',
-  'start',  # What it is counts, not where it lies: `setup.run_identity`.
+  'start',  # Its content counts, not its path: `setup.run_identity`.
   'save_every',
   'mesh_data',
   'mesh_model',
@@ -29,46 +29,46 @@ _NO_EFFECT_ON_RESULT = (
 class Training:
   """How a model is trained."""
 
-  # Of the initial weights, the order of batches and dropout.
+  # Seeds the initial weights, the order of batches and dropout.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  # 'state': after every token, one class for each label of `core.Labelled`.
+  # 'state' predicts a class for each label of `core.Labelled` after each token.
   objective: str = option(
     'next',
-    "What a step predicts: the next token, or the world's whole state.",
+    "Prediction after each token: the next token, or the world's whole state.",
     choices=('next', 'state'),
   )
-  # With 'sequence', long sequences weigh no more than short ones.
+  # With 'sequence', long sequences weigh as much as short ones.
   loss: str = option(
     'token',
-    'Trained on: the mean over the tokens of a batch, or over its sequences '
-    'of their means. What is reported, and is best, goes by tokens.',
+    'Training loss: the mean over the tokens of a batch, or the mean over '
+    'sequences of their means. Reports and the best checkpoint use tokens.',
     choices=('token', 'sequence'),
   )
   steps: int = option(1000, 'Training steps.', least=1)
-  # Over all devices and processes.
+  # The sum over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
   first_batch: int = option(
     0,
-    'Sequences in the first batches, which is --batch divided by a power of '
-    'two; batches double until half of the run is done. 0 is --batch.',
+    'Sequences in the first batches: --batch divided by a power of two. '
+    'Batches double until half of the run is done. 0 is --batch.',
     least=0,
   )
   curriculum: float = option(
     0.0,
-    'Share of the run in which sequences are cut: to an eighth of the longest '
-    'at first, then less and less.',
+    'Share of the run in which sequences are cut, at first to an eighth of the '
+    'longest, then to more and more.',
     least=0,
     most=1,
   )
   batching: str = option(
     'buckets',
-    'Batches of like lengths, or random and padded.',
+    'Batches of similar lengths, or random and padded batches.',
     choices=('buckets', 'random'),
   )
   # `tests/bench/recipe_bench.py` measures both, and the rates beside them.
   optimizer: str = option(
     'auto',
-    'Optimizer of the kernels of dense layers; AdamW updates all else. '
+    'Optimizer for the kernels of dense layers; AdamW updates the others. '
     "'auto' is 'muon', or 'adamw' in a model without dense layers.",
     choices=('auto', 'muon', 'adamw'),
   )
@@ -80,71 +80,73 @@ class Training:
     choices=('cosine', 'linear', 'constant'),
   )
   floor: float = option(
-    0.0, 'Share of its peak that the learning rate falls to.', least=0, most=1
+    0.0, 'Final learning rate as a share of the peak.', least=0, most=1
   )
   horizon: int = option(
-    0, 'Step at which it is --floor; 0 is the last.', least=0
+    0,
+    'Step at which the learning rate reaches --floor; 0 is the last.',
+    least=0,
   )
   warmup: int = option(100, 'Warm-up steps.', least=0)
   beta2: float = option(
     0.999, "AdamW's decay of the mean of squared gradients.", least=0, most=1
   )
-  # On matrices alone, unless `decay_all`.
+  # Applies to matrices alone, unless `decay_all`.
   weight_decay: float = option(0.01, 'AdamW decay.', least=0)
   decay_all: bool = option(False, 'Decay biases, norms, embeddings too.')
   clip: float = option(1.0, 'Gradient norm clip; 0 is off.', least=0)
-  # Of the steps before it: .05 is over the last seventh, roughly.
+  # .05 averages roughly over the last seventh of the steps so far.
   average: float = option(
     0.0,
-    'Width of the average of parameters that is evaluated and kept, as a '
-    'share of the run so far; 0 is the latest parameters.',
+    'Width of the parameter average that is evaluated and saved, as a share of '
+    'the run so far; 0: the latest parameters instead.',
     least=0,
     most=0.25,
   )
-  # Parameters, moments and the schedule stay as they were in such a step.
+  # A skipped step leaves parameters, moments and schedule unchanged.
   skips: int = option(
     0,
-    'Steps in a row that may be skipped, as their loss or gradient is not '
-    'finite; one more stops the run.',
+    'Most consecutive steps that are skipped because their loss or gradient is '
+    'not finite; one more stops the run.',
     least=0,
   )
   eval_every: int = option(200, 'Steps between evaluations.', least=1)
   eval_num: int = option(
-    0, 'Held-out sequences evaluated, from the first on; 0 is all.', least=0
+    0, 'Number of held-out sequences to evaluate; 0 is all.', least=0
   )
   data: Path | None = option(
     None,
-    'Folder of train/ and heldout/ sequences, by default OUT/data; of '
-    'launch/recorded.py that of recorded answers.',
+    'Folder of train/ and heldout/ sequences; default: OUT/data. For '
+    'launch/recorded.py: folder of recorded answers.',
   )
   start: Path | None = option(
     None,
-    'Run of the same model whose best parameters training begins with; '
-    'default: random ones.',
+    'Run of the same model whose best parameters training starts from; '
+    'default: random parameters.',
   )
   save_every: int = option(200, 'Steps between checkpoints.', least=1)
   mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)
   mesh_model: int = option(1, 'Devices on the model axis.', least=1)
   distributed: str = option(
     '',
-    'auto: SLURM, Open MPI, Kubernetes or the TPU pod that has started this '
-    'process says which of how many it is; default: as --coordinator, '
-    '--num_processes and --process_id say.',
+    'auto: take the process id and number of processes from SLURM, Open MPI, '
+    'Kubernetes or the TPU pod that started this process; default: from '
+    '--coordinator, --num_processes and --process_id.',
     choices=('', 'auto'),
   )
   coordinator: str | None = option(None, 'host:port of process 0.')
-  num_processes: int = option(1, 'Processes of the run.', least=1)
-  process_id: int = option(0, 'This process.', least=0)
-  # `wm.runtime.compute` says why they decide the last bits of a result.
+  num_processes: int = option(1, 'Number of processes of the run.', least=1)
+  process_id: int = option(0, 'Number of this process, from 0.', least=0)
+  # `wm.runtime.compute` says why threads decide the last bits of a result.
   threads: int = option(
     2,
-    'Threads that a CPU computes a step with, whatever cores there are: equal '
-    'for two runs, their results are the same to the bit. More are faster for '
-    'wide models on many cores.',
+    'CPU threads of a step, regardless of the number of cores. Two runs with '
+    'equal threads agree to the bit. More threads are faster for wide models '
+    'on many cores.',
     least=1,
     most=1024,
   )
-  log_every: int = 10  # Steps that one line of the run log averages over.
+  log_every: int = 10  # Steps that each line of the run log averages over.
 
   def __post_init__(self) -> None:
     check(self)
@@ -169,10 +171,10 @@ class Training:
 
   @classmethod
   def usual(cls) -> dict[str, Any]:
-    """Result-deciding options as runs by earlier versions had them.
+    """Options that decide the result, with the values of earlier versions.
 
-    Their descriptions lack options that came later: those at their defaults,
-    and the optimizer, which was AdamW.
+    Descriptions of earlier runs lack later options: these had their defaults,
+    except the optimizer, which was AdamW.
     """
     return {**cls().run(), 'optimizer': 'adamw'}
 

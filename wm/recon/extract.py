@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import scipy
@@ -20,23 +20,23 @@ from wm.core import registry
 from wm.core.predictor import Tokens
 from wm.evaluation import implied, scoring, statistics
 from wm.evaluation.automaton_learner import MooreMachine
+from wm.evaluation.implied import Differences, DifferingEdge, Truth
 from wm.options.calls import Extraction
-from wm.recon import automaton_picture
 from wm.runtime import files, provenance
-from wm.worlds.base import svg
+from wm.worlds.base import diagram, svg
 
 STAGE = 'extract'
 FILE, PICTURE = 'extraction.json', 'extraction.svg'
 MACHINE = 'automaton.json'
 _CODE = ('wm.evaluation.automaton_learner', 'wm.core.accept')
 CONFIDENCE = 0.95
-# Walks whose differences are bounded (probably approximately correct).
+# Kinds of walks with an error bound (probably approximately correct).
 WALKS = {
   'world_walks': 'fresh walks of the world',
   'model_walks': 'fresh walks of the model',
 }
-SHOWN = 8  # Lines of each kind of difference that are told.
-FRESH = 1 << 20  # Number of the round whose walks no hypothesis has seen.
+SHOWN = 8  # Most lines for each kind of difference.
+FRESH = 1 << 20  # Number of the round of walks for the bound, unused before.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Extracted:
   """The automaton that a model implies.
 
   Attributes:
-    automaton: of the model.
-    world: whose tokens these are.
-    truth: the world's minimal automaton; None where it is too large.
-    comparison: of both; None where there is no truth.
-    summary: what OUT/extraction.json holds: counts, bounds and differences.
+    automaton: the model's automaton.
+    world: world of the tokens.
+    truth: the world's minimal automaton; None if it is too large.
+    comparison: comparison of both; None without truth.
+    summary: content of OUT/extraction.json: counts, bounds and differences.
   """
 
   automaton: MooreMachine
@@ -58,23 +58,23 @@ class Extracted:
   summary: dict[str, Any]
 
   def lines(self) -> list[str]:
-    """For people to read."""
+    """The summary as lines of text."""
     return lines(self.summary)
 
   def picture(self, name: str = 'the model') -> str:
-    """SVG of the world's automaton, and where the model's differs."""
+    """SVG of the world's automaton, with the model's differences."""
     title = f'the automaton that {name} implies'
     if self.truth is None or self.comparison is None:
       return svg.card(self.lines(), title)
-    return automaton_picture.draw(self.truth, self.comparison, title)
+    return draw(self.truth, self.comparison, title)
 
   def _repr_svg_(self) -> str:
     return self.picture()
 
   def machine(self) -> dict[str, Any]:
-    """The automaton as JSON that the world automaton(file=...) reads.
+    """The automaton as JSON for the world automaton(file=...).
 
-    Edges whose end is not known are left out.
+    Edges to unknown states are left out.
     """
     vocab, end = self.world.vocab, self.world.end
     ways = [
@@ -137,13 +137,13 @@ def write(
 ) -> Extracted:
   """Extracts into a folder: extraction.json, extraction.svg, automaton.json.
 
-  A killed run goes on from the answers that it had.
+  A killed run resumes from its stored answers.
 
   Raises:
-    InputError: the folder holds another run's, or a damaged extraction.json.
+    InputError: the folder holds another run, or a damaged extraction.json.
   """
   out = pathlib.Path(out)
-  if (out / FILE).exists():  # Damaged, it is not of this program.
+  if (out / FILE).exists():  # A damaged file is refused.
     files.read_record(out / FILE, {'states': int, 'queries': int})
   about = {
     'model': loaded.name,
@@ -169,9 +169,9 @@ def write(
 def _partial(
   loaded: scoring.Loaded, accept: rules.Accept, out: pathlib.Path
 ) -> contextlib.AbstractContextManager[None]:
-  """Keeps answers for a run that goes on after a kill."""
+  """Context that stores answers, to resume after a kill."""
   origin = provenance.Reader().of(*_CODE, loaded.world, loaded.origin.inputs)
-  if loaded.origin.unknown:  # It may be another model the next time.
+  if loaded.origin.unknown:  # The next run may have another model.
     return contextlib.nullcontext()
   mark = files.hash_of([registry.spec(accept), sorted(origin.inputs.items())])
   return files.partial_results(out / f'.{STAGE}.answers', mark)
@@ -180,9 +180,9 @@ def _partial(
 def _checked(
   learned: implied.Implied, options: Extraction, seed: int
 ) -> dict[str, Any]:
-  """How often fresh walks show a difference, and where the world has none."""
+  """Counts and bounds of differences on fresh walks."""
   teacher, learner = learned.teacher, learned.learner
-  # All of them are read: those that a budget lets through are no sample.
+  # The budget suffices for all of them; a truncated sample would be biased.
   num = min(options.walks, (teacher.budget - teacher.queries) // 2)
   walker = implied.Walker(learned.world, num, teacher.depth - 1, seed)
   legal = walker.legal(FRESH)
@@ -215,7 +215,7 @@ def _differences(
   truth: implied.Truth,
   comparison: implied.Differences,
 ) -> dict[str, Any]:
-  """The comparison by names, for a file."""
+  """The comparison as JSON values with names."""
   names, vocab = truth.names, truth.world.vocab
   separators = implied.Separators(truth.automaton, len(vocab))
 
@@ -255,7 +255,7 @@ def _differences(
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
-  """A summary for people to read."""
+  """A summary as lines of text."""
   compared = 'world_states' in summary
   theirs = f'; the world has {summary["world_states"]}' if compared else ''
   text = [
@@ -339,3 +339,196 @@ def _few(names: Sequence[str]) -> str:
   more = len(names) - implied.MEMBERS
   shown = ' | '.join(names[: implied.MEMBERS])
   return f'{shown} | {more} more' if more > 0 else shown
+
+
+# Pictures of an automaton that a model implies, on the world's own.
+#
+# Black arrows are legal and accepted, dashed grey ones are legal and never
+# accepted, red ones are accepted and illegal, as on the maps of implied
+# streets (Vafa et al. 2024, figure 3). States of one fill are one state for
+# the model; a state with a dashed ring is several. An automaton that is too
+# large to be drawn is a table of its differences.
+
+RIGHT = diagram.Stroke(svg.INK)
+MISSING = diagram.Stroke('#9aa1ab', ' stroke-dasharray="4 3"', svg.FAINT)
+EXTRA = diagram.Stroke(svg.HERE, '', svg.HERE)
+LOOKS = {'right': RIGHT, 'missing': MISSING, 'extra': EXTRA}
+# Of states that are one for the model: yellow, blue, green, violet, orange.
+FILLS = '#f6dc85', '#a9cdf0', '#b5dfb9', '#d9bfe8', '#f3c19d'
+APART = 24  # Pixels between arrows of different kinds.
+STUB = 46  # Pixels of an arrow that leads to none of the world's states.
+LISTED = 20  # Lines of a table of differences.
+
+# (tail, head, kind) -> token strings; head DEAD is none of the world's states.
+Arrows = dict[tuple[int, int, str], list[str]]
+
+
+def draw(truth: Truth, comparison: Differences, title: str) -> str:
+  """SVG of the world's minimal automaton, and where the model's differs."""
+  final = _final(truth)
+  arrows = _arrows(truth, comparison, final)
+  inside = tuple(
+    dict.fromkeys((tail, head) for tail, head, _ in arrows if head >= 0)
+  )
+  states = [k for k in range(len(truth.names)) if k != final]
+  place = {state: row for row, state in enumerate(states)}
+  pairs = tuple((place[tail], place[head]) for tail, head in inside)
+  at = diagram.places(len(states), pairs)
+  if not at:
+    return _table(truth, comparison, title)
+  if any(t == h and kind != 'right' for t, h, kind in arrows):
+    at = [(x, y + 2 * APART) for x, y in at]  # Room for higher loops.
+  parts = [diagram.heads(diagram.PLAIN, *LOOKS.values()), diagram.start(at[0])]
+  for (tail, head, kind), symbols in arrows.items():
+    ends = place[tail], place.get(head, core.DEAD)
+    parts += _arrow(at, ends, kind, symbols, pairs)
+  fills = _fills(comparison, final)
+  for state in states:
+    parts += _circle(truth, comparison, at[place[state]], state, fills)
+  width, height = (max(axis) + diagram.MARGIN for axis in zip(*at, strict=True))
+  notes = _notes(truth, comparison, fills)
+  parts.append(svg.text(10, height + 14, title, more=svg.BOLD))
+  parts += [
+    svg.text(10, height + 34 + 18 * k, note, size=12, fill=svg.FAINT)
+    for k, note in enumerate(notes)
+  ]
+  wide = max([width, *(20 + 6.5 * len(note) for note in [*notes, title])])
+  return svg.picture(wide, height + 26 + 18 * len(notes), parts, title)
+
+
+def _final(truth: Truth) -> int:
+  """The state that only the end token leads to; DEAD without one."""
+  if truth.world.end != core.DEAD:
+    for heads in truth.automaton.heads:
+      if truth.world.end in heads:
+        return heads[truth.world.end]
+  return core.DEAD
+
+
+def _arrows(truth: Truth, comparison: Differences, final: int) -> Arrows:
+  """All arrows but those of the end token, which is a ring."""
+  kinds = {(e.state, e.token): e for e in comparison.edges}
+  arrows: Arrows = {}
+  for state, heads in enumerate(truth.automaton.heads):
+    for token, head in heads.items():
+      edge = kinds.get((state, token))
+      kind = 'missing' if edge and edge.always else 'right'
+      if token != truth.world.end and head != final:
+        key = state, head, kind
+        arrows.setdefault(key, []).append(truth.world.vocab[token])
+  for edge in comparison.edges:
+    if edge.kind == 'extra' and edge.token != truth.world.end:
+      inside = [head for head in edge.heads if head != final]
+      # One of several that are one for the model: its own state, if it can be.
+      inside = [edge.state] * (edge.state in inside) + inside
+      key = edge.state, inside[0] if inside else core.DEAD, 'extra'
+      arrows.setdefault(key, []).append(truth.world.vocab[edge.token])
+  return arrows
+
+
+def _arrow(
+  at: diagram.Places,
+  ends: tuple[int, int],
+  kind: str,
+  symbols: list[str],
+  pairs: tuple[tuple[int, int], ...],
+) -> list[str]:
+  (tail, head), look = ends, LOOKS[kind]
+  if head == core.DEAD:
+    x, y = at[tail]
+    low, below = y + diagram.RADIUS, y + diagram.RADIUS + STUB
+    return [
+      diagram.path(f'M{x + 8:g} {low:g}L{x + 22:g} {below:g}', look),
+      diagram.label((x + 30, below + 4), symbols, look),
+    ]
+  back = tail != head and (head, tail) in pairs
+  bend = [*LOOKS].index(kind) * APART + diagram.BEND * back
+  middle = diagram.label_place(at, tail, head, bend)
+  return [
+    diagram.arrow(at, tail, head, bend, look),
+    diagram.label(middle, symbols, look),
+  ]
+
+
+def _circle(
+  truth: Truth,
+  comparison: Differences,
+  place: tuple[float, float],
+  state: int,
+  fills: Mapping[int, str],
+) -> list[str]:
+  """A state: its ring is that of the end token, by what the model accepts."""
+  edges = {(e.state, e.token): e for e in comparison.edges}
+  edge = edges.get((state, truth.world.end))
+  ring = ''
+  if edge is not None and (edge.always or edge.kind == 'extra'):
+    look = LOOKS[edge.kind]
+    ring = f'stroke="{look.color}" stroke-width="1.8"{look.more}'
+  elif truth.world.end in truth.automaton.heads[state]:
+    ring = f'stroke="{svg.INK}"'
+  fill = fills.get(state, svg.PAPER)
+  parts = diagram.circle(place, truth.names[state], fill, svg.INK, ring)
+  if state in comparison.split:
+    dashes = f'stroke="{svg.HERE}" stroke-dasharray="3 3"'
+    parts.append(svg.circle(*place, diagram.RADIUS + 4, 'none', dashes))
+  return parts
+
+
+def _fills(comparison: Differences, final: int) -> dict[int, str]:
+  """Fill of each state that is merged with another, or never met."""
+  fills: dict[int, str] = {}
+  for number, group in enumerate(comparison.merged):
+    inside = [state for state in group if state != final]
+    for state in inside if len(inside) > 1 else ():
+      fills.setdefault(state, FILLS[number % len(FILLS)])
+  return fills
+
+
+def _notes(
+  truth: Truth,
+  comparison: Differences,
+  fills: Mapping[int, str],
+) -> list[str]:
+  """What the picture does not say by itself, a line each."""
+  names = truth.names
+  ends = {e.kind for e in comparison.edges if e.token == truth.world.end}
+  rings = {'extra': 'red', 'missing': 'dashed'}
+  end = truth.world.vocab[truth.world.end]
+  notes = [f'a {rings[k]} inner ring: {end!r} is {k}' for k in sorted(ends)]
+  for edge in comparison.edges:
+    if edge.kind == 'missing' and not edge.always:
+      notes.append(f'from {names[edge.state]} a token is missing in some words')
+  notes += [
+    f'{names[state]} is {number} states for the model'
+    for state, number in comparison.split.items()
+  ]
+  if fills:
+    notes.append('states of one colour are one state for the model')
+  lost = len(names) - len(comparison.pairs)
+  if lost:
+    notes.append(f'{lost} states are never reached by accepted tokens')
+  return [*dict.fromkeys(notes)][:LISTED]
+
+
+def _table(truth: Truth, comparison: Differences, title: str) -> str:
+  """The differences of an automaton that is too large to be drawn."""
+  names = truth.names
+
+  def row(edge: DifferingEdge) -> tuple[str, str, str, str]:
+    heads = ' | '.join(names[head] for head in edge.heads[:2])
+    return edge.kind, names[edge.state], truth.world.vocab[edge.token], heads
+
+  rows = [row(edge) for edge in comparison.edges]
+  rows += [
+    ('merged', ' | '.join(names[k] for k in group[:3]), '', '')
+    for group in comparison.merged
+  ]
+  rows += [
+    ('split', names[k], '', f'{number} states')
+    for k, number in comparison.split.items()
+  ]
+  if not rows:
+    return svg.card(['no difference'], title)
+  more = [f'and {len(rows) - LISTED} more'] * (len(rows) > LISTED)
+  heads = ('difference', 'state', 'token', 'leads to')
+  return svg.table(heads, rows[:LISTED], title, notes=more)

@@ -100,10 +100,10 @@ def counts(
 ) -> dict[str, int | dict[str, int]]:
   """Counts failures and edges by class.
 
-  A failed route counts as `length_cap`, whatever stopped it, if it was cut off:
-  it is as long as the world's sequences may get, and does not end at its
-  destination. `parallel_edges` are false edges between two nodes that another
-  edge, true or false, used or not, joins already.
+  A failed route counts as `length_cap`, for any cause, if it was cut off: it
+  has the world's greatest length and does not end at its destination.
+  `parallel_edges` are false edges between two nodes that another edge, true or
+  false, used or not, also joins.
   """
   failed = edges.reasons != reconstruction.OK
   groups = fate.groups(routes)
@@ -157,16 +157,16 @@ def rates(
 
   Args:
     graph: the true map.
-    routes: as they were placed.
-    fate: how they fare on the true map.
-    edges: of the reconstruction.
+    routes: the routes in order.
+    fate: outcomes of the routes on the true map.
+    edges: edges of the reconstruction.
 
   Returns:
-    illegal_directions: of the directions that routes take from a known place,
-      the share that no street there has. A route's place is known up to its
-      first such direction, which is the last one counted.
-    distinct_directions, distinct_illegal_directions: these directions, each
-      place and direction counted once.
+    illegal_directions: share of directions without a street, among directions
+      that routes take from a known intersection. Directions of a route count up
+      to its first illegal one, which is included.
+    distinct_directions, distinct_illegal_directions: numbers of different pairs
+      of intersection and direction, of all and of illegal ones.
     failed_routes: share of routes that the reconstruction cannot place.
     Each share is {value, low, high, n}, n directions or routes; None without
     any.
@@ -225,7 +225,7 @@ def edge_table(
     source, target: int32, rows of the graph.
     label: int32; 8 and above are no directions.
     kind: int8 index into KINDS.
-    line: int64, where the route that first used it stood; 0 if unused.
+    line: int64, line of the route that first used it; 0 if unused.
     metres: float64, great-circle length.
     error: float64, degrees in [0, 180] between the geometric bearing and the
       middle of the label's sector; NaN for a self-loop or no direction.
@@ -282,7 +282,7 @@ def crossings(
   )
   added = np.zeros(len(segments), bool)
   added[place[kind[used] == FALSE]] = True
-  order = np.argsort(~added, kind='stable')  # Those to count for come first.
+  order = np.argsort(~added, kind='stable')  # False edges come first.
   tails, heads = low[used][first][order], high[used][first][order]
   x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
   crossed = np.zeros(len(segments), np.int64)

@@ -1,7 +1,7 @@
 """Reads routes on a street map from sequences, and makes control routes.
 
-A control is what the same reconstruction is compared on: the valid routes of a
-model alone, or valid routes with random mistakes.
+A control is another set of routes for the same reconstruction: the valid routes
+of a model alone, or valid routes with random mistakes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from wm import core
 from wm.core import inputs
 from wm.worlds.maps import navigation, streets
 
-# How a route fares on the true map (Vafa et al. 2024, mapping/).
+# Outcome of a route on the true map (Vafa et al. 2024, mapping/).
 VALID, PATH, DESTINATION, LENGTH_CAP = range(4)
 CLASSES = ('valid', 'path', 'destination', 'length_cap')
 
-# Causes of sequences that hold no route.
+# Reasons why a sequence is not a route.
 SHORT, NO_END, CAPPED, BAD_HEADER = (
   'fewer_than_4_tokens',
   'no_end',
@@ -34,9 +34,9 @@ class Routes(NamedTuple):
     origins, destinations: [N] int32, rows of the street graph.
     offsets: [N + 1] int64, start of each route's labels.
     labels: int32; 0..7 are streets.DIRECTIONS, 8 + k is others[k].
-    lines: [N] int64, where each stood in its file, from 1.
-    capped: [N] bool, as long as the world's sequences may get.
-    others: tokens that stand where a direction should.
+    lines: [N] int64, line number of each in its file, from 1.
+    capped: [N] bool, whether it has the world's greatest length.
+    others: tokens in place of a direction.
   """
 
   origins: np.ndarray

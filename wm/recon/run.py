@@ -22,7 +22,7 @@ from wm.runtime import files, pages, progress, provenance, tasks
 Path = pathlib.Path
 
 STAGE = 'reconstruct'
-# What is compared over orders.
+# Counts whose range over orders is reported.
 RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
 
 
@@ -36,10 +36,10 @@ def from_file(
   """Reconstructs the map implied by a file of sequences, in the published
   format.
 
-  name: of the model, for titles; default: the file's.
+  name: name of the model in titles; default: the file's name.
 
   Returns:
-    What OUT/summary.json holds; beside it are edges.csv, map.html, and
+    The content of OUT/summary.json. OUT also gets edges.csv, map.html, and
     map_far and map_close as .png and .svg.
 
   Raises:
@@ -71,18 +71,18 @@ def from_model(
 ) -> dict[str, Any]:
   """Reconstructs the map implied by `num` sequences sampled from a predictor.
 
-  They are kept in OUT/samples.txt (see `sampling.write`) as long as all that
-  they were sampled from is the same. Of several processes (`jax.distributed` is
-  initialized) each makes the same call and draws a share; process 0 writes.
+  The sequences are cached in OUT/samples.txt (see `sampling.write`) while the
+  inputs of sampling are unchanged. If `jax.distributed` is initialized, every
+  process makes the same call and draws a share; process 0 writes.
 
   Args:
     loaded: the model, and a street map.
-    out: folder.
-    options: of the reconstruction.
+    out: output folder.
+    options: options of the reconstruction.
     num: sequences to sample.
-    accept: rule from `wm.core.accept` that they are sampled under.
-    pairs: origins and destinations, see `sampling.prompts`.
-    log: gets a line where sequences are sampled anew.
+    accept: acceptance rule of sampling, from `wm.core.accept`.
+    pairs: origins and destinations; see `sampling.prompts`.
+    log: gets a line if sequences are sampled again.
 
   Returns:
     See `from_file`.
@@ -104,7 +104,7 @@ def from_model(
 
   @files.locked_stage(STAGE)
   def locked(out: str | Path) -> dict[str, Any]:
-    """Samples what is missing, and maps it; process 0 alone."""
+    """Samples missing sequences and reconstructs; process 0 alone."""
     with files.unclaim_on_bad_input(out, STAGE, 'samples.origin.json'):
       _claim(world, out, options, about)
       if why := sampling.forget(samples, world, loaded.origin):
@@ -146,7 +146,7 @@ def _run(
   sequences = text.read(samples, world)
   graph = routes_lib.street_graph(world)
   routes, ill_formed = routes_lib.extract(sequences, world)
-  # Blank lines of a file are no rows of it.
+  # Blank lines of a file do not count as rows.
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
   placed = routes_lib.apply_control(
@@ -157,7 +157,7 @@ def _run(
     seed=options.seed,
   )
   placed, edges, counted, runs = _orders(graph, placed, options)
-  # All that can be wrong with the input has been looked at.
+  # The input has passed all checks.
   _claim(world, out, options, about)
   table = reconstruct.edge_table(graph, placed, edges)
   summary = {
@@ -250,7 +250,7 @@ def _write(
   out: Path,
   summary: dict[str, Any],
 ) -> None:
-  """Writes every file of a run; summary.json comes last and stands for all."""
+  """Writes every file of a run; summary.json comes last, as a mark."""
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
   with files.replacing(out / 'edges.csv') as name:

@@ -21,7 +21,7 @@ Path = pathlib.Path
 
 _CODE = ('wm.recon.sampling', 'wm.core.accept')
 _RECORD = {'inputs': dict, 'unknown': str, 'sha256': str}
-CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
+CHUNK = 256  # Rows sampled and stored at a time; results do not depend on it.
 
 
 def prompts(
@@ -31,17 +31,17 @@ def prompts(
 
   Args:
     world: a street map.
-    num: pairs.
-    seed: of the draws.
-    pairs: 'uniform' over all with a path that fits the length limit, as the
-      world's metrics draw (Vafa et al. 2024, mapping/); or 'train' or
-      'heldout', those of sequences that the world samples for this split
-      (figure 12). Where it has fewer, they come again in the same order.
+    num: number of pairs.
+    seed: seed of the draws.
+    pairs: 'uniform' over all pairs with a path within the length limit, as for
+      the world's metrics (Vafa et al. 2024, mapping/); or 'train' or 'heldout',
+      the pairs of sequences that the world samples for this split (figure 12).
+      If the split has fewer pairs, they repeat in the same order.
 
   Raises:
     InputError: a world without streets, or a split without a sequence.
   """
-  routes.street_graph(world)  # Raises InputError where it has no streets.
+  routes.street_graph(world)  # Raises InputError without streets.
   if pairs != 'uniform':
     drawn = world.sample(num, seed, pairs).tokens[:, :2]
     if not len(drawn):
@@ -53,17 +53,17 @@ def prompts(
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-  """How routes are drawn.
+  """Samples routes from a predictor.
 
   Each prompt gets one sequence, drawn at temperature 1 among the accepted
-  tokens, up to the world's longest. A sequence has no `end` if it is cut off
-  there, draws padding, or has no accepted token next.
+  tokens, up to the world's greatest length. A sequence has no `end` if it is
+  cut off there, draws padding, or has no accepted next token.
 
   Attributes:
-    predictor: what to sample from.
+    predictor: model to sample from.
     world: a street map.
-    num: sequences.
-    seed: of pairs and draws.
+    num: number of sequences.
+    seed: seed of pairs and draws.
     accept: rule from `wm.core.accept`.
     pairs: see `prompts`.
   """
@@ -77,11 +77,11 @@ class Drawing:
 
   @functools.cached_property
   def heads(self) -> np.ndarray:
-    """See prompts."""
+    """[num, 2] int32 prompts; see `prompts`."""
     return prompts(self.world, self.num, self.seed, self.pairs)
 
   def part(self, first: int) -> str:
-    """CHUNK routes from a number on, in the published format."""
+    """CHUNK routes from number `first` on, in the published format."""
     heads = self.heads[first : first + CHUNK]
     num = len(heads)
     drawn = core.sample(
@@ -94,7 +94,7 @@ class Drawing:
       accept=self.accept,
     )
     tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
-    # Padding is no token of a sequence: one that draws it stops before it.
+    # A sequence that draws padding stops before it.
     pad = np.pad(tokens == core.PAD, ((0, 0), (0, 1)), constant_values=True)
     lengths = np.argmax(pad, -1).astype(np.int32)
     return text.render(core.Sequences(tokens, lengths), self.world)
@@ -103,17 +103,17 @@ class Drawing:
 def forget(
   path: str | Path, world: core.World, origin: provenance.Origin
 ) -> str:
-  """Removes sequences if the model, the world or the code has changed since.
+  """Removes cached sequences if the model, the world or the code has changed.
 
-  What they were sampled from is recorded beside them, in NAME.origin.json.
+  NAME.origin.json records their inputs.
 
   Args:
     path: text file of `write`.
-    world: as there.
-    origin: what the predictor is made from.
+    world: world of the sequences.
+    origin: inputs of the predictor.
 
   Returns:
-    Why they are removed; '' if they stand, or there are none.
+    Reason for the removal; '' if the sequences are valid or absent.
   """
   path = Path(path)
   record, parts = path.with_suffix('.origin.json'), _parts(path)
@@ -147,18 +147,18 @@ def _parts(path: Path) -> Path:
 
 
 def write(drawing: Drawing, path: str | Path) -> None:
-  """Samples routes into a text file; if it was killed, it goes on.
+  """Samples routes into a text file; a killed run resumes.
 
-  Of several processes, see `tasks.driven`, the others draw parts as well.
+  With several processes, see `tasks.driven`, the others draw parts as well.
 
-  path: file in the published format. A folder of the same name and `.parts`
-    holds what is done while the rest is not.
+  path: file in the published format. A folder of the same name with the suffix
+    `.parts` holds finished parts until all are done.
   """
   path, num = Path(path), drawing.num
   if path.exists():
     return
   resources.require_sequences(drawing.world, num, f'num={num} routes')
-  assert len(drawing.heads) == num  # What is wrong with them shows now.
+  assert len(drawing.heads) == num  # Raises errors of prompts early.
   parts = {
     first: _parts(path) / f'{first:09d}.txt' for first in range(0, num, CHUNK)
   }

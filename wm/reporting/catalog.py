@@ -14,20 +14,18 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
-import os
+import itertools
 import pathlib
 import re
-import sys
 import textwrap
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, capabilities, fields, plugins, registry, verbal
-from wm.evaluation import needs
+from wm.core.measure import headline_quantities, lacks
 from wm.runtime import compute, files
 
 if TYPE_CHECKING:
@@ -71,17 +69,10 @@ class PlugIn(NamedTuple):
   parameters: int | None
 
 
-def plug_ins(
-  vocab_size: int,
-  max_len: int,
-  count: Callable[[Any, int, int], int | None] | None = None,
-) -> Iterator[PlugIn]:
+def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
   """Yields every plug-in; networks are counted for this vocabulary and
   length.
-
-  count: counts them, instead of `parameters`.
   """
-  count = count or parameters
   for kind in TITLES:
     for name in registry.names(kind):
       cls = registry.find(kind, name)
@@ -92,7 +83,7 @@ def plug_ins(
         summary(cls),
         '' if kind == 'accept' else cls.version,
         defaults(cls),
-        count(cls(), vocab_size, max_len) if constructible else None,
+        parameters(cls(), vocab_size, max_len) if constructible else None,
       )
 
 
@@ -127,19 +118,13 @@ def counted(count: int, vocab_size: int, max_len: int) -> str:
   )
 
 
-def text(
-  vocab_size: int = SIZES[0],
-  max_len: int = SIZES[1],
-  count: Callable[[Any, int, int], int | None] | None = None,
-) -> str:
+def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
   """Returns the list of all plug-ins: name, fields with defaults, one line
   each.
-
-  count: see `plug_ins`.
   """
   lines: list[str] = []
   kind = ''
-  for plug_in in plug_ins(vocab_size, max_len, count):
+  for plug_in in plug_ins(vocab_size, max_len):
     if plug_in.kind != kind:
       kind = plug_in.kind
       lines += ['', TITLES[kind]] if lines else [TITLES[kind]]
@@ -170,90 +155,111 @@ def everything() -> str:
     of, _, listed = cached.read_text(encoding='utf-8').partition('\n')
     if of == code:
       return listed
-  listed = quick_list() or f'{text()}\n\n{needs.text()}'
+  listed = f'{text()}\n\n{combinations_text()}'
   with contextlib.suppress(OSError):  # A home that cannot be written.
     files.write_text(cached, f'{code}\n{listed}')
   return listed
 
 
-# What plug-ins compute with: a list needs only what their classes declare.
-_UNUSED = 'jax', 'flax', 'optax', 'scipy'
-# How a network is written -> its parameters for SIZES, which take JAX to count.
-COUNTS = pathlib.Path(__file__).with_name('parameters.json')
+# Which worlds, models and metrics can be run together. A metric's `needs` are
+# classes: what a world (`wm.core.capabilities`) and a predictor
+# (`wm.core.predictor`) must be able to do; a model's are the world's alone.
 
 
-class _StandIn(type):
-  """Makes a class that can be inherited, called, and be a decorator."""
+class Combination(NamedTuple):
+  """One world, model and metric, at their defaults.
 
-  def __getattr__(cls, name: str) -> Any:
-    if name.startswith('__'):
-      raise AttributeError(name)
-    return cls
-
-  def __call__(cls, *args: Any, **named: Any) -> Any:
-    is_decorator = args and isinstance(args[0], type)
-    return args[0] if is_decorator else cls
-
-  def __or__(cls, other: Any) -> Any:
-    return cls
-
-  __ror__ = __getitem__ = __mul__ = __or__
-
-
-class _Nothing(metaclass=_StandIn):
-  """What every name of an unused package stands for."""
-
-
-class _Unused(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-  """Finds modules of _UNUSED packages, whose every name is _Nothing."""
-
-  def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-    """A module that is not read from disk, or None."""
-    if name.partition('.')[0] in _UNUSED:
-      return importlib.machinery.ModuleSpec(name, self, is_package=True)
-    return None
-
-  def exec_module(self, module: types.ModuleType) -> None:
-    """Makes all names stand-ins."""
-    vars(module)['__getattr__'] = functools.partial(
-      _StandIn.__getattr__, _Nothing
-    )
-
-
-def spelled(thing: Any) -> str:
-  """Returns a plug-in with all its fields."""
-  return repr(thing).replace(type(thing).__name__, thing.name, 1)
-
-
-def quick_list() -> str:
-  """Returns the list, by a process that imports no _UNUSED package.
-
-  '' where they are imported anyway, and where a plug-in does more with them at
-  its import, or is a network that COUNTS lacks.
+  Attributes:
+    world, model, metric: names.
+    predictor: the class of what the model gives that fits, or the usual one.
+    missing: what is missing; () where the metric can be run.
   """
-  if os.name != 'posix' or any(name in sys.modules for name in _UNUSED):
-    return ''
-  source, sink = os.pipe()
-  child = os.fork()
-  if not child:
-    try:  # What fails here is done, or fails in full, by the caller.
-      sys.meta_path.insert(0, _Unused())
-      counts = files.read_json(COUNTS)
 
-      def count(thing: Any, *_: int) -> int | None:
-        is_network = isinstance(thing, core.Trainable)
-        return counts[spelled(thing)] if is_network else None
+  world: str
+  model: str
+  metric: str
+  predictor: type[core.TokenReader]
+  missing: tuple[core.Need, ...]
 
-      listed = f'{text(count=count)}\n\n{needs.text()}'
-      with open(sink, 'w', encoding='utf-8') as out:
-        out.write(listed)
-    finally:
-      os._exit(0)
-  os.close(sink)
-  with open(source, encoding='utf-8') as answer:
-    listed = answer.read()
-  os.waitpid(child, 0)
-  return listed
+
+def matrix() -> Iterator[Combination]:
+  """All combinations of plug-ins and the interfaces they lack; runs nothing."""
+  plug_ins = map(_plug_ins, ('world', 'model', 'metric'))
+  # Types are compared; no world, model or metric is made.
+  for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
+    cells = [
+      Combination(
+        world,
+        model,
+        metric,
+        cls,
+        (*lacks(m, w), *lacks(of, cls, w)),
+      )
+      for cls in m.gives
+    ]
+    # Of the predictors that a model may give the first that fits, or the usual.
+    yield min(cells, key=lambda cell: bool(cell.missing))
+
+
+def _plug_ins(kind: str) -> list[tuple[str, Any]]:
+  return [(name, registry.find(kind, name)) for name in registry.names(kind)]
+
+
+def combinations_text() -> str:
+  """The matrix for the terminal, folded.
+
+  A combination can be run where its world has what the metric needs, its model
+  gives a predictor that has, and the world has what the model needs.
+  """
+  worlds, models, metrics = map(_plug_ins, ('world', 'model', 'metric'))
+  # Counted over all combinations, while the tables below fold them into pairs.
+  able = sum(not cell.missing for cell in matrix())
+  total = len(worlds) * len(models) * len(metrics)
+  lines = [
+    f'Supported: {able} of {total} combinations (world, model, metric); +, or '
+    'the interface that is missing'
+  ]
+  kinds = {'world': worlds, 'model': models, 'metric': metrics}
+  for (first, second), (title, missing) in _PAIRS.items():
+    rows, columns = kinds[first], kinds[second]
+    table = [['  ' + title, *(name for name, _ in columns)]]
+    for name, thing in rows:
+      cells = [missing(thing, other) for _, other in columns]
+      table.append([f'    {name}', *map(_cell, cells)])
+    # Columns are as wide as their widest cell.
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines.append('')
+    for row in table:
+      padded = [cell.ljust(n) for cell, n in zip(row, widths, strict=True)]
+      lines.append('  '.join(padded).rstrip())
+  return '\n'.join(lines)
+
+
+def _cell(missing: Sequence[core.Need] | str) -> str:
+  """A cell of a table: '+' where nothing is missing."""
+  if isinstance(missing, str):
+    return missing
+  return ', '.join(need.__qualname__ for need in missing) or '+'
+
+
+def _of_model(
+  model: type[core.Model], metric: type[core.Metric]
+) -> Sequence[core.Need] | str:
+  """Missing interfaces, or 'as CLASS' where another predictor has them."""
+  # A model may give another kind of predictor on request, such as one with
+  # hidden states.
+  usual, *others = model.gives
+  missing = lacks(metric, usual)
+  fits = [predictor for predictor in others if not lacks(metric, predictor)]
+  return f'as {fits[0].__name__}' if missing and fits else missing
+
+
+# Kinds of a pair -> title of its table, and what the first and second lack.
+_PAIRS: dict[tuple[str, str], tuple[str, Any]] = {
+  ('world', 'metric'): ('Metrics on worlds', lambda w, m: lacks(m, w)),
+  ('model', 'metric'): ('Metrics on models', _of_model),
+  ('model', 'world'): ('Models on worlds', lacks),
+}
 
 
 # One plug-in in full.
@@ -430,11 +436,11 @@ def world(spec: str) -> str:
   size, end = len(instance.vocab), instance.end
   stop = 'none' if end == core.DEAD else f'{end} ({instance.vocab[end]})'
   lines = [plug_in('world', spec), '']
+  facts: dict[str, Any] = {}
   if core.can(instance, core.Described.stats):
-    facts = [
-      f'    {name}: {number}' for name, number in instance.stats().items()
-    ]
-    lines += ['  Facts', *facts, '']
+    facts |= instance.stats()
+  if facts := facts | capabilities.notes(instance):
+    lines += ['  Facts', *(f'    {k}: {x}' for k, x in facts.items()), '']
   lines += [
     f'  Vocabulary: {size} tokens; end token: {stop}; sequences of at most '
     f'{instance.max_len}; prompt of {instance.prompt_len}',
@@ -567,11 +573,19 @@ def metric_fields(name: str) -> tuple[dataclasses.Field, ...]:
   return dataclasses.fields(cls) if is_known(name) else ()
 
 
+def measure(metric: str, quantity: str) -> core.Measure | None:
+  """Returns what a metric declares of a quantity, or of its series; else
+  None.
+  """
+  measures = metric_class(metric).measures
+  return measures.get(quantity) or measures.get(quantity.rpartition('_')[0])
+
+
 def headline(name: str, quantities: Iterable[str]) -> Sequence[str]:
   """Returns the headline quantities of a metric; all of these for one that is
   not known.
   """
-  names = metric_class(name).headline
+  names = headline_quantities(metric_class(name))
   return names if is_known(name) else tuple(dict.fromkeys(quantities))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
-from wm.evaluation import statistics
+from wm.evaluation import results, statistics
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
@@ -65,6 +65,13 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
         f'was measured until the intervals of {", ".join(stopped)} were narrow '
         f'enough; these are {100 * statistics.SEQUENTIAL:g} % intervals'
       )
+    # What was checked of the model itself, and how far it is trained.
+    clauses += [text for e in run.entries for text in e.get('cautions', ())]
+    if nothing := sorted(
+      {e['metric'] for e in run.entries if e.get('status') == results.NOTHING}
+      - {e['metric'] for e in run.entries if e['n']}
+    ):
+      clauses.append(f'could not be measured by {", ".join(nothing)}')
     if clauses:
       text = '; '.join(dict.fromkeys(clauses))
       every.append(Warned(label, text, against.roles[place]))
@@ -75,6 +82,18 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   for line in every:
     parts[line.role in _BASELINES].append(line)
   return parts
+
+
+def cautions_of_worlds(runs: Sequence[Run]) -> list[str]:
+  """Lines on worlds in which a metric's numbers say less than they seem to."""
+  return [
+    *dict.fromkeys(
+      f'{entry["world"]}: {entry["world_notes"]["caution"]}.'
+      for run in runs
+      for entry in run.entries
+      if 'caution' in entry.get('world_notes', {})
+    )
+  ]
 
 
 def caution_rules(runs: Sequence[Run]) -> list[str]:

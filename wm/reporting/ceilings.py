@@ -152,13 +152,8 @@ def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def better(entry: Mapping[str, Any]) -> int:
   """1 where more of a quantity is better, -1 where less is, 0 if not known."""
-  metric, quantity = catalog.metric_class(entry['metric']), entry['quantity']
-  for name in (quantity, quantity.rpartition('_')[0]):  # Of a series NAME_0.5.
-    if name in metric.less_is_better:
-      return -1
-    if name in metric.headline:
-      return 1
-  return 0
+  measure = catalog.measure(entry['metric'], entry['quantity'])
+  return measure.direction if measure else 0
 
 
 def ends(entry: Mapping[str, Any]) -> tuple[float, float]:

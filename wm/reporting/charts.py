@@ -309,31 +309,6 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   return alt.layer(*layers).properties(**frame)
 
 
-def shares(panels: Sequence[Panel], names: Iterable[str]) -> Spec:
-  """Returns a chart of stacked bars from 0 to 1, one for each category x; the
-  `model` of a row is the part's name, one of `names`.
-  """
-  alt = _altair()
-  looks = palette(names)
-  color, *_ = _legend(looks)
-  if len(looks) > len(COLOURS):
-    color.scale = alt.Scale(domain=[*looks], scheme='tableau20')
-  drawn = []
-  for panel in panels:
-    rows = _clean(panel.rows)
-    categories = list(dict.fromkeys(row['x'] for row in rows))
-    length = {'title': _wrapped(panel.x), 'scale': alt.Scale(domain=[0, 1])}
-    base = _data(rows).encode(
-      alt.X('sum(value):Q', **length),
-      alt.Y('x:N', title=panel.y or None, sort=categories),
-      color,
-      tooltip=_tips(rows, panel.y, panel.x),
-    )
-    frame = _frame(panel._replace(height=20 * len(categories)))
-    drawn.append(base.mark_bar().properties(**frame))
-  return _chart(drawn, looks, 2)
-
-
 def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
   """Returns a chart of fields: a row for each model, a column for each x, the
   value written and as a shade from 0 to 1.

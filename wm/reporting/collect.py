@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, schema
 from wm.evaluation import results
 from wm.runtime import files
 
@@ -27,21 +27,25 @@ FIELDS = {
   'metric': str,
   'quantity': str,
   'world': str,
-  'model': str,
-  'n': int,
+  'model': schema.String(4096),
+  'n': schema.Number(int, 0),
   'value': _NUMBER,
   'low': _NUMBER,
   'high': _NUMBER,
-  'unmeasured': dict,
+  'unmeasured': schema.Dictionary(int),
   'seed': int,
 }
 _TEXT = str | None
 OPTIONAL = {
   'spec': str,
-  'where': dict,
-  'counts': dict,
+  'where': schema.Dictionary(str | float),
+  'counts': schema.Dictionary(int),
   'training_seed': int,
   'clusters': int | None,
+  'cautions': schema.List(str),
+  'checked': str,
+  'drift': float,
+  'world_notes': schema.Dictionary(str),
   'step': int | None,
   'outliers': int,
   **dict.fromkeys(('median', 'median_low', 'median_high'), _NUMBER),
@@ -49,6 +53,7 @@ OPTIONAL = {
   **dict.fromkeys(('interval', 'accept', 'checkpoint'), _TEXT),
   **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
   **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
+  **dict.fromkeys(('status', 'trials_sha256'), _TEXT),
 }
 # What else a run's folder may hold.
 _TRAINED = {
@@ -59,6 +64,7 @@ _TRAINED = {
 }
 _EXPOSURE = {
   **dict.fromkeys(('sequences', 'distinct', 'tokens', 'compared'), int),
+  'heldout_mirrored': int,
   **dict.fromkeys(('epochs', 'training_loss', 'heldout_loss'), _NUMBER),
   **dict.fromkeys(('prefixes_shown', 'states_shown'), _NUMBER),
 }
@@ -78,8 +84,7 @@ _COMPARED = {
   'distance': _NUMBER,
 }
 _BOUND = {'n': int, 'differ': int, 'at_most': _NUMBER}
-# What the values of an entry's dictionaries are.
-_HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
+_ENTRIES = schema.List(schema.Object(FIELDS, OPTIONAL))
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
 # What every row of a rows.csv holds; more columns may follow.
 COLUMNS = ('metric', 'value')
@@ -135,21 +140,32 @@ class Run:
 
 
 def _entries(path: pathlib.Path) -> list[Entry]:
-  entries = _usable(files.read_json(path), path)
-  if not isinstance(entries, list):
-    raise core.InputError(f'{path}: expected a list of scores')
+  entries = _usable(schema.read(path, _ENTRIES), path)
   for number, entry in enumerate(entries):
     where = f'{path}: entry {number}'
-    files.record(entry, where, FIELDS, OPTIONAL)
-    if entry['n'] < 0:
-      raise core.InputError(f'{where}: n={entry["n"]}; expected at least 0')
     if (entry['low'] is None) != (entry['high'] is None):
       raise core.InputError(f'{where} has one end of an interval alone')
-    for name, kind in _HELD.items():
-      for key, value in entry.get(name, {}).items():
-        if not isinstance(value, kind):
-          raise core.InputError(f'{where}: {name} of {key} is {value!r:.60}')
-  return entries
+    _check_numbers(where, entry)
+  return list(entries)
+
+
+def _check_numbers(where: str, entry: Entry) -> None:
+  """Raises InputError where a value or an interval is outside its bounds."""
+  if entry['low'] is not None and entry['low'] > entry['high']:
+    raise core.InputError(
+      f'{where}: low={entry["low"]:g} is above high={entry["high"]:g}'
+    )
+  least, most = (entry.get(name) for name in results.BOUNDS)
+  for name in ('value', 'low', 'high'):
+    number, slack = entry[name], 1e-9
+    if number is not None and not (
+      (least is None or number >= least - slack)
+      and (most is None or number <= most + slack)
+    ):
+      raise core.InputError(
+        f'{where}: {name}={number:g} of {entry["quantity"]} is outside its '
+        f'bounds, {least} to {most}'
+      )
 
 
 def _usable(value: Any, path: pathlib.Path) -> Any:
@@ -261,9 +277,11 @@ def _load(folder: pathlib.Path) -> Run:
   if (folder / 'report.md').is_file():
     raise core.InputError(f'{folder} is a report; expected the folder of a run')
   optional('rows.csv', _check_rows)
+  entries = _entries(folder / 'scores.json')
+  results.check_joined(folder, entries)
   return Run(
     folder,
-    _entries(folder / 'scores.json'),
+    entries,
     optional('breakdown.json', _entries) or [],
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json'),

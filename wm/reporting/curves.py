@@ -90,12 +90,14 @@ def curves(runs: Sequence[Run], parts: pd.DataFrame) -> list[Curve]:
 
 
 def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
-  """Returns the curves of one picture, for each metric that has `panels`."""
+  """Returns the curves of one picture, for each metric with panels."""
   plain = parts[parts.plain.astype(bool)]
   result = []
   for metric, of_metric in plain.groupby('metric', sort=False):
     curves = []
-    for quantity in catalog.metric_class(metric).panels:
+    for quantity, measure in catalog.metric_class(metric).measures.items():
+      if not measure.panel:
+        continue
       column = quantity.rpartition('_')[2]
       mine = (of_metric.quantity == quantity) & (of_metric.column == column)
       if mine.any():

@@ -420,11 +420,12 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
     (world, metric, spec), (other_world, probe, other_spec) = first, second
     if metric == probe or world != other_world:
       continue
-    declared = catalog.metric_class(probe)
-    names = dict.fromkeys([*declared.headline, *declared.derived])
-    quantities = catalog.metric_class(metric).correlated_quantities
+    declared = catalog.metric_class(probe).measures
+    names = [k for k, x in declared.items() if x.is_headline or x.derived]
+    others = catalog.metric_class(metric).measures
+    quantities = [k for k, x in others.items() if x.correlated]
     for quantity, name in itertools.product(quantities, names):
-      derived = declared.derived.get(name, operator.itemgetter(name))
+      derived = declared[name].derived or operator.itemgetter(name)
       points = [*_points(values[first], values[second], quantity, derived)]
       columns = [np.array(column) for column in zip(*points, strict=True)]
       between = columns and comparisons.pearson_over_models(*columns)

@@ -167,6 +167,6 @@ def _axis(
 
 def _rank(metric: str) -> int:
   """Place in `sentences.NEEDED` of the first side that a metric shows."""
-  sides = catalog.metric_class(metric).shows.values()
-  order = sentences.NEEDED
-  return min((order.index(side) for side in sides if side in order), default=9)
+  measures, order = catalog.metric_class(metric).measures, sentences.NEEDED
+  sides = [x.side for x in measures.values() if x.side in order]
+  return min(map(order.index, sides), default=9)

@@ -11,18 +11,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from wm import core
 from wm.core import registry
 from wm.reporting import catalog, papers, tables
 from wm.reporting.collect import Entry, Run
 from wm.reporting.papers import Paper, Row, Trained
-from wm.runtime import files
 
 
 def value_tables(runs: Sequence[Run]) -> list[tables.Table]:
@@ -276,57 +273,6 @@ def _search_table(
 
 def _formatted(value: float | None, form: str | None) -> str:
   return '–' if value is None else format(value, form or '.4f')
-
-
-COVERAGE_FILE = 'coverage.json'
-_COVERAGE_FIELDS = {
-  **{'data': str, 'world': str, 'sequences': int, 'tokens': int},
-  **{'ids': int, 'seen': int, 'new': int, 'unseen': float | int},
-}
-
-
-def coverage_table(folders: Sequence[pathlib.Path]) -> tables.Table | None:
-  """Returns a row per folder of data; None if no folder has a coverage.json.
-
-  Raises:
-    InputError: such a file is damaged.
-  """
-  frame = []
-  notes: dict[str, None] = {}
-  for folder in dict.fromkeys(folders):
-    path = folder / COVERAGE_FILE
-    rows = files.read_json(path) if path.is_file() else []
-    if not isinstance(rows, list):
-      raise core.InputError(f'{path}: expected a list')
-    for place, row in enumerate(rows):
-      files.record(row, f'{path}: entry {place}', _COVERAGE_FIELDS)
-      printed = _printed_coverage(row['world'], 'test' if place else 'train')
-      notes |= dict.fromkeys(note for _, note in printed)
-      frame.append(
-        {
-          'data': row['data'],
-          'sequences': f'{row["sequences"]:,}',
-          'tokens': f'{row["tokens"]:,}',
-          'different': f'{row["seen"]:,} of {row["ids"]:,}',
-          'share': f'{row["seen"] / max(row["ids"], 1):.2%}',
-          'not in the first': f'{row["new"]:,}',
-          'share of tokens': f'{row["unseen"]:.3g}',
-          'paper': ', '.join(text for text, _ in printed),
-        }
-      )
-  note = tables.paragraph('Tokens after the prompt.', '; '.join(notes))
-  return tables.of_rows('Token coverage', frame, note) if frame else None
-
-
-def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
-  """Returns what papers print of such data, and where."""
-  result = []
-  for paper in papers.papers().get(registry.parse(world)[0], ()):
-    if (coverage := paper.coverage) and data in coverage['seen']:
-      seen, ids = coverage['seen'][data], coverage['ids']
-      text = f'{seen:,} of {ids:,}, {seen / ids:.2%}'
-      result.append((text, f'Paper: {coverage["table"]}, {data}.'))
-  return result
 
 
 # Columns of reconstructed maps, by the summary's key; limits where they differ.

@@ -22,8 +22,6 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
       searches: tables of held-out values of training, at the best evaluation
         of each run: `table`, `training` (fields of its runs), `quantities`,
         `forms`, and `values`, null where one is not legible.
-      coverage: tokens that data have: `table`, `ids` (tokens that there are),
-        and `seen`, data -> how many of them they have.
       reconstructions: counts of routes that no map could be fitted to:
         `settings`, fields of a summary.json; `accept`, the rule that the routes
         were sampled under; `limits`, names of two limits; and `models`, name ->
@@ -146,7 +144,7 @@ def model_key(name: str) -> str:
 
 
 _USUAL: dict[str, Any] = {
-  **{'facts': {}, 'place': '', 'coverage': None, 'reconstructions': None},
+  **{'facts': {}, 'place': '', 'reconstructions': None},
   'searches': (),
 }
 

@@ -70,8 +70,8 @@ def panels(runs: Sequence[Run]) -> list[list[ScalingPanel]]:
   for run in runs:
     for entry in run.entries:
       metric = entry['metric']
-      quantities = catalog.metric_class(metric).scaling_quantities
-      if entry['quantity'] in quantities and entry['value'] is not None:
+      measure = catalog.measure(metric, entry['quantity'])
+      if measure and measure.sized and entry['value'] is not None:
         key = metric, entry['quantity'], tables.spec(entry), entry['world']
         by_quantity.setdefault(key, []).append((run, entry))
   result: dict[tuple[str, str], list[ScalingPanel]] = {}

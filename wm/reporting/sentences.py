@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ class Side(NamedTuple):
   question: str
 
 
-# What metrics show (`core.Metric.shows`), most telling first.
+# What measures show (`core.Measure.side`), most telling first.
 SIDES = {
   'same': Side(
     'it treats two sequences that reach the same state alike in {value} of '
@@ -79,7 +78,7 @@ _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
 
 
-class Measure(NamedTuple):
+class JudgedMeasure(NamedTuple):
   """A headline quantity of a model, and whether it is near its ideal.
 
   Attributes:
@@ -112,7 +111,7 @@ class ModelAnswer(NamedTuple):
   role: str
   word: str
   text: str
-  judged: tuple[Measure, ...]
+  judged: tuple[JudgedMeasure, ...]
 
   def __str__(self) -> str:
     """As a line of a page."""
@@ -127,9 +126,10 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 def ideal(metric: str, quantity: str) -> tuple[float | None, str]:
   """The ideal value of a quantity, None of none, and what it means."""
-  text = catalog.metric_class(metric).ideal.get(quantity, '')
-  number = re.match(r'(-?[\d.]+):', text)
-  return (float(number[1]) if number else None), text
+  measure = catalog.measure(metric, quantity)
+  if measure is None or measure.best is None:
+    return None, ''
+  return float(measure.best), f'{measure.best:g}: {measure.good}'
 
 
 def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
@@ -163,11 +163,11 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
     return NEEDED
   of = registry.find('world', kind)
   sides = {
-    side
+    measure.side
     for name in {*metrics, *registry.names('metric')}
     if not lacks(metric := catalog.metric_class(name), of)
-    for side in metric.shows.values()
-    if side not in metric.side_needs or core.can(of, metric.side_needs[side])
+    for measure in metric.measures.values()
+    if measure.needs is None or core.can(of, measure.needs)
   }
   return tuple(side for side in NEEDED if side in sides)
 
@@ -186,7 +186,9 @@ def _anchors(shown: pd.DataFrame) -> _Anchors:
   return anchors
 
 
-def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
+def _judged_rows(
+  anchors: _Anchors, rows: pd.DataFrame
+) -> Iterator[JudgedMeasure]:
   """Judges the rows of one run; those without an ideal or a value are left
   out, and so are errors without a limit or a baseline that give a scale.
   """
@@ -195,8 +197,8 @@ def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
     best = ideal(*key)[0]
     if best is None or entry['value'] is None:
       continue
-    likely = catalog.metric_class(row.metric).of_likelihood
-    if row.role == ceilings.ORACLE and row.quantity in likely:
+    measure = catalog.measure(*key)
+    if row.role == ceilings.ORACLE and measure and measure.likely:
       continue
     same = anchors.get((row.spec, row.quantity, ceilings.kind(row.world)), ())
     by_role = {
@@ -242,7 +244,7 @@ def _judge(
   scale: float,
   floor: Entry | None,
   top: Entry | None,
-) -> Measure:
+) -> JudgedMeasure:
   worst, nearest = _reach(entry, best, scale)
   reached = 1 - abs(best - top['value']) / scale if top else 1.0
   limit = NEAR * min(reached, 1.0)
@@ -255,11 +257,16 @@ def _judge(
     verdict = FAILS
   else:
     verdict = CEILING if worst >= limit else OPEN
-  side = catalog.metric_class(key[0]).shows.get(key[1], '')
-  return Measure(key, side, verdict, entry, worst > low)
+  return JudgedMeasure(key, _side(*key), verdict, entry, worst > low)
 
 
-def _word(judged: Sequence[Measure], asked: Sequence[str]) -> str:
+def _side(metric: str, quantity: str) -> str:
+  """The side of a world model that a quantity shows, or ''."""
+  measure = catalog.measure(metric, quantity)
+  return measure.side if measure else ''
+
+
+def _word(judged: Sequence[JudgedMeasure], asked: Sequence[str]) -> str:
   """One of ANSWERS, by the rules; asked: the sides that the world has."""
   verdicts = {each.verdict for each in judged}
   if FAILS not in verdicts:
@@ -277,11 +284,11 @@ def _word(judged: Sequence[Measure], asked: Sequence[str]) -> str:
 
 
 def _sentence(
-  word: str, judged: Sequence[Measure], asked: Sequence[str], of: str
+  word: str, judged: Sequence[JudgedMeasure], asked: Sequence[str], of: str
 ) -> str:
   order = [*SIDES, '']
   judged = sorted(judged, key=lambda each: order.index(each.side))
-  by_verdict: dict[str, list[Measure]] = {}
+  by_verdict: dict[str, list[JudgedMeasure]] = {}
   for each in judged:
     by_verdict.setdefault(each.verdict, []).append(each)
   holds, fails, doubtful = (
@@ -317,7 +324,7 @@ def _sentence(
   return text[:1].upper() + text[1:]
 
 
-def _trials(several: Sequence[Measure]) -> str:
+def _trials(several: Sequence[JudgedMeasure]) -> str:
   """'n = 53 trials', of the measure with the fewest independent ones."""
   fewest = min(
     (each.entry.get('clusters') or each.entry['n'], each.entry['n'])
@@ -329,7 +336,7 @@ def _trials(several: Sequence[Measure]) -> str:
   return text
 
 
-def _clauses(several: Sequence[Measure], only: str = '') -> str:
+def _clauses(several: Sequence[JudgedMeasure], only: str = '') -> str:
   if not several:
     return ''
   shown = [_clause(each, only) for each in several[:_CLAUSES]]
@@ -338,7 +345,7 @@ def _clauses(several: Sequence[Measure], only: str = '') -> str:
   return joined(shown) + beside
 
 
-def _clause(each: Measure, only: str = '') -> str:
+def _clause(each: JudgedMeasure, only: str = '') -> str:
   if each.side:
     words = SIDES[each.side].clause
     return words.format(value=f'{only}{_percent(each.entry)}')
@@ -479,7 +486,7 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
   rows = rows[rows.role == ceilings.TRAINED]
   values: dict[int, dict[str, float]] = {}
   for row in rows.itertuples():
-    side = catalog.metric_class(row.metric).shows.get(row.quantity, '')
+    side = _side(row.metric, row.quantity)
     values.setdefault(row.run, {})[side] = row.value or 0
   labels = dict(zip(rows.run, rows.model, strict=True))
   mapped = {

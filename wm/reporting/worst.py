@@ -118,8 +118,9 @@ def _of_run(run: Run, most: int) -> list[Group]:
     rows = {name: column[begin:end] for name, column in cells.items()}
     shown = tuple(_trial(rows, k) for k in _worst(rows, most))
     if shown or begin == end:
-      pictures = catalog.metric_class(metric).pictures
-      about = quantity, pictures.get(quantity, ''), len(value), end - begin
+      measure = catalog.measure(metric, quantity)
+      tells = measure.picture if measure else ''
+      about = quantity, tells, len(value), end - begin
       result.append(Group(metric, specs[metric], *about, shown))
   return result
 

@@ -83,7 +83,7 @@ def report(
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
-      summary = _write(runs, out, unfinished, notes, single_file)
+      summary = _write(runs, unfinished, notes, single_file)
       (out / TRIALS).mkdir(exist_ok=True)
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
@@ -101,12 +101,11 @@ def report(
 
 def _write(
   runs: Sequence[collect.Run],
-  out: pathlib.Path,
   unfinished: pathlib.Path,
   notes: Sequence[str],
   single_file: bool,
 ) -> dict[str, Any]:
-  """Writes all files into the folder `unfinished`; `out` has counts to table.
+  """Writes all files into the folder `unfinished`.
 
   Returns:
     The number of results, and lines on what is left out.
@@ -126,7 +125,7 @@ def _write(
   values = _values(measured, notes) | {
     'lead': _lead(entries),
     'joined': joined,
-    'sections': _sections(measured, out, unfinished, galleries),
+    'sections': _sections(measured, unfinished, galleries),
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
   }
@@ -177,7 +176,11 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
     'disagreements': sentences.disagreements(together, frame, answers),
-    'cautions': [*map(str, warned), *cautions.unchecked_cautions(together)],
+    'cautions': [
+      *cautions.cautions_of_worlds(together),
+      *map(str, warned),
+      *cautions.unchecked_cautions(together),
+    ],
     'baselines': of_baselines,
     'rules': cautions.caution_rules(together),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
@@ -277,16 +280,14 @@ def _metric_section(
 
 def _sections(
   measured: _Measured,
-  out: pathlib.Path,
   unfinished: pathlib.Path,
   galleries: Sequence[worst.Gallery],
 ) -> list[PageSection]:
   """Returns the parts of the page that have tables or pictures, in order.
 
-  Pictures are written to `unfinished`; `out` may have counts to table.
+  Pictures are written to `unfinished`.
   """
   runs, together, frame = measured.runs, measured.together, measured.frame
-  folders = [out.parent, out, *(run.folder for run in runs)]
   pictures = [*_pictures(measured, unfinished)]
 
   def part(key: str, title: str, *several: tables.Table | None) -> PageSection:
@@ -323,7 +324,6 @@ def _sections(
       'Beside the paper',
       *paper_comparison.value_tables(together),
       *paper_comparison.search_tables(runs),
-      paper_comparison.coverage_table(folders),
     ),
     part('training', 'Training', tables.training_table(runs)),
     part('results', 'All results', tables.full_table(measured.single)),

@@ -14,7 +14,7 @@ from typing import NoReturn
 from absl import logging
 
 from wm import core
-from wm.core import plugins
+from wm.core import inputs, plugins, resources
 from wm.runtime import remote, stopping
 from wm.runtime.stopping import Exit, Stopped
 
@@ -75,6 +75,14 @@ def _end_alone(error: ProcessLost) -> NoReturn:
     os._exit(int(end.code or Exit.FAILED))
 
 
+def _fail_if_limited(error: Exception) -> None:
+  """Ends where a library cannot be loaded for a limit of address space."""
+  try:
+    resources.require_address_space(f'({inputs.reason(error)}) a library')
+  except core.InputError as limited:
+    fail(str(limited))
+
+
 def is_of_disk(number: int | None) -> bool:
   """Is an error number one of a disk or a file system, the user's to mend?"""
   return errno.errorcode.get(number or 0) in _PLAIN
@@ -105,6 +113,7 @@ def exit_on_error(out: str | None = None) -> Iterator[None]:
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
     few = errno.errorcode.get(error.errno or 0) in _FEW
     if not few and not is_of_disk(error.errno):
+      _fail_if_limited(error)
       raise
     place = error.filename or out
     message = error.strerror or str(error)
@@ -115,6 +124,9 @@ def exit_on_error(out: str | None = None) -> Iterator[None]:
     _end_alone(error)
   except Failed as error:
     fail(str(error))
+  except ImportError as error:
+    _fail_if_limited(error)
+    raise
   except MemoryError as error:
     fail(f'out of memory: {error}')
   except RuntimeError as error:  # XLA's errors; JAX may not be imported here.

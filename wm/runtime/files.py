@@ -17,7 +17,6 @@ import glob
 import hashlib
 import inspect
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -31,7 +30,7 @@ from typing import IO, Any, ParamSpec, TypeVar
 import numpy as np
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, schema
 from wm.runtime import progress, remote, stopping
 
 try:
@@ -50,8 +49,19 @@ def check_folder(name: str, path: str) -> None:
     raise core.InputError(f'{name} is empty; expected a folder')
   try:
     other = not stat.S_ISDIR(os.stat(path).st_mode)
-  except (FileNotFoundError, PermissionError):
-    return  # It can be made, or who makes it says why not.
+  except PermissionError:
+    return  # Who makes it says why not.
+  except FileNotFoundError as error:
+    # No file system of disks: nothing can be made there.
+    virtual = os.path.realpath(path).startswith(('/proc/', '/sys/'))
+    above = [Path(path), *Path(path).parents]
+    dangling = any(x.is_symlink() and not x.exists() for x in above)
+    if virtual or dangling:
+      what = 'in /proc or /sys' if virtual else 'under a link to nothing'
+      raise core.InputError(
+        f'{name}={path} is {what}; expected a folder, or where one can be made'
+      ) from error
+    return
   except (OSError, ValueError) as error:
     shown = path if len(path) < 80 else f'{path[:80]}...'
     why = getattr(error, 'strerror', None) or str(error)
@@ -182,17 +192,8 @@ def read_record(
   needed: dict[str, Any],
   optional: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-  """Reads a JSON object whose fields have known types.
-
-  Args:
-    path: of the file.
-    needed: field -> type, or union of types, that it must have.
-    optional: the same of fields that may be absent.
-
-  Raises:
-    InputError: the file is no such object; names the field.
-  """
-  return record(read_json(path), str(path), needed, optional)
+  """Reads a JSON object whose fields have known shapes; see `schema.Object`."""
+  return dict(schema.read(path, schema.Object(needed, optional or {})))
 
 
 def record(
@@ -202,26 +203,7 @@ def record(
   optional: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
   """The checks of `read_record`, on a value that was read from `where`."""
-  if not isinstance(value, dict):
-    raise core.InputError(f'{where}: expected an object with named fields')
-  missing = [name for name in needed if name not in value]
-  if missing:
-    raise core.InputError(f'{where} lacks {", ".join(missing)}')
-  for name, kind in {**needed, **(optional or {})}.items():
-    if name not in value:
-      continue
-    item = value[name]
-    fits = isinstance(item, kind)
-    if isinstance(item, bool):  # An int to Python, and never meant as one.
-      fits = kind is bool
-    elif isinstance(item, float):
-      fits = fits and math.isfinite(item)
-    if not fits:
-      expected = getattr(kind, '__name__', str(kind))
-      raise core.InputError(
-        f'{where}: {name} is {item!r:.60}; expected {expected}'
-      )
-  return value
+  return dict(schema.check(value, schema.Object(needed, optional or {}), where))
 
 
 @contextlib.contextmanager

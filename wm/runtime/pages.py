@@ -44,8 +44,8 @@ _SHOWN = {'\\': r'\\', '|': r'\|', '<': '&lt;', '>': '&gt;'}
 def macros(package: str, template: str) -> Any:
   """Macros of a template, as functions that return text.
 
-  The template lies beside the package's modules: `macros('wm.papers.mango',
-  'prompt.md.j2').question(...)`.
+  The template lies beside the package's modules:
+  `macros('wm.language.papers.mango', 'prompt.md.j2').question(...)`.
   """
   return _templates(package, '').get_template(template).module
 

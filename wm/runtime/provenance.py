@@ -27,6 +27,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ _SUFFIXES = importlib.machinery.all_suffixes()  # Of modules; '.py' is first.
 _BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
 # Path -> (import, hash) of a loaded module when it was first read.
 _LOADED: dict[Path, tuple[Any, str]] = {}
+# `importlib.invalidate_caches` in two threads at once ends in a KeyError.
+_INVALIDATING = threading.Lock()
 # How many names a difference gives in full.
 _NAMED = 3
 
@@ -90,7 +93,8 @@ class Reader:
   """Reads origins; every file once, so make a new one for each run."""
 
   def __init__(self) -> None:
-    importlib.invalidate_caches()
+    with _INVALIDATING:
+      importlib.invalidate_caches()
     self._hash = functools.cache(_hash)
     step = functools.cache(_step)  # Names share the packages they are in.
     self._find = functools.cache(functools.partial(_find, step=step))

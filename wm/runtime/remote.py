@@ -2,28 +2,23 @@
 
 A URL has a mirror, a folder of the user's cache. All work is done there, on
 ordinary files. `fetch` brings a mirror up to date, and `publish` uploads what
-has changed in it. A table says what both sides were when they last agreed:
+has changed in it. A JSON file beside the mirrors of a bucket says what both
+sides were when they last agreed:
 
-    s3://bucket/run/scores.json    ~/.cache/wm/remote-files/s3/bucket/run/...
-        tag, e.g. its ETag    <- index.sqlite ->    size and time
+    s3://bucket/run/rows.csv         ~/.cache/wm/remote-files/s3/bucket/run/...
+      tag, e.g. its ETag   <- s3/bucket.tags.json ->   size and time
 
-An object appears whole or not at all. JSON files and pages describe other
-files. They are uploaded last, with the bytes that they had before the others
-were read. So a machine that is lost at any moment leaves at the URL what a
-killed process leaves on a disk, and any other machine goes on from that.
+JSON files and pages describe other files. They are uploaded last, with the
+bytes that they had before the others were read, and removed first. A machine
+that is lost at any moment leaves at the URL no half-written store, and any
+other machine goes on from there.
 
 If another machine has written since, its files count, and what was not
 published here is dropped. If none has, the mirror is ahead and its files count.
-A process that is killed between an upload and its row has said in the table,
-before, what it sends and by which lease. As long as all leases since are of the
-same cache, the object that is there is its own.
 
-One process writes what a stage makes. It holds a lease, the object
-`.<stage>.lease.<n>`, which a conditional create has made. A thread rewrites
-the object every EVERY seconds as a sign of life, during long uploads too. A
-process that wants the lease waits for such a sign, for LIFE seconds by its own
-clock, and then creates number n + 1; the old holder publishes no more. Numbers
-start again after a release, so a token in the object says whose it is.
+A process that writes what a stage makes says so in an object, the heartbeat
+`.<stage>.lease`, which it rewrites every EVERY seconds. Another machine refuses
+the stage, unless the object has not changed for LIFE seconds by its own clock.
 """
 
 from __future__ import annotations
@@ -42,13 +37,12 @@ import pathlib
 import re
 import shutil
 import socket
-import sqlite3
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from wm import core
 from wm.core import inputs
@@ -62,12 +56,11 @@ except ImportError:  # Not a Unix.
 Path = pathlib.Path
 
 MIRRORS = 'remote-files'  # The folder of all mirrors; in the path of each.
-EVERY = 15.0  # Seconds between uploads, and between signs of a lease's holder.
-LIFE = 60.0  # Seconds without a sign after which a holder counts as dead.
+EVERY = 15.0  # Seconds between uploads, and between signs of life.
+LIFE = 60.0  # Seconds without a sign after which a process counts as dead.
 _AT_ONCE = 8  # Files that are sent or fetched at a time.
 _TRIES = 5  # Of what may fail by chance.
 _SENDING = '.sending.'  # Before a process's number: links of what it sends.
-_SENDS = 'sends '  # Before the URL, in a row of what is being sent or removed.
 _HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
 _HINT = (
   "gs, s3 and others of fsspec are available; pip install -e '.[cloud]' adds "
@@ -85,26 +78,12 @@ class Held(core.InputError):
   """Another process works on that stage of the folder."""
 
 
-class Cleared(OSError):
-  """The mirror is gone: what was not published is lost."""
-
-
-class _File(NamedTuple):
-  """A file when both sides last agreed; time 0: it is not on this disk."""
-
-  tag: str
-  size: int
-  time: int = 0
-
-
 def is_url(value: object) -> bool:
-  """Is it a URL, as text, a UPath, or a path into which it was put?"""
-  if isinstance(value, str):
-    return '://' in value and bool(inputs.URL.fullmatch(value))
-  is_path = isinstance(value, os.PathLike) or type(value).__module__[:5] == (
-    'upath'
+  """Is it a URL, as text, or a path into which it was put?"""
+  is_text = isinstance(value, str) and '://' in value
+  return (is_text or isinstance(value, os.PathLike)) and bool(
+    inputs.URL.fullmatch(str(value))
   )
-  return is_path and bool(inputs.URL.fullmatch(str(value)))
 
 
 def root() -> Path:
@@ -152,13 +131,9 @@ def _opened(url: str) -> Remote:
     )
   with inputs.reading(url, 'a URL that can be opened', _HINT):
     place = importlib.import_module('upath').UPath(url)
-    logging.getLogger('asyncio').addFilter(_is_news)
+    # It tells of lost connections, which are tried again.
+    logging.getLogger('asyncio').setLevel(logging.CRITICAL)
     return Remote(url, place.fs, place.path.rstrip('/'), root() / scheme / rest)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-  """False for asyncio's records of lost connections, which are tried again."""
-  return not (record.exc_info and isinstance(record.exc_info[1], OSError))
 
 
 def local(place: str | os.PathLike[str], skip: tuple[str, ...] = ()) -> Path:
@@ -170,60 +145,8 @@ def local(place: str | os.PathLike[str], skip: tuple[str, ...] = ()) -> Path:
     InputError: it cannot be read.
   """
   remote = at(place)
-  remote.skip = skip
-  remote.fetch()
+  remote.fetch(skip)
   return remote.mirror
-
-
-class _Index:
-  """The table of what both sides were when they last agreed."""
-
-  def __init__(self) -> None:
-    self._path = root() / 'index.sqlite'
-
-  def _do(self, order: str, values: Iterable[tuple] = ()) -> list[tuple]:
-    """Rows of one order, done for each of some values, whole or not at all."""
-    for again in (True, False):
-      try:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(
-          sqlite3.connect(self._path, timeout=60)
-        ) as base:
-          # A power cut may damage it, which only costs a fetch.
-          base.execute('PRAGMA synchronous=OFF')
-          base.execute(
-            'CREATE TABLE IF NOT EXISTS files '
-            '(url TEXT PRIMARY KEY, tag TEXT, size INTEGER, time INTEGER)'
-          )
-          with base:
-            return [row for each in values for row in base.execute(order, each)]
-      except sqlite3.Error as error:
-        damaged = type(error) is sqlite3.DatabaseError
-        if not (again and damaged):
-          raise OSError(errno.EIO, str(error), str(self._path)) from error
-        self._path.unlink(missing_ok=True)  # Mirrors are fetched anew.
-    return []
-
-  def rows(self, url: str) -> dict[str, _File]:
-    """Path within `url` -> what it was."""
-    order = 'SELECT * FROM files WHERE url = ? OR (url > ? AND url < ?)'
-    rows = self._do(order, [(url, f'{url}/', f'{url}0')])
-    return {name[len(url) + 1 :]: _File(*values) for name, *values in rows}
-
-  def put(self, rows: dict[str, _File]) -> None:
-    """Notes files, URL -> what it is."""
-    values = [(url, *file) for url, file in rows.items()]
-    self._do('INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)', values)
-
-  def cache(self) -> str:
-    """Id of this table and its mirrors."""
-    order = "INSERT OR IGNORE INTO files VALUES ('', ?, 0, 0)"
-    self._do(order, [(uuid.uuid4().hex,)])
-    return self._do("SELECT tag FROM files WHERE url = ''", [()])[0][0]
-
-  def drop(self, urls: Iterable[str]) -> None:
-    """Forgets files."""
-    self._do('DELETE FROM files WHERE url = ?', [(url,) for url in urls])
 
 
 def _tag(info: dict[str, Any]) -> str:
@@ -232,22 +155,6 @@ def _tag(info: dict[str, Any]) -> str:
   mark = next((info[key] for key in keys if info.get(key) is not None), '')
   mark = mark.timestamp() if isinstance(mark, datetime.datetime) else mark
   return f'{mark} {info["size"]}'
-
-
-def _changed(info: dict[str, Any]) -> float:
-  """When an object was written, in seconds since 1970; now if unknown."""
-  keys = 'LastModified', 'updated', 'mtime', 'created'
-  when = next((info[key] for key in keys if info.get(key) is not None), None)
-  if isinstance(when, str):
-    when = datetime.datetime.fromisoformat(when)
-  if isinstance(when, datetime.datetime):
-    when = when.timestamp()
-  return time.time() if when is None else float(when)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-  status = path.stat()
-  return status.st_size, status.st_mtime_ns
 
 
 def is_locked(path: Path) -> bool:
@@ -273,187 +180,150 @@ class Remote:
     fs: fsspec's file system.
     path: of the URL in it.
     mirror: its place on this disk.
-    skip: names of folders whose files are not needed.
     lock: of this process, whose folder it may change.
-    lease: by which it is published, see `Lease.name`; '' is none.
   """
 
   url: str
   fs: Any
   path: str
   mirror: Path
-  skip: tuple[str, ...] = ()
   lock: Path | None = None
-  lease: str = ''
 
   def __post_init__(self) -> None:
-    """The index, and what keeps two threads from publishing at once."""
-    self._index = _Index()
-    self.cache = self._index.cache
+    """What keeps two threads from publishing at once."""
     self.alone = threading.RLock()
 
   def key(self, name: str) -> str:
     """Path of a file in the file system; '' is the URL itself."""
     return f'{self.path}/{name}' if name else self.path
 
+  def tags(
+    self, changes: Mapping[str, list[Any] | None] | None = None
+  ) -> dict[str, list[Any]]:
+    """Path -> [tag, size, time] when both sides last agreed.
+
+    Time 0 is of a file that is not on this disk.
+
+    changes: made to the table first; None removes a row.
+    """
+    scheme, _, bucket, *_ = self.url.split('/')
+    path = root() / scheme[:-1] / f'{bucket}.tags.json'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix('.lock'), 'w', encoding='utf-8') as lock:
+      if fcntl:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+      table: dict[str, Any] = {}
+      with contextlib.suppress(FileNotFoundError, ValueError):
+        table = json.loads(path.read_text(encoding='utf-8'))
+      if changes:
+        table |= {self._url(name): row for name, row in changes.items()}
+        table = {url: row for url, row in table.items() if row}
+        part = path.with_suffix('.tmp')
+        part.write_text(json.dumps(table), encoding='utf-8')
+        os.replace(part, path)
+    within = {url.removeprefix(self.url): row for url, row in table.items()}
+    return {n[1:]: row for n, row in within.items() if n[:1] in ('', '/')}
+
   def _url(self, name: str) -> str:
     return f'{self.url}/{name}' if name else self.url
 
-  def _listed(self) -> dict[str, dict[str, Any]]:
-    """Path -> what the file system says, of all files that are whole."""
+  def _listed(self) -> dict[str, tuple[str, int]]:
+    """Path -> tag and size, of all files that are whole."""
     self.fs.invalidate_cache()
-    listed = self.fs.find(self.path, detail=True)
+    objects = self.fs.find(self.path, detail=True)
     start = len(self.path) + 1
-    names = {key[start:]: info for key, info in listed.items()}
-    names = {n: i for n, i in names.items() if not _TEMPORARY.search(n)}
-    whole = {
-      self._url(name).rpartition('/')[0]
-      for name in names
-      if name.rpartition('/')[2] in _OF_WHOLE
-    }
+    names = {key[start:]: (_tag(x), x['size']) for key, x in objects.items()}
+    urls = {self._url(name) for name in names}
 
     def is_whole(name: str) -> bool:
       match = _WHOLE.match(self._url(name))
-      return not (name and match) or match[0][:-1] in whole
+      return not (name and match) or any(
+        match[0] + x in urls for x in _OF_WHOLE
+      )
 
-    return {name: info for name, info in names.items() if is_whole(name)}
+    return {
+      name: row
+      for name, row in names.items()
+      if is_whole(name) and not _TEMPORARY.search(name)
+    }
 
-  def _files(self) -> dict[str, tuple[int, int]]:
+  def _files(self) -> dict[str, list[int]]:
     """Path -> size and time, of the files of the mirror."""
-    if self.mirror.is_file():
-      return {'': _stamp(self.mirror)}
+    paths = [self.mirror] if self.mirror.is_file() else self.mirror.rglob('*')
     files = {}
-    for path in self.mirror.rglob('*'):
-      name = path.relative_to(self.mirror).as_posix()
+    for path in paths:
+      name = path.relative_to(self.mirror).as_posix() * (path != self.mirror)
       if not _TEMPORARY.search(name):
         with contextlib.suppress(FileNotFoundError):
+          status = path.stat()
           if path.is_file():
-            files[name] = _stamp(path)
+            files[name] = [status.st_size, status.st_mtime_ns]
     return files
 
-  def _busy(self) -> tuple[str, ...]:
-    """Folders that another process of this machine writes to."""
-    return tuple(
-      f'{lock.parent.relative_to(self.mirror).as_posix()}/'.removeprefix('./')
-      for lock in self.mirror.rglob('.?*.lock')
-      if lock != self.lock and is_locked(lock)
-    )
-
-  def _skips(self, name: str) -> bool:
-    return any(part in self.skip for part in name.split('/')[:-1])
-
-  def fetch(self) -> None:
+  def fetch(self, skip: tuple[str, ...] = ()) -> None:
     """Brings the mirror up to date, unless it is published by this process.
+
+    skip: names of folders whose files are not needed.
 
     Raises:
       InputError: it cannot be read, or changes all the time.
     """
-    if _is_covered(self.url):
+    locks = [x for x in self.mirror.rglob('.?*.lock') if x != self.lock]
+    # What a process of this machine writes to is read as it is.
+    if _is_covered(self.url) or any(map(is_locked, locks)):
       return
     with inputs.reading(self.url, 'a place that can be read'):
       # What is fetched may be newer than what was listed, so it lists again.
       for _ in range(2 * _TRIES):
-        if not self._take(self._listed()):
+        if not self._take(self._listed(), skip):
           return
     raise core.InputError(f'{self.url} changes while it is read; try again')
 
-  def _take(self, listed: dict[str, dict[str, Any]]) -> bool:
+  def _take(
+    self, sizes: dict[str, tuple[str, int]], skip: tuple[str, ...]
+  ) -> bool:
     """Makes the mirror what is listed; was there anything to do?"""
-    busy = self._busy()
-    rows = self._index.rows(self.url)
-    rows = {n: row for n, row in rows.items() if not n.startswith(busy)}
-    tags = {n: _tag(i) for n, i in listed.items() if not n.startswith(busy)}
-    self._note_sent(tags, rows, busy)
-    if tags == {name: row.tag for name, row in rows.items()}:
-      # What somebody took out of the cache is no file that a run has removed.
-      missing = [n for n in rows if not (self.mirror / n).exists()]
-      todo = [name for name in missing if not self._skips(name)]
-      self._index.put(
-        {self._url(n): rows[n]._replace(time=0) for n in {*missing} - {*todo}}
-      )
+    rows, files = self.tags(), self._files()
+    tags = {name: tag for name, (tag, _) in sizes.items()}
+    if tags == {name: row[0] for name, row in rows.items()}:
+      todo = tags.keys() - files.keys()  # The mirror may be ahead.
     else:
-      todo = self._reset(tags, rows, busy)
+      same = {n for n, x in files.items() if rows.get(n) == [tags.get(n), *x]}
+      todo = tags.keys() - same
+      for name in files.keys() - same:
+        self._remove(name)
+    gone = dict.fromkeys(rows.keys() - tags.keys())
+    # Not on this disk until they are fetched, so that nothing removes them.
+    self.tags({**gone, **{name: [*sizes[name], 0] for name in todo}})
+    todo = {n for n in todo if not {*n.split('/')[:-1]} & {*skip}}
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'fetch') as pool:
-      list(pool.map(lambda name: self._get(name, listed[name]), todo))
+      list(pool.map(self._get, todo, map(sizes.get, todo)))
     return bool(todo)
 
-  def _note_sent(
-    self, tags: dict[str, str], rows: dict[str, _File], busy: tuple[str, ...]
-  ) -> None:
-    """Completes the rows of a process that was killed while it published."""
-    sent = self._index.rows(f'{_SENDS}{self.url}')
-    sent = {n: file for n, file in sent.items() if not n.startswith(busy)}
-    held = {file.tag for file in sent.values()}
-    held = {name for name in held if Lease.is_last_here(self, name)}
-    for name, file in sent.items():
-      if file.tag in held and name in tags and file.time:
-        # An object that was cut is sent again.
-        size = min(file.size, int(tags[name].rpartition(' ')[2]))
-        if name not in rows or rows[name].tag != tags[name]:
-          rows[name] = _File(tags[name], size, file.time)
-          self._index.put({self._url(name): rows[name]})
-      elif file.tag in held and name not in tags:
-        rows.pop(name, None)
-        self._index.drop([self._url(name)])
-    self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
-
-  def _reset(
-    self, tags: dict[str, str], rows: dict[str, _File], busy: tuple[str, ...]
-  ) -> list[str]:
-    """Removes what others have changed; names of what is to be fetched."""
-    files, same = self._files(), set()
-    for name, stamp in files.items():
-      if name.startswith(busy):
-        continue
-      if name in tags and rows.get(name) == (tags[name], *stamp):
-        same.add(name)
-      elif name not in tags or self._skips(name):
-        self._remove(name)
-    self._index.drop(self._url(name) for name in rows.keys() - same)
-    left = {name for name in tags.keys() - same if self._skips(name)}
-    self._index.put(
-      {
-        self._url(n): _File(tags[n], int(tags[n].rpartition(' ')[2]))
-        for n in left
-      }
-    )
-    return sorted(tags.keys() - same - left)
-
   def _remove(self, name: str) -> None:
-    path = self.mirror / name
-    path.unlink(missing_ok=True)
+    """Removes a file of the mirror, and folders that are empty then."""
+    (self.mirror / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # Up to a folder that holds something.
-      for folder in path.parents[: len(pathlib.PurePath(name).parts) - 1]:
-        folder.rmdir()
+      for folder in pathlib.PurePath(name).parents[:-1]:
+        (self.mirror / folder).rmdir()
 
-  def _get(self, name: str, info: dict[str, Any]) -> None:
-    """Fetches a file, whole or not at all; one that is gone is left out."""
+  def _get(self, name: str, listed: tuple[str, int]) -> None:
+    """Fetches a file, whole or not at all."""
     path = self.mirror / name if name else self.mirror
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f'.{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp')
+    part = path.with_name(f'.{path.name}.{uuid.uuid4().hex}.tmp')
     try:
-      for _ in range(_TRIES):
+      with contextlib.suppress(FileNotFoundError):  # It is listed again.
         self.fs.get_file(self.key(name), str(part))
-        if part.stat().st_size == info['size']:
-          break
-        self.fs.invalidate_cache()  # It may be another version by now.
-        info = self.fs.info(self.key(name))
-      else:
-        raise core.InputError(f'{self._url(name)} ends early each time')
-      when = _changed(info)
-      os.utime(part, (when, when))
-      os.replace(part, path)
-    except FileNotFoundError:
-      return
+        status = part.stat()
+        if status.st_size == listed[1]:
+          os.replace(part, path)
+          self.tags({name: [listed[0], status.st_size, status.st_mtime_ns]})
     finally:
       part.unlink(missing_ok=True)
-    self._index.put({self._url(name): _File(_tag(info), *_stamp(path))})
 
-  def publish(self, check: Callable[[], None] = lambda: None) -> None:
+  def publish(self) -> None:
     """Uploads what has changed in the mirror, and removes what is gone there.
-
-    check: called before records are uploaded or files removed; raises Held
-      where this process may do neither.
 
     Raises:
       OSError: or whatever else the file system raises; a second call goes on.
@@ -461,353 +331,200 @@ class Remote:
     with self.alone:
       for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):  # Renamed meanwhile.
-          return self._send(check)
-      self._send(check)
+          return self._send()
+      self._send()
 
-  def _send(self, check: Callable[[], None]) -> None:
+  def _send(self) -> None:
     if self.lock and not self.lock.exists():  # Else all would be removed.
-      raise Cleared(errno.EIO, 'the cache was cleared', str(self.mirror))
-    rows = self._index.rows(self.url)
-    with self._snapshot(rows) as (files, records, links):
-      self._say_sends({n: files[n] for n in (*records, *links)})
-      with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
-        stamps = (files[name] for name in links)
-        list(pool.map(self._put, links, stamps, links.values()))
-      check()
-      for name, content in records.items():
-        self._put(name, files[name], content)
-      # What has gone since the snapshot is removed once its successor is sent.
-      gone = [n for n, row in rows.items() if row.time and n not in files]
-      self._say_sends(dict.fromkeys(gone, (0, 0)))
-      for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
-        with contextlib.suppress(FileNotFoundError):
-          self.fs.rm_file(self.key(name))
-        self._index.drop([self._url(name)])
-      sent = [*records, *links, *gone]
-      self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
-
-  @contextlib.contextmanager
-  def _snapshot(
-    self, rows: Mapping[str, _File]
-  ) -> Iterator[tuple[dict[str, Any], dict[str, bytes], dict[str, Path]]]:
-    """The mirror at one moment; FileNotFoundError where it changed meanwhile.
-
-    A checkpoint may live shorter than it takes to send. So what has changed is
-    linked, and sent from the links.
-
-    Yields:
-      Path -> size and time, of all files; path -> content, of changed records,
-      the oldest first; path -> link, of other changed files.
-    """
-    files = self._files()
-    changed = [n for n, stamp in files.items() if rows.get(n, ())[1:] != stamp]
-
-    # Records are read before the files that they describe, the oldest first;
-    # unlike st_mtime, st_ctime moves with a rename.
-    described = [name for name in changed if name.endswith(_RECORDS)]
-    described.sort(key=lambda name: (self.mirror / name).stat().st_ctime_ns)
-    records = {name: (self.mirror / name).read_bytes() for name in described}
-    base = self.mirror.parent if self.mirror.is_file() else self.mirror
-    for old in base.glob(f'{_SENDING}*'):  # Of a process that was killed.
-      if not stopping.lives(
-        int(old.name.removeprefix(_SENDING).partition('.')[0])
-      ):
+      raise OSError(errno.EIO, 'the cache was cleared', str(self.mirror))
+    for old in root().glob(f'{_SENDING}*'):  # Of a process that was killed.
+      if not stopping.lives(int(old.name.split('.')[2])):
         shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(
-      prefix=f'{_SENDING}{os.getpid()}.', dir=base, ignore_cleanup_errors=True
-    ) as folder:
-      others = [name for name in changed if name not in records]
-      links = {name: Path(folder, str(n)) for n, name in enumerate(others)}
-      for name, link in links.items():
-        try:
-          os.link(self.mirror / name, link)
-        except OSError:  # It is gone, or the file system has no links.
-          shutil.copyfile(self.mirror / name, link)
-      lost = files.keys() - self._files().keys()
-      if any(_WHOLE.match(self._url(name)) for name in lost):
-        raise FileNotFoundError(errno.ENOENT, 'it went', str(self.mirror))
-      yield files, records, links
+    rows, files = self.tags(), self._files()
+    changed = [n for n, stamp in files.items() if rows.get(n, [])[1:] != stamp]
+    # The oldest first; unlike st_mtime, st_ctime moves with a rename.
+    changed.sort(key=lambda name: (self.mirror / name).stat().st_ctime_ns)
+    records = [name for name in changed if name.endswith(_RECORDS)]
+    others = [name for name in changed if name not in records]
+    with (
+      tempfile.TemporaryDirectory(
+        prefix=f'{_SENDING}{os.getpid()}.', dir=root()
+      ) as folder,
+      concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool,
+    ):
+      # Links keep what lives shorter than it takes to send, as checkpoints do.
+      links = {name: Path(folder, f'{n}') for n, name in enumerate(changed)}
+      for name in (*records, *others):
+        os.link(self.mirror / name, links[name])
 
-  def _say_sends(self, stamps: dict[str, tuple[int, int]]) -> None:
-    """Notes what is going to be sent, or at time 0 removed, by a lease."""
-    if self.lease:
-      self._index.put(
-        {
-          f'{_SENDS}{self._url(name)}': _File(self.lease, *stamp)
-          for name, stamp in stamps.items()
-        }
-      )
+      def put(name: str) -> None:
+        self._put(name, files[name], links[name])
 
-  def _put(
-    self, name: str, stamp: tuple[int, int], content: bytes | Path
-  ) -> None:
-    """Uploads bytes, or those of a file."""
+      list(pool.map(put, others))
+      for name in records:
+        put(name)
+    # Records go first, so that none is left of what is half removed.
+    gone = [n for n, row in rows.items() if row[2] and n not in files]
+    for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
+      with contextlib.suppress(FileNotFoundError):
+        self.fs.rm_file(self.key(name))
+      self.tags({name: None})
+
+  def _put(self, name: str, stamp: list[int], link: Path) -> None:
+    """Uploads a file."""
     key = self.key(name)
-    if isinstance(content, Path):
-      self.fs.put_file(str(content), key)
-    else:
-      self.fs.pipe_file(key, content)
+    self.fs.put_file(str(link), key)
     self.fs.invalidate_cache(key)
     info = self.fs.info(key)
-    least = stamp[0] if isinstance(content, Path) else len(content)
-    if info['size'] < least:
+    if info['size'] < stamp[0]:
       raise OSError(errno.EIO, 'it was cut while it was sent', self._url(name))
-    self._index.put({self._url(name): _File(_tag(info), *stamp)})
+    self.tags({name: [_tag(info), *stamp]})
 
   def size(self) -> int:
     """Bytes of all files, those that were not needed included."""
-    return sum(row.size for row in self._index.rows(self.url).values())
+    return sum(row[1] for row in self.tags().values())
 
 
-def _machine() -> str:
-  """Id of where a process number means one process: a boot, a container."""
-  with contextlib.suppress(OSError):
-    boot = Path('/proc/sys/kernel/random/boot_id').read_text().strip()
-    return f'{boot} {os.readlink("/proc/self/ns/pid")}'
-  return ''
+HEARTBEAT = 'heartbeat'  # Name of the threads that publish.
 
 
-def _started(process: int) -> str:
-  """When a process of this machine started, in clock ticks; '' if unknown.
-
-  The first process of a container has number 1 after each restart.
-  """
-  with contextlib.suppress(OSError):
-    status = Path(f'/proc/{process}/stat').read_text(errors='replace')
-    return status.rpartition(')')[2].split()[19]
-  return ''
-
-
-class Lease:
-  """The right to publish what a stage makes; see the module."""
+class Heartbeat:
+  """Publishes a folder while this process says that it is at a stage of it."""
 
   def __init__(self, remote: Remote, stage: str) -> None:
-    self.remote, self.stage, self._number = remote, stage, 0
-    self._name = f'.{stage}.lease.'
-    self._sign: dict[str, Any] = {
-      'host': socket.gethostname(),
-      'machine': _machine(),
-      'process': os.getpid(),
-      'started': _started(os.getpid()),
-      'cache': remote.cache(),
-      'token': uuid.uuid4().hex,
-      'beat': 0,
-    }
-    self._alone, self._released = threading.Lock(), threading.Event()
-    self._lost = False
-    self._awaited = ''  # Token of a holder whose sign was announced.
+    self.remote, self.stage = remote, stage
+    self.key = remote.key(f'.{stage}.lease')
+    self.ended, self._alone = threading.Event(), threading.Lock()
+    root().mkdir(parents=True, exist_ok=True)
+    path = root() / 'id'  # Of the cache.
+    with contextlib.suppress(FileExistsError), open(path, 'x') as file:
+      file.write(uuid.uuid4().hex)
+    name, token = f'{os.getpid()} on {socket.gethostname()}', uuid.uuid4().hex
+    self._sign = {'name': name, 'cache': path.read_text(), 'token': token}
 
-  def _numbers(self) -> list[int]:
-    fs, path = self.remote.fs, self.remote.path
-    fs.invalidate_cache()
-    names: list[str] = []
-    with contextlib.suppress(FileNotFoundError):
-      names = [key.rpartition('/')[2] for key in fs.ls(path, detail=False)]
-    ends = [name.removeprefix(self._name) for name in names]
-    return sorted(int(end) for end in ends if end.isdecimal())
+  def _read(self) -> dict[str, Any]:
+    """What the object says; {} if it is gone."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+      self.remote.fs.invalidate_cache()
+      return json.loads(self.remote.fs.cat_file(self.key))
+    return {}
 
-  def _key(self, number: int) -> str:
-    return self.remote.key(f'{self._name}{number}')
+  def _is_ours(self) -> bool:
+    return self._read().get('token') == self._sign['token']
 
-  @property
-  def name(self) -> str:
-    """Stage, number and token of the lease that is held."""
-    return f'{self.stage} {self._number} {self._sign["token"]}'
-
-  @classmethod
-  def is_last_here(cls, remote: Remote, name: str) -> bool:
-    """Is a lease there, and all later ones of its stage of the same cache?"""
-    stage, first, token = name.rsplit(' ', 2)
-    lease = cls(remote, stage)
-    numbers = [n for n in lease._numbers() if n >= int(first)]
-    signs = [lease._read(number) or {} for number in numbers]
-    return bool(signs and signs[0].get('token') == token) and all(
-      sign.get('cache') == lease._sign['cache'] for sign in signs
-    )
-
-  def _read(self, number: int) -> dict[str, Any] | None:
-    """What a lease says; None if it is gone, {} if it cannot be read."""
-    try:
-      return json.loads(self.remote.fs.cat_file(self._key(number)))
-    except FileNotFoundError:
-      return None
-    except ValueError:
-      return {}
+  def _write(self, **keywords: str) -> None:
+    sign = json.dumps({**self._sign, 'time': time.time()}).encode()
+    self.remote.fs.pipe_file(self.key, sign, **keywords)
 
   def acquire(self, wait: bool) -> None:
-    """Takes the lease.
+    """Makes the object this process's.
 
-    wait: for another holder, instead of refusing.
+    wait: for another process, instead of refusing.
 
     Raises:
-      Held: another process has it; an InputError.
+      Held: another process is at the stage; an InputError.
     """
-    with inputs.reading(self.remote.url, 'a place that can be written'):
-      while True:
-        last = max(self._numbers(), default=0)
-        holder = self._holder(last) if last else None
-        if holder and holder.get('token') == self._sign['token']:
-          self._number = last  # The answer to its creation was lost.
-          return
-        if holder and not wait:
-          raise Held(
-            f'{self.remote.url}: another process ({holder["process"]} on '
-            f'{holder["host"]}) is at its stage {self.stage!r}; wait for it, '
-            'or choose another --out'
-          )
-        if holder:
-          time.sleep(1)
-          continue
-        sign = json.dumps(self._sign).encode()
-        try:
-          self.remote.fs.pipe_file(self._key(last + 1), sign, mode='create')
-        except OSError:  # Each store has an error of its own for a conflict.
-          if last + 1 not in self._numbers():
-            raise
-          continue
-        self._number = last + 1
-        return
+    while holder := self._holder():
+      if not wait:
+        raise Held(
+          f'{self.remote.url}: another process ({holder["name"]}) is at its '
+          f'stage {self.stage!r}; wait for it, or choose another --out'
+        )
+      time.sleep(1)
+    try:
+      self._write(mode='create')
+    except OSError:  # Each store has an error of its own for a conflict.
+      if not self._read():
+        raise
+      self.acquire(wait)
 
-  def _holder(self, number: int) -> dict[str, Any] | None:
-    """What a lease says of its holder; None if that is dead or has gone."""
-    first = self._read(number)
-    if first is None:
-      return None
-    if first.get('machine') == self._sign['machine'] and (
-      first.get('host') == self._sign['host']
-    ):
-      process = first['process']
-      lives_on = stopping.lives(process) and first.get('started') == _started(
-        process
-      )
-      return first if lives_on else None
-    if first.get('token') != self._awaited:
-      self._awaited = first.get('token', '')
+  def _holder(self) -> dict[str, Any]:
+    """The process that is at the stage; {} if there is none that lives."""
+    first = now = self._read()
+    end = time.monotonic() + LIFE
+    # Of this cache, this process has the lock of the stage: it is dead.
+    if first and first.get('cache') != self._sign['cache']:
       progress.say(
-        f'{self.remote.url}: a process on {first.get("host")} was at its stage '
+        f'{self.remote.url}: process {first.get("name")} was at its stage '
         f'{self.stage!r}; waiting up to {LIFE:.0f} s for a sign of it'
       )
-    end = time.monotonic() + LIFE
-    while time.monotonic() < end:
-      time.sleep(min(1.0, LIFE / 10))
-      now = self._read(number)
-      if now is None or (now and now != first):
-        return now
-    return None
+      while now == first and time.monotonic() < end:
+        time.sleep(min(1.0, LIFE / 10))
+        now = self._read()
+    if now == first:
+      with contextlib.suppress(FileNotFoundError):
+        self.remote.fs.rm_file(self.key)
+      return {}
+    return now
 
-  def check(self) -> None:
-    """Raises Held where the lease has gone to another process."""
-    if self._lost:
-      raise Held(
-        f'{self.remote.url}: another process has taken over its stage '
-        f'{self.stage!r}; nothing more is published from here'
-      )
+  def start(self, publishes: bool) -> None:
+    """Starts a thread that gives signs, or publishes, until `finish`."""
+    threading.Thread(
+      target=self.repeat, args=(publishes,), name=HEARTBEAT, daemon=True
+    ).start()
 
-  def beat(self) -> None:
-    """Gives a sign; raises Held as `check`."""
-    with self._alone:
-      if self._released.is_set():
-        return
-      self._lost = self._lost or not self._is_ours(self._numbers())
-      self.check()
-      self._sign['beat'] += 1
-      sign = json.dumps(self._sign).encode()
-      self.remote.fs.pipe_file(self._key(self._number), sign)
-
-  def _is_ours(self, numbers: list[int]) -> bool:
-    """Is the last lease this one, and not another's of the same number?"""
-    if numbers[-1:] != [self._number]:
-      return False
-    sign, token = self._read(self._number), self._sign['token']
-    return sign is not None and sign.get('token', token) == token
-
-  def keep(self) -> None:
-    """Starts a thread that gives signs until the lease is released or lost."""
-    threading.Thread(target=self._run, name='lease', daemon=True).start()
-
-  def _run(self) -> None:
-    while not (self._lost or self._released.wait(EVERY)):
-      with self._faults():
-        self.beat()
-
-  @contextlib.contextmanager
-  def _faults(self) -> Iterator[None]:
-    """A context that a fault of the network ends early, and nothing more."""
-    with (
-      contextlib.suppress(core.InputError, OSError),
-      inputs.reading(self.remote.url, 'a place that can be written'),
-    ):
-      yield
-
-  def release(self) -> None:
-    """Gives the lease back if it can, and removes those of the dead below."""
-    self._released.set()
-    with self._alone, self._faults():
-      numbers = self._numbers()
-      if self._is_ours(numbers):
-        for number in numbers:
-          with contextlib.suppress(FileNotFoundError):
-            self.remote.fs.rm_file(self._key(number))
-
-
-class _Publisher:
-  """Publishes a folder every EVERY seconds, and at the end of a stage."""
-
-  def __init__(self, remote: Remote, lease: Lease) -> None:
-    self.remote, self.lease, self.ended = remote, lease, threading.Event()
-    self.thread = threading.Thread(
-      target=self._run, name='publish', daemon=True
-    )
-
-  def attempt(self) -> Exception | None:
-    """Publishes; what went wrong, if anything did."""
+  def beat(self, publishes: bool = False) -> Exception | None:
+    """Gives a sign, and may publish; what went wrong, if anything did."""
+    url = self.remote.url
     try:
-      with inputs.reading(self.remote.url, 'a place that can be written'):
-        self.lease.beat()
-        self.remote.publish(self.lease.check)
+      with inputs.reading(url, 'a place that can be written'):
+        with self._alone:
+          if self.ended.is_set():
+            return None
+          if not self._is_ours():
+            raise Held(
+              f'{url}: another process is at its stage {self.stage!r} now; '
+              'nothing more is published from this one'
+            )
+          self._write()
+        if publishes:
+          self.remote.publish()
     except (core.InputError, OSError) as error:
-      cause = error.__cause__
-      return cause if isinstance(cause, Cleared) else error
+      return error
     return None
 
-  def _run(self) -> None:
-    failing = False
+  def repeat(self, publishes: bool) -> None:
+    """Does so every EVERY seconds, until it ends."""
+    before = None
     while not self.ended.wait(EVERY):
-      error = self.attempt()
-      if isinstance(error, Held):
-        progress.say(str(error))
-        return
-      if error is not None and not failing:
+      error = self.beat(publishes)
+      if error and publishes and not before:
         progress.say(f'{shown(str(error))}; it is tried again')
-      failing = error is not None
+      before = error
 
   def finish(self, failed: bool) -> None:
-    """Publishes all that is left.
+    """Publishes all that is left, and removes the object.
 
     failed: an error is being raised; publishes once, and raises nothing.
 
     Raises:
-      Held: the lease was lost. OSError: the network is.
+      Held: another process is at the stage. OSError: the network is lost.
     """
-    self.ended.set()
-    self.thread.join()
-    for wait in range(_TRIES):
-      error = self.attempt()
-      if failed or error is None:
-        return
-      if isinstance(error, Held | Cleared):
-        raise error
-      if wait + 1 < _TRIES:
-        time.sleep(2**wait)
-    raise OSError(
-      errno.EIO,
-      f'not all was published ({error}); it is in {self.remote.mirror}, and '
-      'the same command goes on',
-      self.remote.url,
-    ) from error
+    for wait in range(1 if failed else _TRIES):
+      time.sleep(2**wait - 1)
+      error = self.beat(publishes=True)
+      if error is None or isinstance(error, Held):
+        break
+    with (
+      self._alone,
+      contextlib.suppress(core.InputError, OSError),
+      inputs.reading(self.remote.url, 'a place that can be written'),
+    ):
+      self.ended.set()
+      if self._is_ours():
+        self.remote.fs.rm_file(self.key)
+    if isinstance(error, Held) and not failed:
+      raise error
+    if error and not failed:
+      raise OSError(
+        errno.EIO,
+        f'not all was published ({error}); it is in {self.remote.mirror}, and '
+        'the same command goes on',
+        self.remote.url,
+      ) from error
 
 
-_ACTIVE: dict[str, _Publisher] = {}  # URL -> what this process publishes.
+_ACTIVE: dict[str, Heartbeat] = {}  # URL -> what this process publishes.
 
 
 def _is_covered(url: str) -> bool:
@@ -822,77 +539,62 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
 
   Args:
     folder: the mirror.
-    stage: whose lease is held.
+    stage: that no other process is at meanwhile.
     lock: of this process, on this machine.
-    wait: for the lease, instead of refusing.
+    wait: for another process, instead of refusing.
 
   Raises:
-    Held: another process has the lease, or took it over. InputError: the URL
-      cannot be read or written. OSError: not all could be published.
+    Held: another process is at the stage. InputError: the URL cannot be read
+      or written. OSError: not all could be published.
   """
   remote = at(folder)
   if _is_covered(remote.url):
     yield
     return
-  lease = Lease(remote, stage)
-  lease.acquire(wait)
-  publisher = _Publisher(remote, lease)
-  remote.lock = lock
-  failed = True
+  heart = Heartbeat(remote, stage)
+  with inputs.reading(remote.url, 'a place that can be written'):
+    heart.acquire(wait)
+  above, failed = os.environ.get(_HOLDS, ''), True
   try:
-    lease.keep()
+    # Signs are given during long uploads too.
+    heart.start(publishes=False)
+    remote.lock = lock
     remote.fetch()
-    remote.lease = lease.name
-    _ACTIVE[remote.url] = publisher
-    above = os.environ.get(_HOLDS, '')
-    os.environ[_HOLDS] = remote.url
-    publisher.thread.start()
-    try:
-      yield
-      failed = False
-    finally:
-      os.environ[_HOLDS] = above
-      del _ACTIVE[remote.url]
-      publisher.finish(failed)
+    # Other processes of this run begin with what the first one has.
+    if error := heart.beat(publishes=True):
+      raise error
+    _ACTIVE[remote.url], os.environ[_HOLDS] = heart, remote.url
+    heart.start(publishes=True)
+    yield
+    failed = False
   finally:
-    remote.lock, remote.lease = None, ''
-    lease.release()
+    os.environ[_HOLDS] = above
+    _ACTIVE.pop(remote.url, None)
+    try:
+      heart.finish(failed)
+    finally:
+      remote.lock = None
 
 
 def _last() -> None:
   """Publishes once more when a signal ends the process."""
-  for publisher in [*_ACTIVE.values()]:
-    if publisher.remote.alone.acquire(timeout=5):
-      publisher.ended.set()
-      publisher.attempt()
-      publisher.lease.release()
+  for heart in [*_ACTIVE.values()]:
+    if heart.remote.alone.acquire(timeout=5):
+      heart.finish(failed=True)
 
 
 stopping.at_end(_last)
 
 
-def publish_now(place: Path) -> str:
-  """Uploads what is ahead in the mirror of a folder, or of one above; its URL.
-
-  '' where this process publishes none: a parent may.
-  """
-  url = f'{at(place).url}/'
-  active = next((above for above in _ACTIVE if url.startswith(f'{above}/')), '')
-  if active and (error := _ACTIVE[active].attempt()):
-    raise error
-  return active
-
-
 def publish(place: Path) -> None:
-  """Uploads what a call wrote outside its stages; OSError where it cannot.
+  """Uploads what a call wrote outside its stages.
 
   A process that publishes a folder above does it by itself.
+
+  Raises:
+    InputError: it cannot be written.
   """
   remote = at(place)
-  if _is_covered(remote.url):
-    return
-  try:
+  if not _is_covered(remote.url):
     with inputs.reading(remote.url, 'a place that can be written'):
       remote.publish()
-  except core.InputError as error:
-    raise OSError(errno.EIO, str(error), remote.url) from error

@@ -1,8 +1,9 @@
 """How a process ends: exit codes, and being told to stop.
 
 A binary calls `install`; nothing happens on import, and without it signals do
-what they do in Python. Once it is installed, SIGINT (Ctrl-C) and SIGTERM (a
-scheduler) end the process at once: everything here may be killed at any
+what they do in Python. Once it is installed, SIGINT (Ctrl-C), SIGTERM and
+SIGUSR1 (a scheduler, as SLURM's --signal=USR1@60) and SIGHUP (a terminal that
+is closed) end the process at once: everything here may be killed at any
 moment and goes on from what is complete. Work that would be lost is done
 within `deferred`, which stops where it chooses; a second signal does not wait
 for it.
@@ -30,13 +31,17 @@ class Exit(enum.IntEnum):
   DONE = 0
   FAILED = 1  # A full disk or memory, a loss that is not finite, a sweep's run.
   BAD_INPUT = 2  # Or another process is at it.
-  STOPPED = 75  # SIGTERM. The name of 75 in sysexits.h: try again.
+  STOPPED = (
+    75  # SIGTERM, SIGUSR1 or SIGHUP. The name of 75 in sysexits.h: try again.
+  )
   INTERRUPTED = 130  # SIGINT, as a shell says it.
 
 
 CODES: dict[int, Exit] = {
   signal.SIGINT: Exit.INTERRUPTED,
-  signal.SIGTERM: Exit.STOPPED,
+  **dict.fromkeys(
+    (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1), Exit.STOPPED
+  ),
 }
 
 
@@ -97,7 +102,7 @@ def farewell(code: Exit, again: bool) -> None:
 
 
 def install(again: Callable[[], bool]) -> None:
-  """Makes SIGINT and SIGTERM end this process; for its main thread to call.
+  """Makes the signals of CODES end this process; for its main thread to call.
 
   A signal that the process was started to ignore (`nohup`) stays ignored.
 

@@ -4,31 +4,26 @@ The several are started here (`jobs`), or are those that run this program
 (`jax.distributed` is initialized, see `driven`).
 
 A task calls a function of a module with plain arguments. It may run on any
-machine that sees the same folders under the same paths. Processes of one
-program may each have a mirror of a URL instead: then the first one gets the
-files of the others as objects that no mirror shows. A task may also run twice,
-even at the same time, because it writes its files by rename. Therefore neither
-workers nor the scheduler hold anything that matters: when they are lost, tasks
-whose files are missing are submitted again.
+machine that sees the same folders under the same paths. A task may also run
+twice, even at the same time, because it writes its files by rename. Therefore
+neither workers nor the scheduler hold anything that matters: when they are
+lost, tasks whose files are missing are submitted again.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import errno
 import functools
 import importlib
 import json
 import multiprocessing
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import sys
 import threading
-import uuid
 from collections.abc import (
   Callable,
   Generator,
@@ -56,7 +51,6 @@ from wm.runtime import (
 
 _POLL = 1.0  # Seconds between looks for a signal.
 _LOSSES = 3  # Losses of all workers in a row, without any task ended.
-_HANDED = '.handed.'  # Before a token: objects for the first process.
 _RETRIES = 2  # Of a task that fails by other than bad input; Dask's.
 _COMES_BACK = 300  # Seconds that a scheduler may take to start again.
 _LOST = concurrent.futures.CancelledError, BrokenProcessPool
@@ -76,15 +70,11 @@ class Task(NamedTuple):
     call: function of a module of wm.
     arguments: its keywords, of plain types.
     done: says, in the process that submits, whether its files are complete.
-    folder: argument that names the folder of its files; '' is any. Of several
-      processes with a mirror of a URL each, the first gets what others write
-      there.
   """
 
   call: Callable[..., Any]
   arguments: Mapping[str, Any]
   done: Callable[[], bool] = lambda: False
-  folder: str = ''
 
 
 def run(
@@ -191,135 +181,32 @@ def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
       yield task, None
     else:
       left.append(task)
-  about = _at_url(left[0]) if left else {}
-  if not about:
-    _check_shared(left, f'{num} processes')
+  _check_shared(left, f'{num} processes')
   for first in range(0, len(left), num):
     several = left[first : first + num]
-    arguments = [_with_urls(dict(task.arguments)) for task in several]
-    order = {'context': _worker_context(), 'arguments': arguments, **about}
+    arguments = [dict(task.arguments) for task in several]
+    order = {'context': _worker_context(), 'arguments': arguments}
     outcomes = _turn(several[0].call, _ordered(order))
-    about['mirror'] = ''  # That of each process is like this one's by now.
     for task, (kind, *values) in zip(several, outcomes, strict=False):
       if kind:
         raise _ERRORS[kind](*values)
-      result, handed = values
-      if handed:
-        _take_over(Path(task.arguments[task.folder]), about['token'], handed)
-      yield task, result
-
-
-def _at_url(task: Task) -> dict[str, str]:
-  """What other processes need to know of a folder at a URL; else {}.
-
-  Returns:
-    folder: argument that names it. mirror: URL of what this process publishes,
-    which is up to date. cache: that this process's mirror is in. token: of all
-    that is handed over.
-  """
-  place = Path(task.arguments.get(task.folder, ''))
-  if not remote.url_of(place) or not (mirror := remote.publish_now(place)):
-    return {}
-  _remove_handed(place)
-  about = {'cache': remote.at(place).cache(), 'token': uuid.uuid4().hex}
-  return {'folder': task.folder, 'mirror': mirror, **about}
-
-
-def _with_urls(value: Any) -> Any:
-  """A task's arguments, or a part of them, with URLs for paths of mirrors."""
-  if isinstance(value, dict):
-    return {name: _with_urls(part) for name, part in value.items()}
-  if isinstance(value, list | tuple):
-    return [_with_urls(part) for part in value]
-  return (isinstance(value, str) and remote.url_of(value)) or value
-
-
-def _with_mirrors(value: Any) -> Any:
-  """The reverse of `_with_urls`, with the paths of this process."""
-  if isinstance(value, dict):
-    return {name: _with_mirrors(part) for name, part in value.items()}
-  if isinstance(value, list):
-    return [_with_mirrors(part) for part in value]
-  return str(remote.at(value).mirror) if remote.is_url(value) else value
-
-
-def _call_at_url(
-  call: Callable[..., Any], order: dict[str, Any], arguments: dict[str, Any]
-) -> tuple[core.InputError | None, Any, dict[str, int]]:
-  """As `_call`, with the files that were handed over, name -> size.
-
-  A process with a cache of its own first brings its mirror to what the first
-  process has published.
-  """
-  context, handed = WorkerContext(*order['context']), dict[str, int]()
-  if not order.get('folder'):
-    return *_call(call, arguments, context), handed
-  arguments = _with_mirrors(arguments)
-  place = Path(arguments[order['folder']])
-  if remote.at(place).cache() == order['cache']:
-    return *_call(call, arguments, context), handed
-  if order['mirror']:
-    remote.at(order['mirror']).fetch()
-  if place.name.startswith('.'):  # Not published: it is of an earlier task.
-    shutil.rmtree(place, ignore_errors=True)
-  place.mkdir(parents=True, exist_ok=True)
-  before = {*os.listdir(place)}
-  error, result = _call(call, arguments, context)
-  if error is None:
-    names = sorted({*os.listdir(place)} - before)
-    handed = _hand_over(place, order['token'], names)
-  return error, result, handed
-
-
-def _hand_over(place: Path, token: str, names: Sequence[str]) -> dict[str, int]:
-  """Uploads files for the first process, hidden from mirrors; their sizes."""
-  folder = remote.at(place)
-  with inputs.reading(folder.url, 'a place that can be written'):
-    for name in names:
-      key = folder.key(f'{_HANDED}{token}.{name}')
-      folder.fs.put_file(str(place / name), key)
-  return {name: (place / name).stat().st_size for name in names}
-
-
-def _take_over(place: Path, token: str, handed: Mapping[str, int]) -> None:
-  """Fetches files that another process has handed over, and removes them."""
-  folder = remote.at(place)
-  with inputs.reading(folder.url, 'a place that can be read'):
-    for name, size in handed.items():
-      key = folder.key(f'{_HANDED}{token}.{name}')
-      with files.replacing(place / name) as part:
-        folder.fs.get_file(key, str(part))
-        if part.stat().st_size != size:
-          raise OSError(errno.EIO, 'a file was cut on its way', name)
-      folder.fs.rm_file(key)
-
-
-def _remove_handed(place: Path) -> None:
-  """Removes what was handed over in earlier runs, and not taken."""
-  folder = remote.at(place)
-  with inputs.reading(folder.url, 'a place that can be written'):
-    folder.fs.invalidate_cache()
-    with contextlib.suppress(FileNotFoundError):
-      for key in folder.fs.ls(folder.path, detail=False):
-        if key.rpartition('/')[2].startswith(_HANDED):
-          folder.fs.rm_file(key)
+      yield task, values[0]
 
 
 def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
   """Does this process's task of an order; outcomes of all processes.
 
-  An outcome is ['', result, files that were handed over], or the kind of an
-  error and what it says.
+  An outcome is ['', result], or the kind of an error and what it says.
   """
   error: core.InputError | OSError | None = None
-  result, handed = None, dict[str, int]()
+  result, context = None, WorkerContext(*order['context'])
   index = compute.process_index()
   for arguments in order['arguments'][index : index + 1]:
     try:
-      error, result, handed = _call_at_url(call, order, arguments)
+      error, result = _call(call, arguments, context)
     except (core.InputError, OSError) as failure:
       error = failure
-  outcome = ['', result, handed]
+  outcome = ['', result]
   if isinstance(error, OSError):
     outcome = ['OSError', error.errno, error.strerror, error.filename]
   elif error is not None:
@@ -487,10 +374,7 @@ def run_shards(
   workers: Workers,
 ) -> None:
   """Has `call` do shards (0, num) to (num - 1, num) of some work."""
-  todo = [
-    Task(call, {**arguments, 'shard': (k, num)}, folder='parts')
-    for k in range(num)
-  ]
+  todo = [Task(call, {**arguments, 'shard': (k, num)}) for k in range(num)]
   with progress.Progress(title, num, 'shards') as bar:
     for _ in run(todo, workers.jobs, workers.cluster):
       bar.update()

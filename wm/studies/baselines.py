@@ -47,6 +47,7 @@ def added(
   """
   rows = [*map(_as_trained, rows)]
   asked: list[tuple[Row, str]] = []  # A baseline, and the row that it is for.
+  taken = [row for row in rows if row.trained_on is None]
   reasons: dict[str, None] = {}
   for row in _subjects(rows):
     world, models = row.scored_in, dict[str, Any](_BOUNDS)
@@ -62,13 +63,11 @@ def added(
       reasons[f'No ceiling: {lacking}.'] = None
     for name, model in models.items():
       baseline = Row(name, registry.resolve('model', model), None, world)
-      asked.append((baseline, row.name))
-  asked = [
-    (baseline, name)
-    for baseline, name in asked
-    if not all(_lacks(baseline, metric) for metric in metrics)
-  ]
-  return _named(_without_copies(asked, rows), rows), [*reasons]
+      measured = not all(_lacks(baseline, metric) for metric in metrics)
+      if measured and not any(_is_copy(baseline, other) for other in taken):
+        asked.append((baseline, row.name))
+        taken.append(baseline)
+  return _named(asked, rows), [*reasons]
 
 
 def _as_trained(row: Row) -> Row:
@@ -100,28 +99,14 @@ def _subjects(rows: Sequence[Row]) -> list[Row]:
   ]
 
 
-def _without_copies(
-  asked: Sequence[tuple[Row, str]], rows: Sequence[Row]
-) -> list[tuple[Row, str]]:
-  """Those that neither a row nor an earlier one is already."""
-  taken = [row for row in rows if row.trained_on is None]
-  left = []
-  for baseline, name in asked:
-    exact = baseline.name in CEILINGS
-    spec, world = map(registry.spec, (baseline.model, baseline.scored_in))
-    if not any(
-      registry.spec(row.model) == spec
-      and (
-        registry.spec(row.scored_in) == world
-        or (
-          not exact and core.world.same_rules(row.scored_in, baseline.scored_in)
-        )
-      )
-      for row in taken
-    ):
-      left.append((baseline, name))
-      taken.append(baseline)
-  return left
+def _is_copy(baseline: Row, row: Row) -> bool:
+  """Is a row that is not trained the same as a baseline?"""
+  if registry.spec(row.model) != registry.spec(baseline.model):
+    return False
+  if registry.spec(row.scored_in) == registry.spec(baseline.scored_in):
+    return True
+  exact = baseline.name in CEILINGS
+  return not exact and core.world.same_rules(row.scored_in, baseline.scored_in)
 
 
 def _named(asked: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> list[Row]:

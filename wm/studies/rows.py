@@ -3,28 +3,18 @@
 A line such as 'walks: MODEL on WORLD with steps=500' comes in; a `Row` goes
 out, by `rows_of` with its model and worlds made. `study` runs such rows.
 
-The setting `match` names what a row has as much of as the row `to`:
+The setting `match` names what a row has as much of as the first trained row
+without a match: 'sequences' (num is the other's number of distinct training
+sequences), 'steps' of training, or both, 'sequences+steps'. `resolve_matches`
+puts numbers in its place, for which the other's data are sampled first, by the
+same seed. A row is then trained as if the numbers had been written down.
 
-    sequences   num is the other's number of distinct training sequences
-    tokens      num gives as many tokens of training data
-    steps       as many optimiser steps
-    compute     as many training FLOPs: 6 N D of N parameters and D real
-                tokens (Kaplan et al. 2020, arXiv:2001.08361, section 2.1);
-                batches are counted as whole ones whatever the curriculum
-
-`resolve_matches` puts numbers in its place: they follow from the data of the
-other row, which are sampled first, by the same seed. A row is then trained as
-if the numbers had been written down. Where data must not be sampled, numbers
-may stay open: the row then keeps its match.
-
-`crossed` puts a row for each place of a grid, and each seed, in the place of
-every row that is trained.
+`crossed` puts every trained row at each place of a grid, such as its seeds.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import graphlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +22,10 @@ from typing import Any
 
 from wm import core, options
 from wm.core import inputs, registry
-from wm.data import exposure, sampling
 from wm.library import loading
 from wm.options.calls import Matching, Sampling, Stages, Units
 from wm.options.training import Training
-from wm.runtime import compute
-from wm.studies.grid import SEED, Axis, GridRun, runs
+from wm.studies.grid import SEED, Grid, Place, labelled, places
 
 # What a row may have to itself.
 SETTINGS: dict[str, dataclasses.Field] = {
@@ -48,6 +36,13 @@ SETTINGS: dict[str, dataclasses.Field] = {
 }
 for name in ('seed', 'text', 'distributed', 'coordinator', 'threads'):
   del SETTINGS[name]
+# What a grid may vary of a row.
+VARIED = {
+  **{k: x for k, x in SETTINGS.items() if k not in ('match', 'seeds')},
+  SEED: options.declared(Training)[SEED][0],
+}
+# What is matched -> the setting that it decides.
+DECIDES = {'sequences': 'num', 'steps': 'steps'}
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)'
   r'(?:\s+in\s+(.+?)|\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
@@ -67,7 +62,7 @@ class Row:
     scored_in: world that it is scored in; None is `trained_on`, or else the
       study's.
     settings: fields of Sampling and Training that this row has to itself;
-      `match` and `to` (see `Matching`), and `seeds` of a miniature.
+      `match` (see `Matching`), and `seeds` of a miniature.
     title: what tables call it; '' is its name. Rows of one title that differ in
       their seed of training alone are a line together.
     data: folder of its sampled data in that of the study, which its seeds
@@ -86,8 +81,7 @@ class Row:
   def parse(cls, text: str) -> Row:
     """'NAME: MODEL', '... in WORLD', '... on WORLD', '... then on WORLD'.
 
-    '... with steps=500, lr=3e-3' may follow, or '... with match="sequences"',
-    which takes the number of sequences from another row (see `Matching`).
+    '... with steps=500, lr=3e-3' may follow, or '... with match="sequences"'.
 
     Raises:
       InputError: it is not of this form.
@@ -106,6 +100,12 @@ class Row:
       )
     return cls(name, model, trained_on, used_in or after, values)
 
+  @property
+  def kinds(self) -> list[str]:
+    """What it has as much of as another row."""
+    match = self.settings.get('match')
+    return match.split('+') if match else []
+
   def stages(self, stages: Stages) -> Stages:
     """Options of all stages, with this row's settings.
 
@@ -117,19 +117,13 @@ class Row:
     training = dataclasses.replace(replaced.training, seed=seed)
     return dataclasses.replace(replaced, training=training)
 
-  def specs(self, world: core.World | str) -> Row:
-    """The row as another process is told it: specs, without settings.
-
-    world: that it is scored in if it names none.
-    """
-    scored_in = self.scored_in or self.trained_on or world
-    trained_on = self.trained_on and spec_of(self.trained_on)
-    model, scored_in = spec_of(self.model), spec_of(scored_in)
+  def specs(self) -> Row:
+    """The row as another process is told it: specs, without settings."""
     return dataclasses.replace(
       self,
-      model=model,
-      trained_on=trained_on,
-      scored_in=scored_in,
+      model=spec_of(self.model),
+      trained_on=self.trained_on and spec_of(self.trained_on),
+      scored_in=self.scored_in and spec_of(self.scored_in),
       settings={},
     )
 
@@ -227,82 +221,82 @@ def _model(row: Row, runs: bool) -> core.Model | str:
   return text
 
 
-# What is matched -> the setting that it decides.
-DECIDES = {
-  'sequences': 'num',
-  'tokens': 'num',
-  'steps': 'steps',
-  'compute': 'steps',
-}
-_ROUNDS = 3  # Corrections of a number of sequences by their tokens.
-_PILOT = 4096  # Sequences whose tokens the first guess goes by.
-
-# Counts a row's training sequences, of which the number is known; None where
-# there are none at hand, and none may be sampled.
-Data = Callable[[Row], exposure.Counts | None]
-
-
-def partners(rows: Sequence[Row]) -> dict[str, str]:
-  """Name of each matched row -> the row that it is matched to.
+def partner_of(rows: Sequence[Row]) -> Row | None:
+  """The row that matched rows have as much as: the first trained one of others.
 
   Raises:
-    InputError: a row that cannot be matched as it says, or a circle.
+    InputError: a row that cannot be matched as it says.
   """
-  by_name = {row.name: row for row in rows}
-  trained = [row.name for row in rows if row.trained_on is not None]
-  matched = [row for row in rows if {'match', 'to'} & row.settings.keys()]
-  partner = {}
-  for row in matched:
-    _check(row)
-    other = row.settings.get('to') or _usual_partner(rows)
-    available = [name for name in trained if name != row.name]
-    if other not in available:
+  unmatched = [r for r in rows if r.trained_on is not None and not r.kinds]
+  partner = unmatched[0] if unmatched else None
+  for row in rows:
+    if not row.kinds:
+      continue
+    what = f'row {row.name!r}: match={row.settings["match"]!r}'
+    if row.trained_on is None:
+      raise core.InputError(f"{what}: the row is not trained; add 'on WORLD'")
+    if partner is None:
       raise core.InputError(
-        f'row {row.name!r} cannot be matched to {other!r}; expected another '
-        f'row that is trained here, available: {", ".join(available) or "none"}'
+        f'{what}: expected another row that is trained here, without a match'
       )
-    stepwise = {'steps', 'compute'} & {*row.settings['match'].split('+')}
-    if stepwise and not isinstance(by_name[other].model, core.Trainable):
-      raise core.InputError(
-        f'row {row.name!r}: match={row.settings["match"]!r}, and {other!r} is '
-        'not trained by steps'
-      )
-    partner[row.name] = other
-  order = graphlib.TopologicalSorter({x: [y] for x, y in partner.items()})
-  try:
-    order.prepare()
-  except graphlib.CycleError as error:
-    circle = ' -> '.join(error.args[1][::-1])
-    raise core.InputError(f'rows are matched in a circle: {circle}') from error
+    for kind in row.kinds:
+      data = row.settings.get('data') if kind == 'sequences' else None
+      if DECIDES[kind] in row.settings or data:
+        raise core.InputError(
+          f'{what} decides {DECIDES[kind]}, and {DECIDES[kind]}= or data= was '
+          'given: expected one of the two'
+        )
+    for each in (row, partner):
+      if 'steps' in row.kinds and not isinstance(each.model, core.Trainable):
+        raise core.InputError(
+          f'{what}: {each.name!r} is not trained by steps: '
+          f'{spec_of(each.model)}'
+        )
   return partner
 
 
-def _usual_partner(rows: Sequence[Row]) -> str:
-  """The first trained row without a match, '' without one."""
-  return next(
-    (
-      row.name
-      for row in rows
-      if row.trained_on is not None
-      and not {'match', 'to'} & row.settings.keys()
-    ),
-    '',
-  )
+def resolve_matches(
+  rows: Sequence[Row],
+  stages: Stages,
+  distinct: Callable[[Row], int | None],
+  log: Callable[[str], None],
+) -> list[Row]:
+  """Rows with the numbers that their matches come to, in the same order.
+
+  Args:
+    rows: those of one place, as `rows_of` makes them.
+    stages: options of the place.
+    distinct: counts the different training sequences of a row, which it samples
+      first; None where they are not at hand, and the number then stays open.
+    log: gets the numbers of each match.
+
+  Raises:
+    InputError: see `partner_of`.
+  """
+  partner, resolved = partner_of(rows), []
+  for row in rows:
+    if row.kinds:
+      assert partner is not None  # By `partner_of`.
+      numbers: dict[str, Any] = {}
+      if 'sequences' in row.kinds:
+        numbers['num'] = distinct(partner)
+      if 'steps' in row.kinds:
+        numbers['steps'] = partner.stages(stages).training.steps
+      numbers = {key: n for key, n in numbers.items() if n is not None}
+      shown = ', '.join(f'{key}={n}' for key, n in numbers.items())
+      log(
+        f'{row.name}: matched to {partner.name}: {shown or "not sampled yet"}'
+      )
+      row = dataclasses.replace(row, settings={**row.settings, **numbers})
+    resolved.append(row)
+  return resolved
 
 
-# What a grid may vary of a row.
-VARIED = {
-  **{k: x for k, x in SETTINGS.items() if k not in ('match', 'to', 'seeds')},
-  SEED: options.declared(Training)[SEED][0],
-}
+def crossed(rows: Sequence[Row], grid: Grid) -> list[list[Row]]:
+  """All rows at each place of a grid, the last axis fastest.
 
-
-def crossed(rows: Sequence[Row], axes: Sequence[Axis]) -> list[Row]:
-  """Trained rows at each place of a grid, the last axis fastest; others as
-  they are.
-
-  A place is a suffix of the row's name. A row that is matched to another is
-  matched to it at the same place.
+  A row that is trained has a name, a title and settings by its place. Others
+  are the same at every place.
 
   Raises:
     InputError: no row is trained, or has such a setting; a row has seeds.
@@ -313,216 +307,39 @@ def crossed(rows: Sequence[Row], axes: Sequence[Axis]) -> list[Row]:
         f'row {row.name!r}: seeds={row.settings["seeds"]} is of a miniature; '
         'a study has the same seeds of every row'
       )
-  if not axes:
-    return [*rows]
-  for axis in axes:
-    for choice in axis.choices:
-      value = choice.strong[axis.name]
-      _check_setting('the grid of a study', axis.name, value, VARIED)
-  trained = {row.name for row in rows if row.trained_on is not None}
-  if not trained:
+  axes = labelled(grid)
+  for name, values in axes.items():
+    for value in values.values():
+      _check_setting('the grid of a study', name, value, VARIED)
+  if axes and all(row.trained_on is None for row in rows):
     raise core.InputError(
       "a grid varies rows that are trained; expected one 'on WORLD'"
     )
-  usual, places = _usual_partner(rows), runs(axes, {}, {})
-  several: list[Row] = []
-  for row in rows:
-    if row.name in trained:
-      several += [_at(row, place, trained, usual) for place in places]
-    else:
-      several.append(row)
-  return _named_apart(several)
+  if not axes:
+    return [[*rows]]
+  several = [[_at(row, place) for row in rows] for place in places(axes)]
+  _named_apart(flat(several))
+  return several
 
 
-def _at(row: Row, place: GridRun, trained: set[str], usual: str) -> Row:
-  """A trained row at a place of a grid; see `crossed`."""
-  suffix = re.sub(r'\W+', '_', f'_{place.name}')
-  settings = {**row.settings, **place.chosen}
-  if 'match' in settings:
-    to = settings.get('to') or usual
-    settings['to'] = to + suffix * (to in trained)
+def flat(crossed: Sequence[Sequence[Row]]) -> list[Row]:
+  """Rows at all places, those that are not trained once."""
+  return [
+    row
+    for same in zip(*crossed, strict=True)
+    for row in (same if same[0].trained_on is not None else same[:1])
+  ]
+
+
+def _at(row: Row, place: Place) -> Row:
+  """A row at a place of a grid; see `crossed`."""
+  if row.trained_on is None:
+    return row
   varied = [f'{k}={x}' for k, x in place.labels.items() if k != SEED]
   return dataclasses.replace(
     row,
-    name=row.name + suffix,
-    settings=settings,
+    name=row.name + re.sub(r'\W+', '_', f'_{place.name}'),
+    settings={**row.settings, **place.chosen},
     title=', '.join([row.title or row.name, *varied]),
     data=re.sub(r'\W+', '_', '_'.join([row.name, *varied])),
   )
-
-
-def _check(row: Row) -> None:
-  """Raises InputError for settings of a match that are bad by themselves."""
-  kinds = str(row.settings.get('match', '')).split('+')
-  what = f'row {row.name!r}: match={row.settings.get("match", "")!r}'
-  for kind in kinds:
-    inputs.check_known(kind, DECIDES, f'{what} names {kind!r}')
-    setting = DECIDES[kind]
-    if [DECIDES[other] for other in kinds].count(setting) > 1:
-      raise core.InputError(f'{what} decides {setting} twice')
-    if setting in row.settings:
-      raise core.InputError(
-        f'{what} decides {setting}, and {setting}={row.settings[setting]!r} '
-        'was given: expected one of the two'
-      )
-    if setting == 'num' and row.settings.get('data'):
-      raise core.InputError(f'{what} is of sampled data; data= was given')
-    if setting == 'steps' and not isinstance(row.model, core.Trainable):
-      raise core.InputError(
-        f'{what}: {spec_of(row.model)} is not trained by steps'
-      )
-  if row.trained_on is None:
-    raise core.InputError(f"{what}: the row is not trained; add 'on WORLD'")
-
-
-def decided(row: Row, to: str) -> dict[str, str]:
-  """Setting of a matched row -> what it follows from: 'sequences of paths'."""
-  kinds = str(row.settings['match']).split('+')
-  return {DECIDES[kind]: f'{kind} of {to}' for kind in kinds}
-
-
-def open_settings(row: Row) -> list[str]:
-  """Settings of a row that `resolve_matches` has left open."""
-  match = str(row.settings.get('match', ''))
-  return [DECIDES[kind] for kind in match.split('+') if kind]
-
-
-def resolve_matches(
-  rows: Sequence[Row],
-  stages: Stages,
-  data: Data,
-  log: Callable[[str], None],
-  only: Sequence[str] | None = None,
-  *,
-  draw: bool = True,
-) -> list[Row]:
-  """Rows with the numbers that their matches come to, in the same order.
-
-  Args:
-    rows: as `rows.rows_of` makes them.
-    stages: options of one seed.
-    data: called for rows whose data a match depends on, in the order in which
-      their numbers are resolved. A row keeps the part of its match for which
-      this gives None.
-    log: gets the numbers of each match.
-    only: names of rows to return, and to sample for; None is all.
-    draw: may sequences be drawn to count their tokens? Otherwise such a match
-      stays open.
-
-  Raises:
-    InputError: see `partners`.
-  """
-  others = partners(rows)
-  by_name = {row.name: row for row in rows}
-  final: dict[str, Row] = {}
-
-  def final_row(name: str) -> Row:
-    """The row of this name, after those that it depends on."""
-    if name not in final:
-      row = by_name[name]
-      if name in others:
-        other = final_row(others[name])
-        row = _resolved(row, other, stages, data, draw)
-        _log(by_name[name], row, other.name, log)
-      final[name] = row
-    return final[name]
-
-  names = [row.name for row in rows]
-  return [final_row(name) for name in names if only is None or name in only]
-
-
-def _log(
-  row: Row, resolved: Row, other: str, log: Callable[[str], None]
-) -> None:
-  """Tells the numbers of a match, and which are open."""
-  left = open_settings(resolved)
-  numbers = [
-    f'{setting}={resolved.settings[setting]}'
-    for setting in decided(row, other)
-    if setting not in left
-  ]
-  if numbers:
-    log(f'{row.name}: matched to {other}: {", ".join(numbers)}')
-  if left:
-    log(
-      f'{row.name}: matched to {other}, whose data are not sampled yet: '
-      f'{" and ".join(left)} not known'
-    )
-
-
-def _resolved(
-  row: Row,
-  other: Row,
-  stages: Stages,
-  data: Data,
-  draw: bool,
-) -> Row:
-  """A row with numbers in place of its match to a row, as far as it has them.
-
-  draw: see `resolve_matches`.
-  """
-  settings = {k: x for k, x in row.settings.items() if k not in ('match', 'to')}
-  kinds = str(row.settings['match']).split('+')
-  left = open_settings(other)
-
-  def counted() -> exposure.Counts | None:
-    """Of the other row's data."""
-    return None if 'num' in left else data(other)
-
-  def now() -> Row:
-    return dataclasses.replace(row, settings=dict(settings))
-
-  if 'sequences' in kinds and (theirs := counted()):
-    settings['num'] = theirs.distinct
-  if 'tokens' in kinds and draw and (theirs := counted()):
-    settings['num'] = _num_of(row, theirs.tokens, stages.sampling.seed)
-  steps = None if 'steps' in left else other.stages(stages).training.steps
-  if 'steps' in kinds and steps:
-    settings['steps'] = steps
-  if 'compute' in kinds and steps and (theirs := counted()):
-    num_is_open = len(kinds) > 1 and 'num' not in settings
-    if mine := None if num_is_open else data(now()):
-      flops = [
-        step_flops(member, member.stages(stages).training, counts)
-        for member, counts in ((other, theirs), (now(), mine))
-      ]
-      settings['steps'] = max(round(steps * flops[0] / flops[1]), 1)
-  still = [kind for kind in kinds if DECIDES[kind] not in settings]
-  if still:
-    settings |= {'match': '+'.join(still), 'to': other.name}
-  return now()
-
-
-def _num_of(row: Row, tokens: int, seed: int) -> int:
-  """Sequences of a row's world that have so many tokens, as nearly as may be.
-
-  By the same draws as its data set is made of. Beyond `sampling.CHUNK`
-  sequences, and where a world has fewer, their mean length is extrapolated.
-  """
-  world = row.trained_on
-  assert isinstance(world, core.World)  # By `rows_of`.
-  draw = sampling.chunk_seed(seed, 'train', 0)
-  num = _PILOT
-  for _ in range(_ROUNDS):
-    drawn = world.sample(min(num, sampling.CHUNK), draw, 'train').lengths
-    num = max(round(tokens * len(drawn) / max(int(drawn.sum()), 1)), 1)
-  return num
-
-
-def step_flops(row: Row, training: Training, counts: exposure.Counts) -> float:
-  """Training FLOPs of a step of a row: 6 N D, see the module.
-
-  D are the tokens that a whole batch predicts: all of its sequences' but the
-  first of each.
-  """
-  compute.fix_threads(training.threads)  # Before shapes are computed by JAX.
-  from wm.models.nn import network
-  from wm.training import loss
-
-  world, model = row.trained_on, row.model
-  assert isinstance(world, core.World)  # By `rows_of`.
-  assert isinstance(model, core.Trainable)  # By `_check`.
-  outputs = loss.make(training, world).outputs
-  shape = network.NetworkSpec(model, len(world.vocab), world.max_len, outputs)
-  predicted = counts.tokens / counts.sequences - 1
-  return 6 * shape.num_params * training.batch * predicted

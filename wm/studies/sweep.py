@@ -3,185 +3,346 @@
 A grid, settings and options come in; a folder for each run and a table go out:
 
     OUT/sweep.json, sweep.md    how every run stands, rewritten as runs end
-    OUT/runs/NAME/              a run: what `train` writes, and
-      sweep.run.json            what it is, so that another is refused
-      train.log, score.log      what its processes printed
-      sweep.scored.json         what it has been scored by
-      failed.json               how it ended, if it failed
-      .lock                     held by the process that works on it
+    OUT/runs/NAME/              a run: what `train` and `score` write
 
 A sweep that was stopped is started again, and several sweeps share the work.
-`grid` lists and ranks the runs; `jobs` runs their processes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import pathlib
 import shutil
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import inputs, plugins, registry
+from wm.core import inputs, plugins, registry, schema
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import check, takes
-from wm.options.calls import Path, Scoring, Sweeping
+from wm.options.calls import Path, Sampling, Scoring, Stages, Sweeping
 from wm.options.training import Training
-from wm.runtime import files, provenance
+from wm.runtime import files
 from wm.studies import grid as grids
-from wm.studies import jobs as pools
-from wm.studies import rows
+from wm.studies.grid import SEED, Grid, Place
+from wm.studies.rows import Row, spec_of
+from wm.studies.runs import FAILED as FAILURE
+from wm.studies.runs import JobPool, Run
 
-_SCORED = 'sweep.scored.json'
-# (run, its folder) -> command line; (run) -> what its scores depend on.
-Command = Callable[[grids.GridRun, pathlib.Path], list[str]]
-Mark = Callable[[grids.GridRun], Any]
+FOLDER = 'runs'  # OUT/runs/NAME is a run's.
+DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
+_KEPT = (
+  *('parameters', 'step', 'best_loss', 'best_loss_moves', 'best_step'),
+  *('heldout_loss', 'skipped', 'tokens', 'seconds'),
+)
+
+
+class Standing(NamedTuple):
+  """A run of a sweep and what is known of it.
+
+  Attributes:
+    run: its place in the grid.
+    status: 'done', 'failed', 'running' or 'waiting'.
+    summary: values of its train.json, empty until it is trained; they stay
+      while it is scored, and if that fails.
+    error: one line on why it failed, else ''.
+  """
+
+  run: Place
+  status: str
+  summary: dict[str, Any]
+  error: str = ''
+
+  @property
+  def loss(self) -> float:
+    """Best held-out loss after the prompt; infinite where there is none.
+
+    Runs by earlier versions kept that of all tokens.
+    """
+    losses = map(self.summary.get, ('best_loss_moves', 'best_loss'))
+    return next((loss for loss in losses if loss is not None), math.inf)
+
+
+Candidate = Sequence[Standing]  # Runs that differ in their seed alone.
+
+
+def has_ended(candidate: Candidate) -> bool:
+  """Whether every seed is done or has failed."""
+  return all(member.status in (DONE, FAILED) for member in candidate)
+
+
+def mean_loss(candidate: Candidate) -> float:
+  """Over the seeds, of the best held-out loss; infinite if one failed."""
+  return sum(member.loss for member in candidate) / len(candidate)
+
+
+def _labels(run: Place) -> dict[str, str]:
+  """All but the seed's."""
+  return {key: label for key, label in run.labels.items() if key != SEED}
+
+
+def groups(
+  standings: Sequence[Standing], per: Sequence[str]
+) -> dict[tuple[str, ...], list[Candidate]]:
+  """Candidates by their labels on the axes `per`, the best first.
+
+  Raises:
+    InputError: the grid has no such axis.
+  """
+  by_labels: dict[tuple, list[Standing]] = {}
+  ranked: dict[tuple[str, ...], list[Candidate]] = {}
+  for standing in standings:
+    labels = standing.run.labels
+    for name in per:
+      text = f'--per={name}: no axis of the grid is called so'
+      inputs.check_known(name, labels, text)
+    by_labels.setdefault((*_labels(standing.run).items(),), []).append(standing)
+    ranked[tuple(labels[name] for name in per)] = []  # In the grid's order.
+  best_first = sorted(
+    by_labels.values(), key=lambda c: (not has_ended(c), mean_loss(c))
+  )
+  for candidate in best_first:
+    labels = candidate[0].run.labels
+    ranked[tuple(labels[name] for name in per)].append(candidate)
+  return ranked
 
 
 class Sweep:
   """The runs of a sweep in a folder.
 
   Attributes:
+    out: the folder.
     runs: what to do, in this order.
-    per: axes; there is a best run for each of their values.
-    command: (run, its folder) -> command line of the process that trains it.
-    keep: how many of the best candidates, for each value of `per`, keep their
-      checkpoints; 0 is all.
-    pool: where its processes run; None is this machine.
+    options: axes, each value of which has its best run; how many of these keep
+      their checkpoints, 0 being all; and jobs.
+    pool: where its processes run.
   """
 
   def __init__(
-    self,
-    out: pathlib.Path,
-    runs: Sequence[grids.GridRun],
-    per: Sequence[str],
-    command: Command,
-    keep: int = 0,
-    pool: pools.JobPool | None = None,
+    self, out: pathlib.Path, runs: Sequence[Place], options: Sweeping
   ) -> None:
-    self.out, self.runs, self.per = out, runs, per
-    self.command, self.keep = command, keep
-    self._pool = pool or pools.JobPool()
+    self.out, self.runs, self.options = out, runs, options
+    cluster = None if options.dry_run else options.cluster
+    self.pool = JobPool(options.jobs, cluster, options.devices)
 
-  def check(self) -> None:
+  def run_of(self, place: Place) -> Run:
+    """How a place is trained."""
+    flags, folder = place.flags, str(self.out / FOLDER / place.name)
+    fields = {field.name for field in dataclasses.fields(Training)}
+    training = Training(**{k: x for k, x in flags.items() if k in fields})
+    row = Row(place.name, flags['model'], flags['world'], flags['world'])
+    return Run(row, Stages(training=training), [], folder, folder)
+
+  def scored(self, place: Place, scoring: Scoring) -> Run:
+    """How the run of a place, which was trained before, is scored."""
+    folder = str(self.out / FOLDER / place.name)
+    world = scoring.world or place.flags['world']
+    row = Row(place.name, folder, None, world, title=place.title)
+    metrics = calls.metrics_of(
+      scoring.metrics, scoring.accept, scoring.metric_overrides
+    )
+    stages = Stages(sampling=Sampling(seed=scoring.seed))
+    return Run(row, stages, metrics, folder, folder)
+
+  def check(self, scoring: Scoring | None) -> None:
     """Raises InputError where a run lacks a setting or a folder is taken."""
-    for run in self.runs:
-      for name in ('world', 'model'):
-        if not run.flags[name]:
-          raise core.InputError(f'{run.name} has no --{name}')
-    grids.groups(grids.read(self.out, self.runs), self.per)
-    for run in self.runs:
-      path = grids.folder(self.out, run)
-      if (path / 'sweep.run.json').exists():
-        files.claim(path, 'sweep', run.identity, grids.USUAL)
+    groups(self.standings(), self.options.per)
+    for kind in ('world', 'model'):
+      for place in self.runs:
+        if not place.flags[kind]:
+          raise core.InputError(f'{place.name} has no --{kind}')
+      for text in dict.fromkeys(place.flags[kind] for place in self.runs):
+        registry.make(kind, text)
+    for run in map(self.run_of, self.runs):
+      check(run.stages.training)
+      run.done()
+    if scoring:  # What is bad of it shows here, not after the training.
+      if scoring.checkpoint != Scoring.checkpoint:
+        raise core.InputError(
+          f'checkpoint={scoring.checkpoint!r}: a sweep scores the best of each '
+          'run; score.py scores others'
+        )
+      world = self.scored(self.runs[0], scoring).row.scored_in
+      registry.resolve('world', world)
 
-  def work(self, jobs: int, log: Log) -> list[grids.Standing]:
-    """Trains the runs that are not done, `jobs` at a time.
+  def work(self, runs: Sequence[Run], log: Log) -> None:
+    """Does the runs that are not done; log gets a line on each that ends."""
 
-    A run that failed before is tried again. A failure is recorded, and stops
-    no other run. `log` gets a line on each run that ends.
+    def line(job: Sequence[Run]) -> str:
+      """What is told of a run that has ended; it tables all runs anew."""
+      run, now = job[0], {x.run.name: x for x in self.table()}
+      standing = now[run.name]
+      if standing.error:
+        return f'{run.name}: {standing.status}, {standing.error}'
+      if not run.done():
+        return f'{run.name}: was told to stop'
+      if run.metrics:
+        return f'{run.name}: scored'
+      return f'{run.name}: {standing.status}, loss {standing.loss:.6g}'
 
-    Raises:
-      Stopped: this process was told to stop, and has told its runs; or one of
-        its runs was told, and the others have been done.
-    """
-    self.check()
-    self._do(grids.TRAIN, self.runs, self.command, jobs, log)
-    return self.table()
-
-  def score(
-    self, command: Command, mark: Mark, jobs: int, log: Log
-  ) -> list[pathlib.Path]:
-    """Scores the runs that are trained, have a checkpoint and are not scored.
-
-    Args:
-      command: (run, its folder) -> command line of the process that scores it.
-      mark: (run) -> JSON value of all that its scores depend on; a run whose
-        mark is the one it was scored by is not scored again.
-      jobs: runs at a time.
-      log: gets a line on each run that ends.
-
-    Returns:
-      Folders of the runs that are scored, in order. Failures and signals are
-      as in `work`.
-    """
-    ranked = grids.groups(self.table(), self.per).values()
-    best = [c for group in ranked for c in group[: self.keep or None]]
-    members = [member for candidate in best for member in candidate.members]
-    trained = {member.run.name for member in members if member.summary}
-    todo = [run for run in self.runs if run.name in trained]
-    self._do(grids.SCORE, todo, command, jobs, log, mark)
-    scored = [run for run in todo if self._is_done(run, mark)]
-    return [grids.folder(self.out, run) for run in scored]
-
-  def _is_done(self, run: grids.GridRun, mark: Mark | None) -> bool:
-    """Is a run trained, or, with a mark, scored by the same?"""
-    folder = grids.folder(self.out, run)
-    if mark is None:
-      return (folder / 'train.json').exists()
-    path = folder / _SCORED
-    return path.exists() and bool(files.read_json(path) == mark(run))
-
-  def _do(
-    self,
-    stage: str,
-    runs: Sequence[grids.GridRun],
-    command: Command,
-    jobs: int,
-    log: Log,
-    mark: Mark | None = None,
-  ) -> None:
-    """Does a stage of the runs that lack it; `mark` is that of scoring."""
     self.table()
-    by_name = {run.name: run for run in runs}
+    self.pool.work([[run] for run in runs], line, log)
 
-    def job(run: grids.GridRun) -> pools.Job:
-      """The process that does the stage of a run."""
-      folder, usual = grids.folder(self.out, run), grids.USUAL
+  def score(self, scoring: Scoring, log: Log) -> list[str]:
+    """Scores the trained runs that have a checkpoint; folders of the scored."""
+    ranked = groups(self.table(), self.options.per).values()
+    keep = self.options.keep or None
+    best = [c for candidates in ranked for c in candidates[:keep]]
+    names = {member.run.name for c in best for member in c if member.summary}
+    runs = [self.scored(x, scoring) for x in self.runs if x.name in names]
+    self.work(runs, log)
+    return [run.folder for run in runs if run.done()]
 
-      def end() -> None:
-        if mark:
-          files.write_json(folder / _SCORED, mark(run))
+  def standings(self) -> list[Standing]:
+    """Reads how each run stands."""
+    rows = []
+    for place in self.runs:
+      folder = self.out / FOLDER / place.name
+      summary, failure = folder / 'train.json', folder / FAILURE
+      best = _kept(files.read_record(summary, {})) if summary.exists() else {}
+      error, status = '', DONE if best else WAITING
+      if str(folder) in self.pool.running:
+        status = RUNNING
+      elif failure.exists():
+        error = files.read_record(failure, {'error': str})['error']
+        status = FAILED
+      rows.append(Standing(place, status, best, error))
+    return rows
 
-      return pools.Job(
-        run.name,
-        stage,
-        folder,
-        command=lambda: command(run, folder),
-        done=lambda: self._is_done(run, mark),
-        begin=lambda: files.claim(folder, 'sweep', run.identity, usual),
-        end=end,
-      )
-
-    def line(job: pools.Job) -> str:
-      """What is told of a job that has ended; it tables all runs anew."""
-      row = next(s for s in self.table() if s.run.name == job.name)
-      if row.error:
-        return f'{job.name}: {row.status}, {row.error}'
-      if not self._is_done(by_name[job.name], mark):
-        return f'{job.name}: was told to stop'
-      if mark:
-        return f'{job.name}: scored'
-      return f'{job.name}: {row.status}, loss {row.loss:.6g}'
-
-    self._pool.work([*map(job, runs)], jobs, line, log)
-
-  def table(self) -> list[grids.Standing]:
+  def table(self) -> list[Standing]:
     """Reads how all runs stand, writes the table, and deletes checkpoints that
     `keep` does not keep."""
-    now = grids.read(self.out, self.runs, self._pool.running)
-    grids.write(self.out, now, self.per)
-    if self.keep:
-      for candidates in grids.groups(now, self.per).values():
-        ended = [c for c in candidates if c.ended]
-        for candidate in ended[self.keep :]:
-          for member in candidate.members:
-            folder = grids.folder(self.out, member.run)
-            shutil.rmtree(folder / 'checkpoints', ignore_errors=True)
+    now, options = self.standings(), self.options
+    write(self.out, now, options.per)
+    for candidates in groups(now, options.per).values():
+      ended = [candidate for candidate in candidates if has_ended(candidate)]
+      for candidate in ended[options.keep :] if options.keep else []:
+        for member in candidate:
+          folder = self.out / FOLDER / member.run.name
+          shutil.rmtree(folder / 'checkpoints', ignore_errors=True)
     return now
+
+
+def _kept(summary: dict[str, Any]) -> dict[str, Any]:
+  """What the table holds of a train.json."""
+  best = {key: x for key, x in summary.items() if key.startswith('best_')}
+  return {**{key: summary.get(key) for key in _KEPT}, **best}
+
+
+def write(
+  out: pathlib.Path, standings: Sequence[Standing], per: Sequence[str]
+) -> None:
+  """OUT/sweep.json and OUT/sweep.md."""
+  rows = []
+  for standing in standings:
+    about = {'status': standing.status, **standing.summary}
+    about |= {'error': standing.error} if standing.error else {}
+    run = dataclasses.asdict(standing.run)
+    rows.append({'name': standing.run.name, **about, **run})
+  files.write_json(out / 'sweep.json', {'per': list(per), 'runs': rows})
+  counts = [
+    f'{sum(s.status == status for s in standings)} {status}'
+    for status in (DONE, FAILED, RUNNING, WAITING)
+  ]
+  ranked = groups(standings, per).values()
+  best = [candidates[0] for candidates in ranked if has_ended(candidates[0])]
+  lines = [
+    *(f'# Sweep: {len(standings)} runs; {", ".join(counts)}', ''),
+    *('Losses are held-out, in nats, at the best evaluation of a run.', ''),
+    *(f'## Best{" per " + ", ".join(per) if per else ""}', ''),
+    *_table(best, standings),
+    *('## All, the best first', ''),
+    *_table([*itertools.chain(*ranked)], standings),
+  ]
+  files.write_text(out / 'sweep.md', '\n'.join(lines))
+
+
+def _table(
+  candidates: Sequence[Candidate], every: Sequence[Standing]
+) -> list[str]:
+  """Lines of a table; every: what was evaluated of any run has a column."""
+  keys = {key: None for standing in every for key in standing.summary}
+  names = [key.removeprefix('best_') for key in keys if 'best_' in key]
+  more = [n for n in names if n != 'step' and not n.startswith('loss')]
+  axes = [*_labels(every[0].run)]
+  head = [*axes, 'runs', 'loss', 'spread', *more, 'step', 'seconds', 'status']
+  lines = [head, ['---'] * len(head), *(_cells(c, more) for c in candidates)]
+  cells = [[text.replace('|', r'\|') for text in line] for line in lines]
+  return [*('| ' + ' | '.join(line) + ' |' for line in cells), '']
+
+
+def _cells(candidate: Candidate, more: Sequence[str]) -> list[str]:
+  """A candidate's line; more: what was evaluated besides losses."""
+  trained = [member for member in candidate if member.summary]
+  losses = [member.loss for member in trained]
+  errors = [member.error for member in candidate if member.error]
+  statuses = ', '.join(sorted({member.status for member in candidate}))
+  seconds = sum(member.summary['seconds'] or 0 for member in trained)
+  means = []
+  for name in more:
+    values: list[Any] = [m.summary.get(f'best_{name}') for m in trained]
+    complete = bool(values) and None not in values
+    means.append(f'{sum(values) / len(values):.4g}' if complete else '')
+  return [
+    *_labels(candidate[0].run).values(),
+    f'{len(trained)}/{len(candidate)}',
+    f'{sum(losses) / len(losses):.6g}' if losses else '',
+    f'{max(losses) - min(losses):.2g}' if losses[1:] else '',
+    *means,
+    ', '.join(str(member.summary['best_step']) for member in trained),
+    f'{seconds:.0f}' if trained else '',
+    statuses + (f': {errors[0]}' if errors else ''),
+  ]
+
+
+_ROW = schema.Object(
+  {'labels': dict, 'flags': dict, 'chosen': dict, 'status': str},
+  dict.fromkeys(_KEPT, float | None),
+)
+_BOOK = schema.Object({'runs': schema.List(_ROW), 'per': schema.List(str)})
+
+
+def winners(path: str | pathlib.Path, top: int) -> list[Place]:
+  """The `top` best candidates of each group of a sweep that has ended.
+
+  Each comes as a run: its first seed's, without the seed.
+
+  Raises:
+    InputError: no such sweep, or some of its runs have not ended.
+  """
+  path = pathlib.Path(path) / 'sweep.json'
+  book = schema.read(path, _BOOK)
+  with inputs.reading(path, 'the table of a sweep'):
+    standings = [
+      Standing(
+        Place(row['labels'], row['flags'], row['chosen']),
+        row['status'],
+        _kept(row),
+      )
+      for row in book['runs']
+    ]
+    per = book['per']
+    if not all(set(per) <= s.run.labels.keys() for s in standings):
+      raise ValueError(f'per is {per}')
+    open_ = sum(s.status not in (DONE, FAILED) for s in standings)
+    if open_:
+      raise core.InputError(
+        f'{path}: {open_} of {len(standings)} runs have not ended; go on with '
+        'that sweep first'
+      )
+    best_runs = []
+    for group, candidates in groups(standings, per).items():
+      best = [c for c in candidates if math.isfinite(mean_loss(c))][:top]
+      if not best:
+        raise core.InputError(f'{path}: every run of {", ".join(group)} failed')
+      for candidate in best:
+        run = candidate[0].run
+        chosen = {key: x for key, x in run.chosen.items() if key != SEED}
+        best_runs.append(Place(_labels(run), run.flags, chosen))
+    return best_runs
 
 
 def settings() -> dict[str, Any]:
@@ -192,31 +353,25 @@ def settings() -> dict[str, Any]:
 
 
 def runs_of(
-  grid: grids.Grid | Sequence[grids.Axis],
-  out: Path,
-  fixed: Mapping[str, Any],
-  options: Sweeping,
-) -> list[grids.GridRun]:
+  grid: Grid, out: Path, fixed: Mapping[str, Any], options: Sweeping
+) -> list[Place]:
   """The runs that `sweep` does; see there."""
-  fixed = _written(fixed)
-  axes = grids.axes_of(_written(grid) if isinstance(grid, Mapping) else grid)
-  data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
+  fixed, axes = _written(fixed), grids.labelled(_written(grid))
   defaults = settings()
-  for name in {**fixed, **{axis.name: None for axis in axes}}:
+  for name in (*fixed, *axes):
     if name != grids.FILE:
       text = f'no setting of a run is called {name!r}'
       inputs.check_known(name, defaults, text)
-  plugins.allow(*registry.files([dict(fixed), *map(_values, axes)]))
-  before = (
-    grids.winners(options.winners_of, options.top)
-    if options.winners_of
-    else None
-  )
-  for run in before or ():
-    for kind in ('world', 'model'):
-      registry.make(kind, str(run.flags[kind]))
-  whole = {**fixed, 'data': str(data.resolve())}
-  return grids.runs(axes, whole, defaults, before)
+  values = [x for axis in axes.values() for x in axis.values()]
+  plugins.allow(*registry.files([dict(fixed), values]))
+  starts = [Place({}, defaults, {})]
+  if options.winners_of:
+    starts = winners(options.winners_of, options.top)
+    for run in starts:
+      for kind in ('world', 'model'):
+        registry.make(kind, str(run.flags[kind]))
+  data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
+  return grids.places(axes, {**fixed, 'data': str(data.resolve())}, starts)
 
 
 def _written(value: Any) -> Any:
@@ -226,23 +381,19 @@ def _written(value: Any) -> Any:
   if isinstance(value, list | tuple):
     return [*map(_written, value)]
   is_plug_in = isinstance(value, core.World | core.Model)
-  return registry.spec(value) if is_plug_in else value
-
-
-def _values(axis: grids.Axis) -> list[Any]:
-  return [{**choice.weak, **choice.strong} for choice in axis.choices]
+  return spec_of(value) if is_plug_in else value
 
 
 @takes(options=Sweeping)
 def sweep(
-  grid: grids.Grid | Sequence[grids.Axis],
+  grid: Grid,
   out: Path,
   fixed: Mapping[str, Any],
   *,
   options: Sweeping,
   scoring: Scoring | None = None,
   log: Log = calls.no_log,
-) -> list[grids.Standing]:
+) -> list[Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
 
   Args:
@@ -269,99 +420,15 @@ def sweep(
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'
     )
-  cluster = None if options.dry_run else options.cluster
-  pool = pools.JobPool(options.devices, cluster)
-  sweeping = Sweep(folder, todo, options.per, _train, options.keep, pool)
-  sweeping.check()
-  _check(todo)
-  if scoring:  # What is bad of it shows here, not after the training.
-    calls.metrics_of(
-      scoring.metrics, scoring.accept, scoring.loop, scoring.metric_overrides
-    )
-    registry.make('world', _asked(scoring, todo[0])['world'])
+  sweeping = Sweep(folder, todo, options)
+  sweeping.check(scoring)
   if options.dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
       log(line)
-    return grids.read(folder, todo)
-  log(f'{out}/sweep.md: {len(sweeping.work(options.jobs, log))} runs')
-  if scoring:
-
-    def score(run: grids.GridRun, folder: pathlib.Path) -> list[str]:
-      asked = _asked(scoring, run)
-      asked['metrics'] = asked.pop('metric')
-      where = {'source': str(folder), 'out': str(folder)}
-      return pools.command('score', **where, **asked)
-
-    mark = _marked(scoring, folder)
-    scored = sweeping.score(score, mark, options.jobs, log)
-    if folders := [*scored, *options.beside]:
-      # Another process that shares the sweep may be writing the report.
-      report.report(folders, folder, wait=True, log=log)
+    return sweeping.standings()
+  sweeping.work([*map(sweeping.run_of, todo)], log)
+  log(f'{out}/sweep.md: {len(todo)} runs')
+  if scoring and (folders := sweeping.score(scoring, log)):
+    # Another process that shares the sweep may be writing the report.
+    report.report(folders, folder, wait=True, log=log)
   return sweeping.table()
-
-
-def _check(runs: Sequence[grids.GridRun]) -> None:
-  """Raises InputError where a run's settings are no options or no specs."""
-  for kind in ('world', 'model'):
-    for text in dict.fromkeys(run.flags[kind] for run in runs):
-      registry.make(kind, text)
-  for run in runs:
-    check(run.training)
-
-
-def _train(run: grids.GridRun, folder: pathlib.Path) -> list[str]:
-  return pools.command(
-    'train',
-    world=run.flags['world'],
-    model=run.flags['model'],
-    out=str(folder),
-    training=dataclasses.asdict(run.training),
-  )
-
-
-def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
-  """What a run is scored by, as JSON values; kept in sweep.scored.json."""
-  metrics = scoring.metrics
-  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  options = {
-    'loop': scoring.loop,
-    'metric_overrides': scoring.metric_overrides,
-  }
-  return {
-    'world': rows.spec_of(scoring.world or run.flags['world']),
-    'name': run.title,
-    'seed': scoring.seed,
-    'checkpoint': scoring.checkpoint,
-    'metric': [*map(rows.spec_of, several)],
-    'accept': scoring.accept and rows.spec_of(scoring.accept),
-    **{name: value for name, value in options.items() if value is not None},
-  }
-
-
-def _marked(
-  scoring: Scoring, out: pathlib.Path
-) -> Callable[[grids.GridRun], dict[str, Any]]:
-  """(run) -> what it is scored by, and the hash of all that this depends on.
-
-  What its training said at its end stands for its checkpoint.
-  """
-  reader, alone = provenance.Reader(), threading.Lock()
-  code = 'wm.evaluation.scoring', 'wm.training.checkpoints'
-
-  def mark(run: grids.GridRun) -> dict[str, Any]:
-    """JSON values that are the same as long as the run's scores stand."""
-    asked, path = (
-      _asked(scoring, run),
-      grids.folder(out, run) / 'train.json',
-    )
-    world = registry.make('world', asked['world'])
-    metrics = calls.metrics_of(asked['metric'], asked['accept'])
-    model = registry.make('model', run.flags['model'])
-    with alone:  # Jobs are threads; a reader is for one, and so is ast.parse.
-      origin = reader.of(world, *metrics, model, *code, [str(path)])
-    return {
-      **asked,
-      'origin': files.hash_of([sorted(origin.inputs.items())]),
-    }
-
-  return mark

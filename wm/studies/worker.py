@@ -1,50 +1,35 @@
-"""What a process of a study runs: one library call, told as JSON.
+"""What a process of a study runs: runs, told as JSON, one after the other.
 
-  python -m wm.studies.worker '{"call": "train", "out": "runs/a", ...}'
+  python -m wm.studies.worker '{"out": "runs/a", "runs": [...]}'
 
-`jobs.command` writes such a line and starts the process. It ends as a binary
-does: one line on stderr and an exit code, see `wm.runtime.exit_codes`. Signals
-stop it where it can go on.
+A `runs.JobPool` starts it. It ends as a binary does: one line on stderr and an
+exit code, see `wm.runtime.exit_codes`. Signals stop it where it can go on.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import sys
-from typing import Any
 
-import wm
 from wm.runtime import compute, exit_codes, progress, stopping
-
-
-def run(order: dict[str, Any]) -> None:
-  """Makes the call of an order."""
-  call = order.pop('call')
-  if call == 'train':
-    order['training'] = wm.Training(**order['training'])
-    wm.train(**order, log=print)
-  elif call == 'score':
-    wm.score(**order, log=print)
-  else:  # Rows or a unit. Importing takes seconds: other calls do not wait.
-    from wm.studies import miniature, study
-
-    if call == 'rows':
-      study.make_rows(order['orders'], print)
-    else:
-      assert call == miniature.STAGE, call
-      miniature.make_unit(miniature.UnitSpec.of(order), print)
+from wm.studies import runs
 
 
 def main() -> None:
-  """Makes the call that the command line holds."""
+  """Does the runs that the command line holds."""
   stopping.install(lambda: True)
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)
   order = json.loads(sys.argv[1])
   compute.keep_freed_memory()
-  with exit_codes.exit_on_error(order['out']), progress.Progress(order['call']):
-    run(order)
+  with exit_codes.exit_on_error(order['out']), progress.Progress('runs'):
+    kind = runs.Run
+    if 'results' in order['runs'][0]:
+      # By name, as rooms below lab/ do not depend on it.
+      kind = importlib.import_module('wm.lab.miniature').UnitRun
+    runs.do_all([kind.of(run) for run in order['runs']], print)
 
 
 if __name__ == '__main__':

@@ -5,9 +5,9 @@
     checkpoints/<step>/progress     JSON: step, best, open sums
     checkpoints/<step>/sha256.json  file -> hash
 
-All is written to a temporary folder, the hashes last, and appears by one
-rename. Arrays do not remember how they were divided over devices. `load` gives
-the predictor that a training run left.
+A checkpoint is written to a temporary folder, the hashes last, and renamed once
+complete. Arrays are stored independently of their sharding over devices. `load`
+returns the predictor of a training run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import inputs, registry, schema
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
@@ -41,12 +41,12 @@ from wm.training import setup
 from wm.training import state as state_lib
 
 HASHES = 'sha256.json'
-# Orbax goes on to change these while it renames; they hold dates.
+# Orbax changes these files, which hold dates, while it renames.
 _DATED = ('_CHECKPOINT_METADATA', 'commit_success.txt')
 
 
 def _hashes(folder: pathlib.Path) -> dict[str, str]:
-  """Hash of each file of a checkpoint, but for those that do not matter."""
+  """File -> hash, for all files of a checkpoint except `_DATED`."""
   paths = sorted(path for path in folder.rglob('*') if path.is_file())
   names = [str(path.relative_to(folder)) for path in paths]
   return {
@@ -56,22 +56,21 @@ def _hashes(folder: pathlib.Path) -> dict[str, str]:
   }
 
 
-# What errors say when a disk, a quota or a file-size limit is reached.
+# Messages of errors when a disk, a quota or a file-size limit is reached.
 _FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
-# TensorStore calls this RESOURCE_EXHAUSTED, too.
+# TensorStore reports this as RESOURCE_EXHAUSTED, too.
 _FEW = 'Too many open files'
 _TENSORSTORE = re.compile(r"os_error_code='(\d+)'")
-FILES = 128  # That Orbax and JAX may open: about 40, and some for each array.
-# Orbax waits by the clock of the day, which somebody may set; for folders that
-# threads make even with a limit of its own.
+FILES = 128  # Files that Orbax and JAX may open: about 40, and some per array.
+# Timeout of Orbax's waits, which use the wall clock: somebody may set it.
 _PATIENCE = 10**9  # Seconds.
-_BESIDES = 1 << 17  # Bytes of a checkpoint that are not its arrays.
+_BESIDES = 1 << 17  # Bytes of a checkpoint besides its arrays.
 
 
 def _refusal(error: object) -> int | None:
-  """Number of the system's error that kept a file from being written.
+  """errno of a failed write; None for other errors.
 
-  None where the error, or what was said of one, is another.
+  error: an exception, or the text of one.
   """
   text = str(error)
   if _FEW in text:
@@ -86,13 +85,13 @@ def _refusal(error: object) -> int | None:
 
 
 def _unsaid(record: logging.LogRecord) -> bool:
-  """Is a remark of Orbax's threads not on a failed write? That one we make."""
+  """Is a log record of Orbax not about a failed write? We report those."""
   raised = record.exc_info[1] if record.exc_info else None
   return _refusal(raised) is None and _refusal(record.getMessage()) is None
 
 
 def _hush() -> None:
-  """Leaves a failed write to our one line: Orbax's threads are many."""
+  """Silences Orbax's threads about failed writes, which we report in a line."""
   for name in ('absl', 'asyncio'):
     logging.getLogger(name).addFilter(_unsaid)
   show = sys.unraisablehook
@@ -100,7 +99,7 @@ def _hush() -> None:
     return
 
   def _show_others(raised: Any) -> None:
-    # A failed write closes the loop that TensorStore's threads report to.
+    # A failure closes the event loop to which TensorStore's threads report.
     if str(raised.exc_value) != 'Event loop is closed':
       show(raised)
 
@@ -108,9 +107,9 @@ def _hush() -> None:
 
 
 def _limit(name: str) -> float:
-  """What the system lets this process have; infinity where it has no limit.
+  """A resource limit of this process; infinity without a limit.
 
-  name: of the module `resource`, as RLIMIT_FSIZE.
+  name: a name in the module `resource`, such as RLIMIT_FSIZE.
   """
   try:
     import resource
@@ -121,7 +120,7 @@ def _limit(name: str) -> float:
 
 
 def _need_files(folder: pathlib.Path) -> None:
-  """Raises OSError where Orbax could not open the files that it needs."""
+  """Raises OSError if Orbax could not open the files that it needs."""
   if (most := _limit('RLIMIT_NOFILE')) < FILES:
     raise OSError(
       errno.EMFILE,
@@ -131,7 +130,7 @@ def _need_files(folder: pathlib.Path) -> None:
 
 
 def _gathered(x: jax.Array) -> np.ndarray:
-  """An array of all processes, on each of them."""
+  """Gathers an array from all processes to each of them."""
   whole: np.ndarray = multihost_utils.process_allgather(x, tiled=True)
   return whole
 
@@ -164,28 +163,27 @@ class Checkpoints:
 
     Args:
       out: folder of the run.
-      read_only: nothing is saved.
-      separate: of several processes each has an `out` of its own, with the same
-        checkpoints when it is opened; the first one saves for all.
+      read_only: save no checkpoint.
+      separate: each of several processes has its own `out`, with the same
+        checkpoints at first; the first process saves for all.
     """
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     _need_files(self.folder)
-    if not read_only:
-      _hush()
+    _hush()
     self._policy, self._separate = _BestAndLast(), separate
     ours = ocp.options.MultiprocessingOptions()
     if separate:
-      # Each process waits for nobody, and Orbax makes no folder then.
+      # With one process, Orbax neither waits for others nor makes a folder.
       process = jax.process_index()
       ours = ocp.options.MultiprocessingOptions(
         process, {process}, f'process{process}'
       )
       self.folder.mkdir(parents=True, exist_ok=True)
-      # What a killed process has left; with one folder for all Orbax does it.
+      # Removes leftovers of a killed process; for a shared folder Orbax does.
       for folder in self.folder.glob('*tmp*'):
         shutil.rmtree(folder, ignore_errors=True)
-    # Orbax has a `read_only` of its own, which warns of itself each time; what
-    # neither makes its folder nor cleans it, and is not told to save, reads.
+    # Orbax's own `read_only` logs a warning each time. A manager that neither
+    # creates nor cleans its folder, and is never told to save, only reads.
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
       create=not (read_only or separate),
@@ -204,9 +202,10 @@ class Checkpoints:
       'opt': ocp.StandardCheckpointHandler(multiprocessing_options=ours),
       'progress': ocp.JsonCheckpointHandler(multiprocessing_options=ours),
     }
-    self._manager = ocp.CheckpointManager(
-      self.folder, options=options, item_handlers=handlers
-    )
+    with inputs.reading(self.folder, 'a folder of checkpoints'):
+      self._manager = ocp.CheckpointManager(
+        self.folder, options=options, item_handlers=handlers
+      )
 
   def last(self) -> int | None:
     """Step of the newest checkpoint, or None."""
@@ -221,7 +220,7 @@ class Checkpoints:
     step = self.last()
     if step is None:
       raise core.InputError(f'no checkpoint in {self.folder}')
-    # A run that was never evaluated has no best one: its last has to do.
+    # A run that was never evaluated has no best checkpoint: use its last.
     if which == 'best':
       best = self.progress(step)['best']
       step = best['step'] if best else step
@@ -235,28 +234,28 @@ class Checkpoints:
   def save(
     self, step: int, state: state_lib.State, progress: dict[str, Any]
   ) -> None:
-    """Begins to write a checkpoint; the state may be given up at once.
+    """Starts to write a checkpoint; the state may be donated at once.
 
-    progress: JSON values, those of this moment; its `best` names the step of
-      the best checkpoint.
+    progress: present JSON values; its `best` has the step of the best
+      checkpoint.
     """
-    # Orbax turns it into text in a thread of its own, while training goes on.
+    # Orbax serializes it in another thread while training goes on.
     progress = copy.deepcopy(progress)
     if self._separate:
       # An array at a time: no device holds more than its share and one array.
       state = jax.tree.map(_gathered, state)
       if jax.process_index():
         return
-    # Flat, by path: a restore does not depend on optax's classes.
+    # Flat, by path, so that a restore does not depend on optax's classes.
     opt = network.flatten(state.opt)
-    # Orbax deletes while it saves: what to keep must be known before.
+    # Orbax deletes while it saves, so the best step must be known before.
     self._policy.best = (progress['best'] or {}).get('step')
     args = ocp.args.Composite(
       params=ocp.args.StandardSave(state.params),
       opt=ocp.args.StandardSave(opt),
       progress=ocp.args.JsonSave(progress),
     )
-    # One write at a time: room is asked for when the last one has its own.
+    # One write at a time: free space is checked after the last write.
     self.wait()
     self.need(state)
     self._saving = step
@@ -265,16 +264,16 @@ class Checkpoints:
   def remove_old(self, last: int, progress: dict[str, Any]) -> None:
     """Removes all but the last and the best; a killed process may leave more.
 
-    progress: that of the last.
+    progress: progress of the last checkpoint.
     """
     best = (progress['best'] or {}).get('step')
     for step in {*self.steps()} - {last, best}:
       self._manager.delete(step)
 
   def _write_hashes(self) -> None:
-    """Called by Orbax once all is written, before the rename."""
-    # Of several hosts one writes, in the folder that Orbax is about to rename:
-    # a checkpoint under its final name always has its hashes.
+    """Called by Orbax after writing, before the rename."""
+    # One of several hosts writes, in the folder that Orbax is about to rename,
+    # so that a checkpoint under its final name always has its hashes.
     if jax.process_index() == 0:
       (folder,) = self.folder.glob(f'{self._saving}.*tmp*')
       files.write_json(folder / HASHES, _hashes(folder))
@@ -282,7 +281,7 @@ class Checkpoints:
   def verify(self, step: int) -> None:
     """Compares the files with their hashes; raises InputError."""
     folder = self.folder / str(step)
-    # Hashing reads all files: once a step is enough for one process.
+    # Hashing reads all files: once per step is enough for a process.
     if step in self._verified:
       return
     with self._reading(step):
@@ -308,7 +307,11 @@ class Checkpoints:
     restored = self._restore(
       step, ocp.args.Composite(progress=ocp.args.JsonRestore())
     )
-    return restored['progress']
+    where = f'checkpoint {self.folder / str(step)}: progress'
+    progress = dict(schema.check(restored['progress'], _PROGRESS, where))
+    if progress['best']:
+      schema.check(progress['best'], _BEST, where, 'best')
+    return progress
 
   def params(self, step: int, abstract: state_lib.Shapes) -> state_lib.Arrays:
     """Parameters, placed as `abstract` says; raises InputError."""
@@ -329,17 +332,18 @@ class Checkpoints:
     self, step: int, item: str, abstract: state_lib.Shapes
   ) -> state_lib.Arrays:
     self.verify(step)
-    # Before anything is read: the error names a weight and both shapes.
+    # Checked before reading: the error names a weight and both shapes.
     self._fits(step, item, abstract)
     args = {item: ocp.args.StandardRestore(abstract)}
     return self._restore(step, ocp.args.Composite(**args))[item]
 
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
-    """Raises InputError where names or shapes are not the model's."""
+    """Raises InputError if names or shapes are not the model's."""
     with self._reading(step):
-      saved = self._manager.item_metadata(step)[item].tree
+      tree = self._manager.item_metadata(step)[item].tree
+      saved = {path: tuple(leaf.shape) for path, leaf in tree.items()}
     for path in sorted(saved.keys() | abstract.keys()):
-      have = tuple(saved[path].shape) if path in saved else 'nothing'
+      have = saved.get(path, 'nothing')
       want = tuple(abstract[path].shape) if path in abstract else 'nothing'
       if have != want:
         raise core.InputError(
@@ -352,13 +356,13 @@ class Checkpoints:
       try:
         return self._manager.restore(step, args=args)
       except (ValueError, OSError) as error:
-        # The files are whole, so it must not be reported as damage.
+        # The files are complete: this is not damage.
         if _FEW in str(error):
           raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
         raise
 
   def _reading(self, step: int) -> inputs.reading:
-    """A context where an error says that files are cut, changed or gone."""
+    """Context in which an error means truncated, changed or missing files."""
     others = [str(other) for other in self.steps() if other != step]
     hint = f'remove it to use another: {", ".join(others) or "there is none"}'
     return inputs.reading(
@@ -366,11 +370,11 @@ class Checkpoints:
     )
 
   def need(self, state: state_lib.State) -> None:
-    """Raises OSError where no checkpoint of this state (or shapes) fits."""
+    """Raises OSError if a checkpoint of this state (or shapes) does not fit."""
     size = _BESIDES + sum(
       leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)
     )
-    # Asked beforehand: Orbax reports a full disk from a thread, midway.
+    # Checked beforehand: Orbax reports a full disk late, from a thread.
     free = min(shutil.disk_usage(self.folder).free, _limit('RLIMIT_FSIZE'))
     if free < size:
       raise OSError(
@@ -381,7 +385,7 @@ class Checkpoints:
       )
 
   def _write(self, act: Callable[[], Any]) -> None:
-    """Does what a disk may refuse; OSError, nothing left behind."""
+    """Runs a write; raises OSError, without leftovers, if the disk refuses."""
     try:
       act()
       return
@@ -389,8 +393,8 @@ class Checkpoints:
       number = _refusal(error)
       if number is None:
         raise
-    # Out here the error has let go of Orbax's unfinished writes; they end
-    # now, and not noisily as the interpreter does.
+    # The error no longer references Orbax's unfinished writes: collecting them
+    # here avoids noise when the interpreter ends.
     gc.collect()
     for folder in self.folder.glob('*tmp*'):
       shutil.rmtree(folder, ignore_errors=True)
@@ -402,15 +406,17 @@ class Checkpoints:
     )
 
   def wait(self) -> None:
-    """Until all is on disk; raises OSError where the disk refuses it."""
+    """Waits until all is on disk; raises OSError if the disk refuses."""
     self._write(self._manager.wait_until_finished)
 
   def close(self) -> None:
-    """Waits, then frees threads."""
+    """Waits for writes, then stops threads."""
     self._write(self._manager.close)
 
 
 WHICH = ('best', 'last')
+_BEST = schema.Object({'step': int})
+_PROGRESS = schema.Object({'best': dict | None})
 
 
 def load(
@@ -419,25 +425,25 @@ def load(
   world: core.World | None = None,
   model: str | None = None,
 ) -> tuple[core.TokenReader, dict[str, Any]]:
-  """The predictor that a training run left, on however many devices there are.
+  """Loads the predictor of a training run, on any number of devices.
 
   Args:
-    run: the folder that was train's --out.
+    run: the --out folder of training.
     which: 'best' (by held-out loss after the prompt) or 'last' checkpoint.
-    world: to use it in; None is the world of the run. Another world with the
-      same vocabulary (say, other traversals of one map) fits too. Where its
-      sequences are longer than the run's, so is the predictor's max_len if
-      the network has no parameters for places, else it stays the run's.
-    model: spec that the run must be of; None is any.
+    world: world to use it in; None is the world of the run. Another world with
+      the same vocabulary (say, other traversals of one map) fits too. If its
+      sequences are longer than the run's, the predictor's max_len is longer
+      too, unless the network has position parameters.
+    model: spec that the run must have; None is any.
 
   Returns:
-    predictor: of the checkpoint.
+    predictor: predictor of the checkpoint.
     info: `step`, `heldout` (evaluation at that step or None), `checkpoint`
       (its folder), `sha256` (of its files) and `run` (OUT/train.run.json).
 
   Raises:
-    InputError: no run there, an unknown `which`, a damaged checkpoint, or
-      one that does not fit the model or the world.
+    InputError: no run in the folder, an unknown `which`, a damaged checkpoint,
+      or one that does not fit the model or the world.
   """
   run = pathlib.Path(run)
   if which not in WHICH:
@@ -446,8 +452,8 @@ def load(
     )
   about = _about(run)
   chosen = None if model is None else registry.resolve('model', model)
-  # With the threads of the run: scores then have the bits that its evaluation
-  # had.
+  # With the run's number of threads, scores agree to the bit with the run's
+  # evaluation.
   compute.fix_threads(about.get('threads', Training.threads))
   trained = registry.make('model', about['model'])
   if chosen not in (None, trained):
@@ -461,8 +467,8 @@ def load(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
     )
-  # A run that is still training deletes checkpoints while they are read: an
-  # error counts only where the list of them has not changed.
+  # A run that is still training may delete checkpoints while they are read: an
+  # error counts only if the list of checkpoints has not changed.
   while True:
     steps = _checkpoints(run)
     try:
@@ -470,12 +476,12 @@ def load(
     except core.InputError:
       if _checkpoints(run) == steps:
         raise
-      continue  # A training that goes on took away what was being read.
+      continue  # Running training has deleted the checkpoint being read.
     return predictor, {**info, 'run': about}
 
 
 def _checkpoints(run: pathlib.Path) -> set[str]:
-  """Names of those that are whole."""
+  """Names of complete checkpoints."""
   names = {path.name for path in (run / 'checkpoints').glob('*')}
   return {name for name in names if name.isdigit()}
 
@@ -490,25 +496,25 @@ def _about(run: pathlib.Path) -> dict[str, Any]:
   return files.read_record(
     path,
     {'max_len': int, 'model': str, 'vocab_sha256': str, 'world': str},
-    {'objective': str, 'seed': int, 'threads': int},
+    {'objective': str, 'seed': int, 'threads': schema.Number(int, 1, 1024)},
   )
 
 
 def world_of(run: str | pathlib.Path) -> core.World:
-  """The world of a training run; raises InputError where there is no run."""
+  """The world of a training run; raises InputError if there is no run."""
   return registry.make('world', _about(pathlib.Path(run))['world'])
 
 
 def model_of(run: str | pathlib.Path) -> core.Model:
-  """The model of a training run; raises InputError where there is no run."""
+  """The model of a training run; raises InputError if there is no run."""
   return registry.make('model', _about(pathlib.Path(run))['model'])
 
 
 def digest(run: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
-  """SHA-256 of the best checkpoint of a run, which another one starts from.
+  """SHA-256 of the best checkpoint of a run from which another run starts.
 
   Raises:
-    InputError: no run or checkpoint there, or it is of another model or
+    InputError: no run or checkpoint in the folder, or one of another model or
       vocabulary.
   """
   about = _about(pathlib.Path(run))
@@ -525,7 +531,7 @@ def load_params(run: str | pathlib.Path, abstract: Any) -> Any:
   """Parameters of the best checkpoint of a run, on the devices of `abstract`.
 
   Raises:
-    InputError: no checkpoint there, or it does not fit; see `digest`.
+    InputError: no checkpoint, or one that does not fit; see `digest`.
   """
   with contextlib.closing(Checkpoints(run, read_only=True)) as store:
     return store.params(store.chosen('best'), abstract)
@@ -540,7 +546,7 @@ def _predictor(
 ) -> tuple[core.TokenReader, dict[str, Any]]:
   if isinstance(model, core.Fittable):
     path = setup.fitted_model_path(run)
-    # Hashed before it is read: what changes in between is then noticed.
+    # Hashed before reading, so that a later change is noticed.
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}
     return model.load(path, world), {**info, 'checkpoint': str(path)}
@@ -558,7 +564,7 @@ def _predictor(
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
     spec = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
-    # At one place, whatever it was trained on: tiles copy it to others.
+    # On one placement, for any training mesh: tiles copy it to others.
     where = network.placements(spec.num_bytes, jax.local_devices())[0]
     shardings = network.weight_shardings(spec.shapes, where)
     abstract = {
@@ -571,7 +577,7 @@ def _predictor(
     max_len = network.max_supported_length(spec, world.max_len)
     heldout = store.progress(step).get('heldout')
     digest = store.digest(step)
-  # The record is of the latest evaluation, which may be of an earlier step.
+  # The record has the latest evaluation, which may be of an earlier step.
   if heldout is not None and heldout['step'] != step:
     heldout = None
   predictor: core.TokenReader

@@ -4,7 +4,7 @@
     state, batch -> gradient (compiled for each length) -> update (once)
 
 Every random choice is a pure function of (seed, step), and a checkpoint holds
-all that the rest of the run depends on. So a run that is killed at any moment
+the complete state of a run. A run that is killed at any moment therefore
 resumes to the same result. Gradient, update and evaluation are jitted over the
 mesh. Shapes: B batch, L length, K labels of a state.
 """
@@ -44,8 +44,8 @@ from wm.training import run_log, setup
 from wm.training import state as state_lib
 
 LossError = run_log.LossError
-AHEAD = 2  # Batches under way beyond the one that is asked for.
-MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
+AHEAD = 2  # Batches prepared in advance.
+MULTIPLE = 16  # Lengths are rounded up to a multiple, so few shapes compile.
 
 
 def _updating(
@@ -57,7 +57,7 @@ def _updating(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
     """The next state, and a step's report."""
-    # The loss goes along for `guarded`, which skips a step that is not finite.
+    # `guarded` uses the loss to skip a step that is not finite.
     updates, opt = optimizer.update(
       grads, state.opt, state.params, loss=sums[0]
     )
@@ -77,15 +77,15 @@ class TrainStep:
 
   The report [6] float32 is loss.STEP: 4 sums, gradient norm, learning rate.
 
-  Labels [B, L, K] follow the lengths where the objective has them. The loss
-  is the objective's mean over the global batch. The input state is donated.
+  Labels [B, L, K] follow the lengths if the objective needs them. The loss is
+  the objective's mean over the global batch. The input state is donated.
   Dropout depends on (seed, step) alone.
 
   Attributes:
-    gradient: (params, seed, step, *batch) -> (gradients, sums); compiled for
-      each L, and not for another seed.
-    update: (state, gradients, sums) -> (state, report), a program of its own.
-    seed: of dropout.
+    gradient: (params, seed, step, *batch) -> (gradients, sums); compiled once
+      for each L, for all seeds.
+    update: (state, gradients, sums) -> (state, report), a separate program.
+    seed: seed of dropout.
   """
 
   gradient: Any
@@ -96,16 +96,17 @@ class TrainStep:
     self, state: state_lib.State, step: Any, *batch: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
     """The state after the step, and its report."""
-    # With an average, gradients are taken at the latest parameters, not at it.
+    # With averaging, gradients are taken at the latest parameters, not at the
+    # average.
     params = state_lib.latest_params(*state)
     # The seed is traced, not static: another one runs the same program.
     grads, sums = self.gradient(params, np.uint32(self.seed), step, *batch)
     return self.update(state, grads, sums)
 
 
-# A TPU's compiler cuts a product whose parts are on several chips into a loop
-# of messages and small products, which reads what it adds to again each time:
-# planned for 32 chips, 1.5 B parameters then take a quarter longer.
+# A TPU's compiler splits a product across chips into a loop of messages and
+# small products, which rereads its accumulator each time: planned for 32 chips,
+# 1.5 B parameters then take a quarter longer.
 _WHOLE_PRODUCTS = {'xla_jf_spmd_threshold_for_windowed_einsum_mib': 1 << 20}
 
 
@@ -117,9 +118,9 @@ def make_train_step(
   seed: int,
   abstract: state_lib.State,
 ) -> TrainStep:
-  """A step of a network over the mesh of `abstract`."""
-  # Outputs stay where the state lives: no step moves parameters between
-  # devices. Sums are small and read by every process, so each has all of them.
+  """The train step of a network over the mesh of `abstract`."""
+  # Outputs have the state's shardings: no step moves parameters between
+  # devices. Sums are small and every process reads them: they are replicated.
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   everywhere = _everywhere(abstract)
   mesh = everywhere.mesh.abstract_mesh
@@ -132,7 +133,7 @@ def make_train_step(
     lengths_B: jax.Array,
     *labels_BLK: jax.Array,
   ) -> tuple[state_lib.Arrays, jax.Array]:
-    # A function of (seed, step): a resumed run drops the same activations.
+    # The key depends on (seed, step): a resumed run drops the same activations.
     key = jax.random.fold_in(jax.random.key(seed), step)
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
@@ -150,8 +151,8 @@ def make_train_step(
     out_shardings=(shardings.params, everywhere),
     compiler_options=_WHOLE_PRODUCTS if device.platform == 'tpu' else None,
   )
-  # Donated: parameters and moments are overwritten in place, so that two copies
-  # of the state are never in memory at once.
+  # Parameters and moments are donated and overwritten in place, so that memory
+  # never holds two copies of the state.
   update = jax.jit(
     _updating(optimizer, schedule),
     donate_argnums=0,
@@ -202,31 +203,30 @@ def place_batch(
   """Puts a global batch on the devices, divided over the data axis.
 
   Args:
-    mesh: with axes 'data' and 'model'.
-    tokens: [R, L] int32, the rows that this process holds, which are all of
-      them where there is one process; see `state.data_parts`.
+    mesh: mesh with axes 'data' and 'model'.
+    tokens: [R, L] int32, the rows of this process; see `state.data_parts`. With
+      one process they are the whole batch.
     lengths: [R] int32.
-    world: whose state labels go with the batch; None is without.
+    world: world that gives state labels; None: no labels.
 
   Returns:
     Tokens [B, L], lengths [B], and with a world labels [B, L, K]. Each process
-    makes the labels of its own rows only.
+    computes the labels of its own rows only.
   """
-  # [B, ...] is cut into rows over 'data', and whole over 'model'.
+  # [B, ...] is divided by rows over 'data', and replicated over 'model'.
   sharding = NamedSharding(mesh, PartitionSpec('data'))
   part_ids, num_parts = state_lib.data_parts(mesh)
   size = len(tokens) // len(part_ids)  # Rows of a part.
   cache: dict[int, np.ndarray] = {}
 
   def rows(index: tuple[slice, ...]) -> slice:
-    """Which rows of `tokens` a device's part of the batch is."""
+    """The rows of `tokens` in a device's part of the batch."""
     part = part_ids.index((index[0].start or 0) // size)
     return slice(part * size, (part + 1) * size)
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
-    """[rows, L, K] of the rows that a device holds."""
-    # Devices along 'model' ask for the same rows: labels are made once for all
-    # of them.
+    """[rows, L, K] labels of the rows of a device."""
+    # Devices along 'model' ask for the same rows, whose labels are cached.
     part = rows(index)
     if part.start not in cache:
       assert world is not None  # Only then does a batch have labels.
@@ -251,8 +251,8 @@ class Prefetch:
   """Training batches by step; a context that owns its thread.
 
   Attributes:
-    source: the pure function from step to batch.
-    world: whose state labels go with each batch; None is without.
+    source: pure function from step to batch.
+    world: world that gives state labels; None: no labels.
   """
 
   def __init__(
@@ -264,18 +264,18 @@ class Prefetch:
   ) -> None:
     self.source, self.world = source, world
     self._mesh, self._num_steps = mesh, steps
-    # One thread: batches are made in order, and a world's labels by one caller
-    # at a time.
+    # One thread makes batches in order, and calls a world's labels one at a
+    # time.
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
 
   def digest(self, step: int) -> str:
-    """Hash of a step's batch, by which a bad batch is found again.
+    """Hash of a step's batch, to identify a bad batch.
 
-    It ends the thread: nothing may be asked for afterwards.
+    It ends the thread: no method may be called afterwards.
     """
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
-    # Made anew, as batches are functions of the step: nothing is kept for this.
+    # Batches are functions of the step, so the batch is made again.
     whole = self.source.batches.all_rows()
     for array in dataclasses.replace(self.source, batches=whole).at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
@@ -290,8 +290,7 @@ class Prefetch:
     ready: collections.deque = collections.deque()
     following = iter(range(first, self._num_steps))
     for step in range(first, self._num_steps):
-      # Few in advance: more would only hold memory, as a step takes longer than
-      # a batch.
+      # A step takes longer than a batch: more in advance would waste memory.
       for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
         ready.append(self._pool.submit(self._make, ahead))
       yield step, ready.popleft().result()
@@ -313,16 +312,17 @@ def heldout_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
   """Yields every row once, in order of length: tokens [R, L], lengths [R].
 
-  num: the first so many rows; 0 is all. The last batch is filled up with rows
-  of length 0, which add nothing to sums. part_ids, num_parts: as in `Batches`;
-  only their rows are read.
+  The last batch is padded with rows of length 0, which add 0 to sums.
+
+  num: number of rows, from the first; 0 is all.
+  part_ids, num_parts: as in `Batches`; only their rows are read.
   """
   positions = batches_lib.batch_rows(batch, part_ids, num_parts)
-  # By length: a batch is about equally long, so that few pads are computed.
+  # Rows of a batch then have similar lengths, and little padding.
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
     rows = order[first : first + batch]
-    # Up to a multiple: the step compiles for few widths.
+    # Rounded up to a multiple, so that few widths are compiled.
     width = -(-int(store.lengths[rows[-1]]) // MULTIPLE) * MULTIPLE
     real = positions[positions < len(rows)]
     tokens, lengths = store.take(rows[real])
@@ -339,21 +339,21 @@ def train(
   out: str | pathlib.Path,
   training: Training,
 ) -> dict[str, Any]:
-  """Trains a model on OUT/data, or goes on with a run that was stopped.
+  """Trains a model on OUT/data, or resumes a stopped run.
 
   Returns:
     Summary, also in OUT/train.json: model, world, threads, parameters, step,
-    heldout_loss and best_loss (nats, mean over real tokens whatever
-    training.loss is, of a state over its labels too; `_moves`: after the
-    prompt, by which the best is chosen), best_step, tokens (real ones trained
-    on), seconds, tokens_per_s; and first_step_s of this start, None if there
-    was nothing left to do.
+    heldout_loss and best_loss (nats; mean over tokens without padding for any
+    training.loss, and over labels for states; the best is chosen by the
+    quantities `_moves`, after the prompt), best_step, tokens (trained on,
+    without padding), seconds, tokens_per_s; and first_step_s of this start,
+    None if no step was left.
 
   Raises:
     InputError: unusable data, mesh or checkpoint, or OUT holds another run,
       or another process trains there.
     LossError: the loss is not finite.
-    Stopped: a signal came (see `stopping`); what is done is saved.
+    Stopped: a signal came (see `stopping`); progress is saved.
   """
   start = time.perf_counter()
   training = setup.resolve_cluster(training)
@@ -361,9 +361,9 @@ def train(
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
-    if training.process_id == 0:  # It writes for all.
+    if training.process_id == 0:  # Process 0 writes for all.
       stack.enter_context(files.stage_lock(out, setup.STAGE))
-    # The lease comes first: the mirror of its holder is the one that counts.
+    # The lease comes first: only its holder's mirror counts.
     if setup.has_own_mirrors(out, training):
       setup.share_mirrors(pathlib.Path(out), training)
     return _train(world, model, pathlib.Path(out), training, start)
@@ -378,8 +378,8 @@ def _train(
 ) -> dict[str, Any]:
   data = setup.open_data_together(out, world, training)
   run = setup.run_identity(training, world, model, data)
-  # Before JAX starts: the size of XLA's pool changes the order of sums, and so
-  # the bits of a run.
+  # Before JAX starts: the size of XLA's thread pool changes the order of sums,
+  # and so the bits of a run.
   run['threads'] = compute.fix_threads(training.threads)
   if run['threads'] != training.threads:
     progress.say(
@@ -389,7 +389,7 @@ def _train(
   if isinstance(model, core.Fittable):
     if training.start is not None:
       raise core.InputError(
-        f'model {run["model"]!r} is counted and starts from nothing; '
+        f'model {run["model"]!r} is fitted by counting, without a start; '
         f'start={training.start!r} was given'
       )
     if training.objective != 'next':
@@ -397,7 +397,7 @@ def _train(
         f'model {run["model"]!r} has objective=next only, not '
         f'{training.objective!r}'
       )
-    # Counting has no checkpoints: where it is refused, nothing is left.
+    # Counting has no checkpoints: a refused run leaves no files.
     with files.unclaim_on_bad_input(out, setup.STAGE):
       files.claim(out, setup.STAGE, run, Training.usual())
       summary = _fit(model, world, data, out)
@@ -405,12 +405,11 @@ def _train(
     model.check_world(world)
     setup.check_batch(training, world, data[0])
     if training.start is not None:
-      # By content: a start that was trained on since begins another run.
+      # By content: if the start has been trained further, this is another run.
       run['start_sha256'] = checkpoints_lib.digest(
         training.start, run['model'], run['vocab_sha256']
       )
-    # All that can be refused without JAX was refused above: its start takes
-    # seconds.
+    # Checks that do not need JAX come first: its start takes seconds.
     setup.start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
@@ -426,16 +425,16 @@ def _train(
 def _claimed(
   trainer: Trainer, out: pathlib.Path, run: dict[str, Any], start: float
 ) -> dict[str, Any]:
-  """Claims the folder and trains there; refuses a batch that has no memory.
+  """Claims the folder and trains there; refuses a batch too large for memory.
 
   A first start that is refused before a checkpoint removes its claim.
   """
-  # Asked before claiming: an earlier claim is never removed.
+  # Tested before claiming: an earlier claim is never removed.
   before = files.claimed(out, setup.STAGE, run, Training.usual())
   files.claim(out, setup.STAGE, run, Training.usual())
   try:
     return trainer.run(out, start)
-  except (RuntimeError, MemoryError) as error:  # The former is XLA's.
+  except (RuntimeError, MemoryError) as error:  # XLA raises RuntimeError.
     first = str(error).partition('\n')[0]
     if 'out of memory' not in first.lower():
       raise
@@ -448,16 +447,16 @@ def _claimed(
 
 
 def _stops_between_steps() -> contextlib.AbstractContextManager[None]:
-  """Holds a signal back until `_told_to_stop` is asked between two steps."""
+  """Defers a signal until `_told_to_stop` is called between two steps."""
   if jax.process_count() == 1:
     return stopping.deferred()
-  # JAX's preemption service hears SIGTERM, and has all processes of the run
-  # agree on the step at which they stop.
+  # JAX's preemption service receives SIGTERM, and makes all processes of the
+  # run agree on the step at which they stop.
   return stopping.deferred(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _told_to_stop(done: int) -> bool:
-  """Whether to stop after so many steps; the same in all processes."""
+  """Whether to stop after `done` steps; the same in all processes."""
   if jax.process_count() == 1:
     return stopping.requested() is not None
   return multihost_utils.reached_preemption_sync_point(done)
@@ -468,8 +467,9 @@ class CompiledSteps:
 
   Attributes:
     mesh: devices of the run.
-    part_ids, num_parts: parts of a batch that this process reads; `Batches`.
-    objective: what the network is trained to give.
+    part_ids, num_parts: parts of a batch that this process reads; see
+      `Batches`.
+    objective: the training objective.
     spec: the network's structure.
     abstract: shapes and shardings of the whole state.
     train_step, eval_step: see `make_train_step`, `make_eval_step`.
@@ -479,7 +479,7 @@ class CompiledSteps:
     self, training: Training, world: core.World, model: Any, mesh: Mesh
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
-    # A curriculum doubles its first batch: what divides it divides the rest.
+    # Later batches are multiples of the first, so they divide too.
     self.part_ids, self.num_parts = state_lib.data_parts(mesh)
     smallest = training.first_batch or training.batch
     if smallest % self.num_parts:
@@ -510,11 +510,7 @@ class CompiledSteps:
 
 
 class Trainer(CompiledSteps):
-  """The loop over the steps of a run, on the devices of this process.
-
-  Attributes:
-    clock: where the time goes.
-  """
+  """The loop over the steps of a run, on the devices of this process."""
 
   def __init__(
     self,
@@ -525,8 +521,6 @@ class Trainer(CompiledSteps):
   ) -> None:
     mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     super().__init__(training, world, model, mesh)
-    self.clock = run_log.PhaseTimer(time.perf_counter())
-    self._compiled: set[tuple[str, tuple[int, ...]]] = set()
     self.prompt_len, self.heldout = world.prompt_len, data[1]
     self.batches = batches_lib.Batches(
       data[0],
@@ -539,9 +533,9 @@ class Trainer(CompiledSteps):
     )
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
-    """Begins or restores, trains to the end and sums up.
+    """Creates or restores the state, trains to the end, returns a summary.
 
-    start: reading of the clock from which the first step is timed.
+    start: clock reading from which the first step is timed.
     """
     checkpoints = checkpoints_lib.Checkpoints(
       out, read_only=False, separate=setup.has_own_mirrors(out, self.training)
@@ -556,7 +550,7 @@ class Trainer(CompiledSteps):
     )
 
     def describe_batch(step: int) -> str:
-      # The newest save may still be under way in Orbax's thread.
+      # Orbax's thread may still be writing the newest checkpoint.
       checkpoints.wait()
       last = checkpoints.last()
       good = str(checkpoints.folder / str(last)) if last else 'none'
@@ -568,7 +562,6 @@ class Trainer(CompiledSteps):
         *(self.training, out, record, describe_batch, start, self.objective),
         self.spec.num_params,
       )
-      self.clock = log.clock
       with batches, log:
         self._run_steps(state, checkpoints, batches, log)
         return {'parameters': self.spec.num_params, **log.summary()}
@@ -584,7 +577,7 @@ class Trainer(CompiledSteps):
       record = checkpoints.progress(step)
       checkpoints.remove_old(step, record)
       return checkpoints.state(step, self.abstract), record
-    # A disk that cannot hold one checkpoint is refused before a step is made.
+    # Refuses a disk that cannot hold a checkpoint, before the first step.
     checkpoints.need(self.abstract)
     if self.training.start is not None:
       params = checkpoints_lib.load_params(
@@ -606,29 +599,27 @@ class Trainer(CompiledSteps):
   ) -> None:
     training, first = self.training, log.step
     with contextlib.ExitStack() as stack:
-      self.clock.turn('host')
-      for step, batch in self.clock.waiting(batches.run(first)):
-        with self._compiling('step', batch):
-          state, report = self.train_step(state, np.int32(step), *batch)
-        if step == first:  # Compiled; from now on there is something to lose.
+      for step, batch in batches.run(first):
+        state, report = self.train_step(state, np.int32(step), *batch)
+        if step == first:  # Compiled: from now on there is progress to save.
           stack.enter_context(_stops_between_steps())
-        # Not read yet: the device computes while the next batch is placed.
+        # Not read yet, so that the device computes while the next batch is
+        # placed.
         log.dispatched(report)
         done = step + 1
         last = done == training.steps
         evaluate = last or done % training.eval_every == 0
-        # Asked at every step by all processes: the answer is agreed on.
+        # All processes ask at every step, and get the same answer.
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
           # This step's loss is checked before its state is evaluated or saved.
           log.settle()
-          # A best step is saved at once, also between two regular saves:
-          # training goes on from its parameters, and it could not be had again.
+          # A best step is saved at once, also between two regular saves,
+          # because the next step overwrites its parameters.
           better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
-            with self.clock.at('checkpoints'):
-              checkpoints.save(done, state, log.record)
+            checkpoints.save(done, state, log.record)
         if stop:
           checkpoints.wait()
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
@@ -641,22 +632,9 @@ class Trainer(CompiledSteps):
       *(self.heldout, self.training.batch, self.max_len),
       *(self.training.eval_num, self.part_ids, self.num_parts),
     ):
-      with self.clock.at('evaluation'):
-        batch = place_batch(self.mesh, *rows, self.objective.world)
-        with self._compiling('evaluation', batch):
-          sums = self.eval_step(params, *batch)
-        total += np.asarray(sums, np.float64)
+      batch = place_batch(self.mesh, *rows, self.objective.world)
+      total += np.asarray(self.eval_step(params, *batch), np.float64)
     return total
-
-  def _compiling(
-    self, program: str, batch: tuple[jax.Array, ...]
-  ) -> contextlib.AbstractContextManager[None]:
-    """Has the clock count what a program's first call of a shape takes."""
-    key = program, batch[0].shape
-    if key in self._compiled:
-      return contextlib.nullcontext()
-    self._compiled.add(key)
-    return self.clock.at('compiling')
 
 
 def _fit(

@@ -1,12 +1,11 @@
-"""What a network is trained to give, and the loss of what it gives.
+"""Training objectives: a network's outputs and their loss.
 
   next    logits [B, L, V] of each next token
   state   logits [B, L, C] of the world's state after each token: C is the sum
           of `Labelled.heads`, one softmax for each of the K labels
 
-Whatever loss the gradient is of, what is reported is the mean per token, in
-nats. Shapes: B batch, L length, T positions that have a loss, V vocabulary,
-K labels.
+Reports give the mean loss per token in nats, whichever mean the gradient uses.
+Shapes: B batch, L length, T positions with a loss, V vocabulary, K labels.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from wm.data import store as stores
 from wm.models.nn import layers, network
 from wm.options.training import Training
 
-# What an evaluation reports first, in this order; and what a step reports.
+# First entries of an evaluation, in this order, and of a step's report.
 SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
 STEP = (*SUMS, 'grad_norm', 'lr')
-CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
+CHUNK = 256  # Held-out rows that a fitted model evaluates at a time.
 
 
 class TokenLosses(NamedTuple):
-  """What a network gave at T positions of each sequence.
+  """Losses of a network at T positions of each sequence.
 
   Attributes:
     loss: [B, T] float32, nats.
-    position: [T] int32, the token that each position is about.
+    position: [T] int32, index of the token that each loss belongs to.
     measures: [B, T, M] float32, evaluated besides the loss.
   """
 
@@ -46,7 +45,7 @@ class TokenLosses(NamedTuple):
   measures: jax.Array
 
   def real(self, lengths_B: jax.Array) -> jax.Array:
-    """[B, T] bool: not about a pad."""
+    """[B, T] bool: the token is not padding."""
     return self.position[None, :] < lengths_B[:, None]
 
 
@@ -54,19 +53,19 @@ class Objective(abc.ABC):
   """An objective on one world; pure functions of a network and a batch.
 
   Attributes:
-    outputs: logits at each position; 0 is one for each token.
-    world: whose labels go with a batch, or None.
-    measures: names of the M measures that are evaluated besides SUMS, means
-      over tokens.
+    outputs: number of logits at each position; 0 is next-token logits [V].
+    world: world that gives a batch's labels, or None.
+    measures: names of M further evaluated measures besides SUMS, means over
+      tokens.
     per_sequence: measure that is 0 or 1 for each token -> name of the share of
-      sequences in which all tokens have 1; W of these.
+      sequences in which it is 1 for all tokens; W of these.
   """
 
   measures: tuple[str, ...] = ()
   per_sequence: Mapping[str, str] = types.MappingProxyType({})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
-    """loss: averaged over 'token's, or over each 'sequence' first."""
+    """loss: 'token' averages over tokens, 'sequence' over sequences' means."""
     self.outputs = 0
     self.world: core.Labelled | None = None
     self.prompt_len, self.by_sequence = world.prompt_len, loss == 'sequence'
@@ -79,20 +78,19 @@ class Objective(abc.ABC):
     tokens_BL: jax.Array,
     *labels_BLK: jax.Array,
   ) -> TokenLosses:
-    """What the network gives; dropout only with a key."""
+    """The losses of a batch; dropout is applied only with a key."""
 
   def mean(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
-    """[] the loss whose gradient is taken; pads count nothing."""
+    """[] the training loss, without padding."""
     real_BT = losses.real(lengths_B)
     # Masked by `where`, not by a product: the loss of a pad may be infinite,
     # and 0 * inf is NaN.
     loss_B = jnp.where(real_BT, losses.loss, 0).sum(-1)
     count_B = real_BT.sum(-1)
-    # By sequence: each weighs the same, however long it is. By token: long ones
-    # weigh more.
+    # By sequence, all sequences weigh the same; by token, long ones weigh more.
     if self.by_sequence:
       total = (loss_B / jnp.maximum(count_B, 1)).sum()
-      # Rows of length 0 fill up a batch: they are no sequences.
+      # Rows of length 0 are padding of the batch.
       return total / jnp.maximum((count_B > 0).sum(), 1)
     # Over the global batch, not a mean of the devices' means: those would weigh
     # tokens of short parts more.
@@ -101,7 +99,7 @@ class Objective(abc.ABC):
   def sums(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
     """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
     real_BT = losses.real(lengths_B)
-    # A prompt is drawn, not predicted: its loss says nothing of the world.
+    # A prompt is drawn at random: its loss says nothing about the rules.
     move_BT = real_BT & (losses.position >= self.prompt_len)[None, :]
     totals = []
     for mask_BT in (real_BT, move_BT):
@@ -115,7 +113,7 @@ class Objective(abc.ABC):
     real_BT1 = losses.real(lengths_B)[..., None]
     there_B1 = real_BT1.any(1)
     chosen = [self.measures.index(name) for name in self.per_sequence]
-    # 1 at pads, so that the minimum over T is that of real tokens.
+    # 1 at padding, so that the minimum over T ignores it.
     all_BTW = jnp.where(real_BT1, losses.measures[..., chosen], 1)
     return jnp.concatenate(
       [
@@ -128,11 +126,11 @@ class Objective(abc.ABC):
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Names of what is evaluated besides SUMS."""
+    """Names of all evaluated quantities besides SUMS."""
     return (*self.measures, *self.per_sequence.values())
 
   def means(self, sums: np.ndarray) -> dict[str, float]:
-    """Value of each of `names`, of float64 sums as `evaluation` gives them."""
+    """Name -> value, from float64 sums of `evaluation`."""
     # sums: SUMS, then M over tokens, W over sequences, the number of sequences.
     sizes = len(self.measures), len(self.per_sequence)
     counts = np.repeat(sums[[1, -1]], sizes)
@@ -155,7 +153,7 @@ class NextTokenLoss(Objective):
     loss_BT = optax.softmax_cross_entropy_with_integer_labels(
       logits_BTV, tokens_BL[:, 1:]
     )
-    # Logits at t are about token t + 1: place_T = 1, .., L - 1.
+    # Logits at t predict token t + 1: place_T = 1, .., L - 1.
     place_T = jnp.arange(1, tokens_BL.shape[1])
     return TokenLosses(loss_BT, place_T, jnp.zeros((*loss_BT.shape, 0)))
 
@@ -163,16 +161,16 @@ class NextTokenLoss(Objective):
 class StateLoss(Objective):
   """Mean over the K labels of -log p(label | tokens[:, :t + 1]).
 
-  Walker and Lyons 2026, section 3; all labels weigh the same. Evaluated too:
-  the loss of each of the world's groups of labels; the share of labels that
-  are the most likely ones, of tokens after which all of them are, and of
-  sequences where they are after every token.
+  Walker and Lyons 2026, section 3; all labels weigh the same. Evaluation adds
+  the loss of each of the world's groups of labels, and three shares: of labels
+  that the most likely class predicts correctly, of tokens after which all
+  labels are right, and of sequences in which they are right after every token.
   """
 
   per_sequence = types.MappingProxyType({'exact': 'trajectory'})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
-    """Raises InputError where the world gives no labels."""
+    """Raises InputError if the world has no labels."""
     super().__init__(world, loss)
     if not isinstance(world, core.Labelled):
       raise core.InputError(
@@ -195,7 +193,7 @@ class StateLoss(Objective):
     # Logits stay in parts of equal heads: one array of all C would be copied.
     logits_BLC = net.parts(tokens_BL, key, layers.state_widths(self.heads))
     loss_BLK = layers.state_losses(logits_BLC, truth_BLK, self.heads)
-    # The likeliest class of each label, for `exact` and `labelwise`.
+    # The most likely class of each label, for `exact` and `labelwise`.
     named_BLK = layers.state_classes(logits_BLC, self.heads)
     right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
     # measures [B, L, M]: a loss for each group, then `exact` and `labelwise`.
@@ -206,7 +204,7 @@ class StateLoss(Objective):
 
 
 def make(training: Training, world: core.World) -> Objective:
-  """The objective of a run; raises InputError where the world has none such."""
+  """The objective of a run; raises InputError if the world lacks it."""
   kind = StateLoss if training.objective == 'state' else NextTokenLoss
   return kind(world, training.loss)
 
@@ -214,10 +212,10 @@ def make(training: Training, world: core.World) -> Objective:
 def fitted_sums(
   predictor: core.Predictor, world: core.World, store: stores.Store
 ) -> np.ndarray:
-  """Held-out sums [4] of a fitted model, float64, see `SUMS`."""
+  """Held-out sums [4] of a fitted model, float64; see `SUMS`."""
   total = np.zeros(4)
   for rows in store.chunks(CHUNK):
-    # [R, L - 1, V]: entry t is of the token at t + 1.
+    # [R, L - 1, V]: entry t predicts the token at t + 1.
     log_probs = predictor.log_probs(rows.tokens[:, :-1], rows.lengths - 1)
     target = rows.tokens[:, 1:]
     loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
@@ -225,7 +223,7 @@ def fitted_sums(
     real = place < rows.lengths[:, None]
     # `place` is the target's position: 1 to L - 1.
     for k, mask in enumerate((real, real & (place >= world.prompt_len))):
-      # See SUMS: of all real tokens, then of those after the prompt.
+      # See SUMS: all tokens without padding, then tokens after the prompt.
       total[2 * k] += loss[mask].sum(dtype=np.float64)
       total[2 * k + 1] += mask.sum()
   return total

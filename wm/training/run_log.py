@@ -1,24 +1,21 @@
-"""The run log: what a run reports, what checkpoints keep, what stops it.
+"""The run log: reports, the record in checkpoints, and stops on a bad loss.
 
-metrics.jsonl holds nothing that depends on the clock, so a run that was
-killed and resumed writes the same bytes as an unbroken one.
+metrics.jsonl has no values that depend on the clock, so a run that was killed
+and resumed writes the same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import math
 import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from wm.core import inputs
@@ -26,22 +23,10 @@ from wm.options.training import Training
 from wm.runtime import exit_codes, files, progress
 from wm.training import loss as loss_lib
 
-FLUSH = 30  # Seconds between flushes of what TensorBoard reads.
-# Steps up to the best checkpoint whose training loss is averaged.
+FLUSH = 30  # Seconds between flushes of TensorBoard's file.
+# Steps before the best checkpoint over which the training loss is averaged.
 WINDOW = 200
-# What the time of a start goes into. Of a step, `host` is what Python does and
-# `device` what it waits for the devices: they compute while it does other work.
-PHASES = {
-  'other': 'other',
-  'compiling': 'compiling',
-  'data': 'waiting for data',
-  'host': 'steps, on the host',
-  'device': 'steps, waiting for the device',
-  'evaluation': 'evaluation',
-  'checkpoints': 'checkpoints',
-}
-# FLOP/s of dense products in bfloat16 that the makers name, by the kind that
-# JAX tells.
+# JAX's device_kind -> FLOP/s of dense bfloat16 products, by the data sheets.
 PEAKS = {
   'NVIDIA A100-SXM4-40GB': 312e12,
   'NVIDIA A100-SXM4-80GB': 312e12,
@@ -51,12 +36,10 @@ PEAKS = {
   'TPU v5': 459e12,
   'TPU v6 lite': 918e12,
 }
-SIDE = 512  # Of the matrices by which other devices are timed.
-T = TypeVar('T')
 
 
 class LossError(exit_codes.Failed):
-  """The loss is NaN or infinite; names step, batch and last checkpoint."""
+  """The loss is NaN or infinite; the message has step, batch and checkpoint."""
 
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -78,10 +61,10 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
 
 
 def training_loss(out: pathlib.Path, step: int | None) -> float | None:
-  """Training loss in nats a token after the prompt, up to a step.
+  """Training loss up to a step, in nats a token after the prompt.
 
-  The mean of the lines of metrics.jsonl of the WINDOW steps before, weighed by
-  their tokens; None where there are none.
+  It is the mean over the WINDOW steps before, from metrics.jsonl, weighted by
+  tokens; None without such lines.
   """
   rows = [
     row
@@ -91,7 +74,7 @@ def training_loss(out: pathlib.Path, step: int | None) -> float | None:
     and step is not None
     and step - WINDOW < row['step'] <= step
   ]
-  # Rows may hold different numbers of tokens: a mean of means would be off.
+  # Rows may hold different numbers of tokens, so they are weighted.
   tokens = sum(row['tokens'] for row in rows)
   if not tokens:
     return None
@@ -101,7 +84,7 @@ def training_loss(out: pathlib.Path, step: int | None) -> float | None:
 class Writer:
   """Appends rows to metrics.jsonl and TensorBoard; one process writes.
 
-  Both are first cut back to `step`, at which the run resumes.
+  Both are first truncated to `step`, at which the run resumes.
   """
 
   def __init__(self, out: pathlib.Path, step: int) -> None:
@@ -124,7 +107,7 @@ class Writer:
   def chart(self, step: int, **values: float) -> None:
     """Writes values that depend on the clock, to TensorBoard only."""
     if self._board is None:
-      # Its import takes a while, for which the first step need not wait.
+      # Imported late, so that the first step need not wait for it.
       self._board = _Board(self._board_folder, self._step)
     self._board.write(step, values)
 
@@ -136,23 +119,23 @@ class Writer:
 
 
 class _Board:
-  """TensorBoard's file of events, written by this thread.
+  """Writes TensorBoard's event file in the calling thread.
 
-  The package's own SummaryWriter leaves writing to a second thread. Where that
-  fails, as on a full disk or after a clock was set back by weeks, its queue
-  fills up and training waits for ever.
+  The package's SummaryWriter writes in a second thread. If that fails, e.g. on
+  a full disk or after the clock was set back by weeks, its queue fills up and
+  training hangs.
   """
 
   def __init__(self, folder: pathlib.Path, step: int) -> None:
-    """What was written beyond `step`, at which the run resumes, is void."""
+    """Opens a file; earlier events after `step`, the resumed one, are void."""
     event_file_writer, self._proto = _tensorboard()
     folder.mkdir(parents=True, exist_ok=True)
-    # A file's name has the second in it, in which a run may resume.
+    # A file's name has a time in seconds; a run may resume within the second.
     self._events = event_file_writer.EventsWriter(
       str(folder / 'events'), f'.{os.getpid()}'
     )
     self._flushed = time.monotonic()
-    # TensorBoard drops what older files of the folder hold from this step on.
+    # TensorBoard drops events of older files from this step on.
     log = self._proto.SessionLog(status=self._proto.SessionLog.START)
     self._write(step=step + 1, session_log=log)
 
@@ -176,7 +159,7 @@ class _Board:
     self._safely(self._events.close)
 
   def _safely(self, act: Callable[[], Any]) -> None:
-    """Makes what was written safe, as far as the file system can."""
+    """Flushes to disk, as far as the file system can."""
     try:
       act()
     except OSError as error:
@@ -185,14 +168,14 @@ class _Board:
 
 
 def _tensorboard() -> tuple[Any, Any]:
-  """TensorBoard's file of events and its messages, without PyTorch.
+  """TensorBoard's event writer and its messages, imported without PyTorch.
 
-  The package imports PyTorch where that is installed, for names of types alone,
-  which takes longer than all that it needs.
+  If PyTorch is installed, the package imports it for names of types alone,
+  which takes longer than the rest of the import.
   """
   unknown = 'torch' not in sys.modules
   if unknown:
-    sys.modules['torch'] = cast(Any, None)  # Whoever imports it is told no.
+    sys.modules['torch'] = cast(Any, None)  # Makes `import torch` fail.
   try:
     from tensorboardX import event_file_writer
     from tensorboardX.proto import event_pb2
@@ -203,12 +186,12 @@ def _tensorboard() -> tuple[Any, Any]:
 
 
 def fresh() -> dict[str, Any]:
-  """The record of a run at step 0, which checkpoints keep; JSON values only.
+  """The record of a run at step 0, in JSON values, for checkpoints.
 
   best, heldout: the best and the latest held-out evaluation. open: loss.SUMS
-  since the last logged row. tokens: trained on, without padding. seconds: wall
-  time. skipped: steps whose update was skipped. in_a_row: those of them that
-  end at this step.
+  since the last logged row. tokens: tokens trained on, without padding.
+  seconds: wall time. skipped: number of skipped updates. in_a_row: number of
+  consecutive skipped updates up to this step.
   """
   return {
     'step': 0,
@@ -231,92 +214,13 @@ def means(sums: Any) -> dict[str, float]:
   }
 
 
-@functools.cache
-def peak_flops() -> float:
-  """FLOP/s of all devices of the run, in products of matrices.
-
-  As the makers name it, see PEAKS; else measured on one in float32, as on a
-  CPU, whose cores several devices of a process share.
-  """
-  device = jax.local_devices()[0]
-  if device.device_kind in PEAKS:
-    return PEAKS[device.device_kind] * jax.device_count()
-  matrix = jax.device_put(np.ones((SIDE, SIDE), np.float32), device)
-  times = []
-  for _ in range(8):  # The first one compiles.
-    start = time.perf_counter()
-    jnp.dot(matrix, matrix).block_until_ready()
-    times.append(time.perf_counter() - start)
-  cpu = device.platform == 'cpu'
-  num = jax.process_count() if cpu else jax.device_count()
-  return 2 * SIDE**3 / min(times) * num
-
-
-def memory() -> float:
-  """Most bytes that a device held so far; of a CPU, that this process did.
-
-  NaN where the system does not say.
-  """
-  if stats := jax.local_devices()[0].memory_stats():
-    return float(stats['peak_bytes_in_use'])
-  try:
-    import resource
-  except ImportError:  # Not a Unix.
-    return math.nan
-  unit = 1 if sys.platform == 'darwin' else 1024
-  return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-
-
-class PhaseTimer:
-  """Seconds of a start by what they go into.
-
-  Attributes:
-    seconds: of each of PHASES, up to the last change from one to another.
-  """
-
-  def __init__(self, start: float) -> None:
-    """start: reading of `time.perf_counter` from which it counts."""
-    self.seconds = dict.fromkeys(PHASES, 0.0)
-    self._phase, self._since = 'other', start
-
-  def turn(self, phase: str) -> str:
-    """From now on the time goes into a phase; returns the one before."""
-    now = time.perf_counter()
-    self.seconds[self._phase] += now - self._since
-    before, self._phase, self._since = self._phase, phase, now
-    return before
-
-  @contextlib.contextmanager
-  def at(self, phase: str) -> Iterator[None]:
-    """A context whose time goes into a phase, and not into that around it."""
-    before = self.turn(phase)
-    try:
-      yield
-    finally:
-      self.turn(before)
-
-  def waiting(self, batches: Iterable[T]) -> Iterator[T]:
-    """Yields what comes; the time until it does goes into `data`."""
-    following, ended = iter(batches), object()
-    while True:
-      with self.at('data'):
-        batch: Any = next(following, ended)
-      if batch is ended:
-        return
-      yield batch
-
-  def steps(self) -> float:
-    """Seconds of steps so far, without what compiles."""
-    return sum(self.seconds[phase] for phase in ('data', 'host', 'device'))
-
-
 class RunLog:
   """Follows a run one step behind the devices; a context.
 
   Attributes:
-    record: JSON values that a checkpoint keeps, see `fresh`.
-    describe_batch: (step, from 0) -> what a LossError says of it: its batch,
-      and the last good checkpoint.
+    record: JSON values for checkpoints; see `fresh`.
+    describe_batch: function from a step, from 0, to a description of its batch
+      and the last good checkpoint, for LossError.
   """
 
   def __init__(
@@ -329,13 +233,13 @@ class RunLog:
     objective: loss_lib.Objective,
     size: int = 0,
   ) -> None:
-    """Begins at a record.
+    """Starts from a record.
 
-    start: reading of the clock at which this start began.
-    objective: names the measures that are evaluated besides `loss.SUMS`.
-    size: parameters, of which each takes 6 FLOPs a token.
+    start: clock reading at which this start began.
+    objective: names the evaluated measures besides `loss.SUMS`.
+    size: number of parameters; each takes 6 FLOPs a token.
     """
-    # Checkpoints of earlier versions lack the fields that came later.
+    # Checkpoints of earlier versions lack later fields.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
     self.describe_batch = describe_batch
     self._log_every, self._skips = training.log_every, training.skips
@@ -343,11 +247,10 @@ class RunLog:
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
-    self.clock, self._flops = PhaseTimer(start), 6 * size
-    self._peak = peak_flops()  # Timed before the devices have work to do.
-    # Steps, tokens and seconds by phase at the last line, and at the start.
-    self._last = self._first = self._counts()
-    # Of several hosts one writes: all have the same report.
+    # A token takes 6 FLOPs a parameter; as a share of all devices' peak.
+    peak = PEAKS.get(jax.local_devices()[0].device_kind, math.inf)
+    self._use = 6 * size / (peak * jax.device_count())
+    # One of several hosts writes: all have the same report.
     if training.process_id == 0:
       self._writer = Writer(out, self.step)
       self._shown = progress.Progress(
@@ -356,28 +259,26 @@ class RunLog:
 
   @property
   def step(self) -> int:
-    """Updates that are known to be good."""
+    """Number of updates that are known to be good."""
     return self.record['step']
 
   @property
   def rate(self) -> float:
-    """Real tokens a second, over all starts."""
+    """Tokens a second without padding, over all starts."""
     return self.record['tokens'] / max(self.record['seconds'], 1e-9)
 
   def dispatched(self, report: jax.Array | None) -> None:
-    """Notes the step before this one, and keeps this one's report [6].
+    """Records the previous step, and keeps this step's report [6].
 
-    The devices work on this step while the host reads the one before. Raises
-    LossError if that one went wrong.
+    The devices compute this step while the host reads the previous one. Raises
+    LossError if the previous step went wrong.
     """
     pending, self._pending = self._pending, report
     if pending is not None:
-      with self.clock.at('device'):
-        values = np.asarray(pending)
-      self._note(values.astype(float).tolist())
+      self._note(np.asarray(pending).astype(float).tolist())
 
   def settle(self) -> None:
-    """Waits for the step under way; raises LossError if it went wrong."""
+    """Waits for the running step; raises LossError if it went wrong."""
     self.dispatched(None)
 
   def _note(self, report: list[float]) -> None:
@@ -386,7 +287,7 @@ class RunLog:
     loss = means(sums)['loss']
     good = math.isfinite(loss) and math.isfinite(named['grad_norm'])
     self._check(good, loss, named['grad_norm'])
-    # The first step includes compilation, and so is reported by itself.
+    # The first step includes compilation, and is reported separately.
     if self._first_step_s is None:
       self._first_step_s = time.perf_counter() - self._start
     record = self.record
@@ -396,7 +297,7 @@ class RunLog:
       record['open'] = [x + y for x, y in both]
       record['tokens'] += int(named['tokens'])
     else:
-      # The update was left out on the device: its sums count nowhere.
+      # The device skipped the update: its sums are not counted.
       record['skipped'] += 1
     now = time.perf_counter()
     record['seconds'] += now - self._clock
@@ -430,51 +331,15 @@ class RunLog:
         **({'skipped': self.record['skipped']} if self._skips else {}),
       )
       # Depends on the clock, so it is not for metrics.jsonl.
-      before, self._last = self._last, self._counts()
-      self._writer.chart(self.step, **self._speed(before))
+      self._writer.chart(self.step, **self._speed())
 
-  def _counts(self) -> dict[str, float]:
-    counts = {'step': self.step, 'tokens': self.record['tokens']}
-    return {**counts, **self.clock.seconds, 'steps': self.clock.steps()}
-
-  def _speed(self, before: dict[str, float]) -> dict[str, float]:
-    """Rates since `before`, of what this process does; times a step in ms.
-
-    mfu: model FLOPs utilisation, 6 FLOPs a parameter and real token against
-      `peak_flops`; without attention, and not of what is computed again.
-    """
-    counts = self._counts()
-    new = {key: value - before[key] for key, value in counts.items()}
-    steps, seconds = max(new['step'], 1), max(new['steps'], 1e-9)
-    rate = new['tokens'] / seconds
-    return {
-      'tokens_per_s': rate,
-      'host_ms': 1e3 * (new['host'] + new['data']) / steps,
-      'device_ms': 1e3 * new['device'] / steps,
-      'memory_mb': memory() / 1e6,
-      'mfu': self._flops * rate / self._peak,
-    }
-
-  def time_summary(self) -> str:
-    """Where the time of this start went, and how fast its steps were."""
-    self.clock.turn('other')
-    seconds = self.clock.seconds
-    total = sum(seconds.values())
-    shares = ', '.join(
-      f'{100 * seconds[phase] / total:.0f} % {words}'
-      for phase, words in PHASES.items()
-      if seconds[phase] >= 0.005 * total
-    )
-    speed = self._speed(self._first)
-    return (
-      f'{total:.1f} s: {shares}; a step took {speed["host_ms"]:.1f} ms of the '
-      f'host and {speed["device_ms"]:.1f} ms of waiting for the device; '
-      f'{speed["tokens_per_s"]:,.0f} tokens/s, {100 * speed["mfu"]:.0f} % of '
-      f'{self._peak / 1e9:,.0f} GFLOP/s; {speed["memory_mb"]:,.0f} MB at most'
-    )
+  def _speed(self) -> dict[str, float]:
+    """Tokens a second, and the share of the devices' peak if it is known."""
+    use = {'mfu': self._use * self.rate} if self._use else {}
+    return {'tokens_per_s': self.rate, **use}
 
   def evaluated(self, sums: np.ndarray) -> bool:
-    """Notes held-out sums, see `loss.Objective.evaluation`.
+    """Records held-out sums; see `loss.Objective.evaluation`.
 
     Returns whether they are the best so far, by the loss after the prompt.
     """
@@ -493,8 +358,8 @@ class RunLog:
     if self._shown:
       self._shown.log(f'held-out loss {heldout["loss"]:.4f}')
     self.record['heldout'] = {'step': self.step, **heldout}
-    # A prompt is given, not predicted; and a model that learns which prompts
-    # there are gives none that is held out.
+    # The prompt does not count: a model that learns the training prompts gives
+    # held-out prompts no probability.
     best = self.record['best']
     if best is not None and heldout['loss_moves'] >= best['loss_moves']:
       return False
@@ -502,7 +367,7 @@ class RunLog:
     return True
 
   def summary(self) -> dict[str, Any]:
-    """Where the run stands, how fast it went, when it began."""
+    """Summary of progress, speed and start."""
     record = self.record
     best, heldout = record['best'] or {}, record['heldout'] or {}
     names = self._objective.names
@@ -532,4 +397,5 @@ class RunLog:
       if open_:
         open_.close()
     if self._shown and self._first_step_s is not None and error[0] is None:
-      progress.say(f'train: {self.time_summary()}')
+      speed = (f'{name} {value:,.3g}' for name, value in self._speed().items())
+      progress.say(f'train: {", ".join(speed)}')

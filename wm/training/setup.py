@@ -1,4 +1,4 @@
-"""What a training run starts from: its identity, its processes, its data."""
+"""Setup of a training run: its identity, its processes and its data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import re
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from wm import core
 from wm.core import registry, resources
@@ -19,8 +17,8 @@ from wm.data import store as stores
 from wm.options.training import Training
 from wm.runtime import compute, remote
 
-STAGE = 'train'  # OUT/train.run.json is this run's.
-_JOINED = 'joined'  # For a coordinator: the cluster has named it.
+STAGE = 'train'  # Name of OUT/train.run.json.
+_JOINED = 'joined'  # Stands for a coordinator that the cluster has named.
 
 
 def run_identity(
@@ -29,9 +27,9 @@ def run_identity(
   model: core.Model,
   data: tuple[stores.Store, stores.Store],
 ) -> dict[str, Any]:
-  """Fields that are equal for two runs exactly when their results are."""
+  """Fields that are equal for two runs exactly if their results are equal."""
   shards = [s for store in data for s in store.manifest['shards']]
-  # In order, as batches are drawn by a sequence's number.
+  # In order, because batches draw sequences by number.
   hashes = ''.join(shard['tokens_sha256'] for shard in shards)
   return {
     'world': registry.spec(world),
@@ -48,10 +46,10 @@ def run_identity(
 def check_batch(
   training: Training, world: core.World, data: stores.Store
 ) -> None:
-  """Raises InputError for a batch that memory or the data cannot fill.
+  """Raises InputError for a batch that is too large for memory or the data.
 
-  data: what is trained on. Of few sequences AT_ONCE may be in a batch, some of
-    them twice.
+  data: training sequences. A batch may hold AT_ONCE sequences even if the data
+    have fewer; some then occur twice.
   """
   num, batch = len(data), training.batch
   if batch > max(num, resources.AT_ONCE):
@@ -59,7 +57,7 @@ def check_batch(
       f'batch={batch}: {data.folder} holds {num:,} sequences; expected at most '
       f'{max(num, resources.AT_ONCE):,} in a batch'
     )
-  # Tokens, and a number for each that may follow.
+  # Tokens, and a logit for each next token.
   tokens = data.manifest['tokens'] / num
   each = 4 * tokens * (1 + len(world.vocab)) / training.num_processes
   what = f'batch={batch} sequences of {tokens:.0f} tokens'
@@ -80,14 +78,14 @@ def open_data(
 ) -> tuple[stores.Store, stores.Store]:
   """The (train, heldout) stores in `data`, by default OUT/data, verified.
 
-  Each of several processes hashes its share.
+  Each of several processes verifies the hashes of its share.
 
-  A folder named by `data` may hold sequences of another world with the same
-  vocabulary, say games that were played otherwise.
+  The folder `data` may hold sequences of another world with the same
+  vocabulary, e.g. games of another policy.
 
   Raises:
-    InputError: none there, damaged, of another world, too long for this one,
-      or held-out empty.
+    InputError: the data are missing, damaged, of another world, or too long
+      for this one; or there are no held-out sequences.
   """
   splits = []
   for split in ('train', 'heldout'):
@@ -95,8 +93,8 @@ def open_data(
     # Hashes: a damaged shard must not train a model.
     store.verify(process, processes)
     sampling.check_vocab(store, world)
-    # By default data are those that this run's `sample` drew, hence of exactly
-    # this world. Data that are named may be of another with the same words.
+    # Data in OUT must be sampled from exactly this world. Data of an explicit
+    # folder may be of another world with the same vocabulary.
     recorded, expected = store.manifest['world'], registry.spec(world)
     if recorded != expected and not data:
       raise core.InputError(
@@ -114,10 +112,10 @@ def open_data(
 
 
 def resolve_cluster(training: Training) -> Training:
-  """The options with this process's number, where the cluster says it.
+  """The options, with this process's number from the cluster for 'auto'.
 
   Raises:
-    InputError: no cluster that JAX knows has started this process.
+    InputError: this process was not started by a cluster that JAX knows.
   """
   if training.distributed != 'auto':
     return training
@@ -130,7 +128,7 @@ def resolve_cluster(training: Training) -> Training:
   try:
     if not jax.distributed.is_initialized():
       jax.distributed.initialize()
-  # JAX's, of what it could not find out, or as it computes already.
+  # JAX raises these if a value is unknown, or if it is already initialized.
   except (ValueError, RuntimeError) as error:
     raise core.InputError(
       '--distributed=auto: expected a process that SLURM, Open MPI, Kubernetes '
@@ -148,7 +146,7 @@ def resolve_cluster(training: Training) -> Training:
 def open_data_together(
   out: pathlib.Path, world: core.World, training: Training
 ) -> tuple[stores.Store, stores.Store]:
-  """The verified data; where one of several processes fails, all do."""
+  """The verified data; if one of several processes fails, all fail."""
   share = training.process_id, training.num_processes
   if training.num_processes == 1:
     return open_data(out, world, training.data)
@@ -159,46 +157,35 @@ def open_data_together(
     data = open_data(out, world, training.data, *share)
   except core.InputError as error:
     failure = error
-  failed = multihost_utils.process_allgather(np.array(failure is not None))
+  messages = compute.exchanged(str(failure or '').encode())
   if failure is not None:
     raise failure
-  if failed.any():
-    raise core.InputError(
-      f'process {int(failed.argmax())} of {len(failed)} could not read the data'
-    )
+  for process, message in enumerate(messages):
+    if message:
+      raise core.InputError(
+        f'process {process} could not read the data: {message.decode()}'
+      )
   assert data is not None  # Nothing has failed.
   return data
 
 
 def has_own_mirrors(out: str | pathlib.Path, training: Training) -> bool:
-  """Has each of several processes a mirror of its own of a URL?"""
+  """Does each of several processes have its own mirror of a URL?"""
   return training.num_processes > 1 and remote.MIRRORS in str(out)
 
 
 def share_mirrors(out: pathlib.Path, training: Training) -> None:
-  """Brings the mirrors of all processes to what the first one has."""
+  """Copies the first process's mirror to all processes."""
   compute.fix_threads(training.threads)  # Before JAX starts.
   start_jax(training)
-  failure = None
-  # The first one holds the lease; what it had not published when it was killed
-  # is newer than what the others can fetch.
-  try:
-    if not training.process_id:
-      remote.publish_now(out)
-  except (core.InputError, OSError) as error:
-    failure = error
-  # All wait here, and end together.
-  failed = multihost_utils.process_allgather(np.array(failure is not None))
-  if failure is not None:
-    raise failure
-  if failed.any():
-    raise core.InputError('process 0 has failed; it says why')
+  # All processes wait until the first has published its mirror.
+  compute.exchanged(b'')
   if training.process_id:
     remote.at(out).fetch()
 
 
 def check_processes(training: Training) -> None:
-  """Raises InputError for a process that is none of those of the run."""
+  """Raises InputError for a process id or coordinator that does not fit."""
   if training.process_id >= training.num_processes:
     raise core.InputError(
       f'--process_id={training.process_id} of '
@@ -217,10 +204,10 @@ def check_processes(training: Training) -> None:
 
 
 def join(training: Training) -> None:
-  """Makes this process one of the run's, as its options say.
+  """Connects this process to the run's other processes, by its options.
 
   Raises:
-    InputError: they name no such process, or no cluster has started it.
+    InputError: bad process options, or no cluster has started this process.
   """
   training = resolve_cluster(training)
   check_processes(training)

@@ -1,20 +1,20 @@
 """The state of training: mesh, shardings, parameters and the optimizer.
 
 Parameters are a flat dict from path ('blocks.0.mlp.kernel') to array, in
-training and in checkpoints, so that neither depends on the containers in which
-a network's classes nest; `merge` turns them back into a network.
+training and in checkpoints, independent of how a network's classes nest;
+`merge` converts them back to a network.
 
-Two kinds of update. 'adamw' moves every parameter by AdamW. 'muon' (Jordan et
-al. 2024) moves the kernels of dense maps by their orthogonalised momentum, and
-the rest (embeddings, heads, norms, biases, convolutions, and what families
-declare themselves) by AdamW.
+There are two update rules. 'adamw' updates every parameter by AdamW. 'muon'
+(Jordan et al. 2024) updates the kernels of dense layers by their orthogonalised
+momentum, and the others (embeddings, heads, norms, biases, convolutions, and
+parameters that families declare) by AdamW.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,13 +30,13 @@ from wm import core
 from wm.models.nn import layers, network
 from wm.options.training import Training
 
-Arrays = dict[str, Any]  # Of jax.Array, or what stands for them.
+Arrays = dict[str, Any]  # Path -> jax.Array or a placeholder.
 Shapes = dict[str, jax.ShapeDtypeStruct]
-SHARE, LEAST = 1.5, 1 << 30  # See `check_memory`.
+SHARE, LEAST = 1.5, 1 << 30  # Tolerances of `check_memory`.
 
 
 class State(NamedTuple):
-  """What a step changes.
+  """The training state, which each step updates.
 
   Attributes:
     params: path -> array.
@@ -52,17 +52,27 @@ def merge(spec: network.NetworkSpec, params: Arrays) -> network.Network:
   return nnx.merge(spec.graph, spec.tree(params))
 
 
-def mesh(data: int, model: int) -> Mesh:
-  """Devices as ('data', 'model'); data=0 takes all; raises InputError."""
-  devices = jax.device_count()
+def mesh(
+  data: int, model: int, chosen: Sequence[jax.Device] | None = None
+) -> Mesh:
+  """A mesh of devices with axes ('data', 'model').
+
+  data: devices along 'data'; 0 takes all.
+  chosen: devices to use; None: those of all processes.
+
+  Raises:
+    InputError: the mesh does not fit the devices.
+  """
+  listed = jax.devices() if chosen is None else chosen
+  devices = len(listed)
   num_devices = (data or devices // model) * model
   if not num_devices or num_devices > devices:
     raise core.InputError(
       f'mesh_data={data}, mesh_model={model} does not fit the {devices} '
       f'devices of all processes; expected a product of at most {devices}'
     )
-  # A process without a part in the mesh would wait for ever in the first
-  # collective operation.
+  # A process without devices in the mesh would hang in the first collective
+  # operation.
   if jax.process_count() > 1 and num_devices != devices:
     raise core.InputError(
       f'a mesh of {num_devices // model} x {model} devices leaves out some of '
@@ -74,14 +84,15 @@ def mesh(data: int, model: int) -> Mesh:
     (num_devices // model, model),
     ('data', 'model'),
     axis_types=(auto, auto),
-    devices=jax.devices()[:num_devices],
+    devices=listed[:num_devices],
   )
 
 
 def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
-  """Parts of a batch that devices of this process hold, and how many there are.
+  """The parts of a batch on devices of this process, and the number of parts.
 
-  Devices along 'model' hold the same rows, those along 'data' one part each.
+  Devices along 'data' hold one part each; devices along 'model' hold the same
+  rows.
   """
   process = jax.process_index()
   parts = tuple(
@@ -95,7 +106,7 @@ def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
 def memory(
   abstract: Shapes, mesh: Mapping[str, int], copies: int = 1
 ) -> tuple[int, float]:
-  """Bytes of parameters a device of a mesh, and what an equal share would be.
+  """Bytes of parameters on a device of a mesh, and bytes of an equal share.
 
   copies: arrays for each parameter, such as moments.
   """
@@ -112,8 +123,8 @@ def check_memory(
 ) -> None:
   """Raises InputError if a device holds far more than its share of the state.
 
-  That is, SHARE times an equal share and LEAST bytes more than it: the sizes of
-  the model lack factors of the number of devices.
+  The limit is SHARE times an equal share, and LEAST bytes more than it. It is
+  exceeded if the model's sizes are not divisible by the number of devices.
   """
   local, equal = memory(abstract, mesh, copies)
   if local <= max(SHARE * equal, equal + LEAST):
@@ -124,7 +135,7 @@ def check_memory(
     for num in range(devices - 1, 0, -1)
     if num % mesh['model'] == 0
   )
-  # There is none where no mesh divides the sizes.
+  # There may be no mesh that divides the sizes.
   good = next(
     (
       f'; {best["data"]} x {best["model"]} hold less'
@@ -143,13 +154,13 @@ def check_memory(
 def state_shardings(
   abstract: State, params: dict[str, NamedSharding], mesh: Mesh
 ) -> State:
-  """Moments live with their parameter; counters everywhere."""
+  """Shardings: moments like their parameter, counters replicated."""
   everywhere = NamedSharding(mesh, P())
 
   def place(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
     name = jax.tree_util.keystr(path[-1:], simple=True)
-    # A moment has the name and the shape of its parameter; all else, such as a
-    # counter, is on every device.
+    # A moment has the name and the shape of its parameter; other arrays, such
+    # as counters, are on every device.
     same = name in params and leaf.shape == abstract.params[name].shape
     return params[name] if same else everywhere
 
@@ -162,7 +173,7 @@ def abstract_state(
   mesh: Mesh,
 ) -> State:
   """Shapes, dtypes and shardings of the whole state."""
-  # Traced alone: no array of the size of the model is made on the host.
+  # Only traced, so that the host holds no array of the model's size.
   bare = State(shapes, jax.eval_shape(optimizer.init, shapes))
   params = network.storage_shardings(shapes, network.storage_mesh(mesh))
   shardings = state_shardings(bare, params, mesh)
@@ -181,13 +192,13 @@ def create(
   optimizer: optax.GradientTransformation,
   abstract: State,
 ) -> State:
-  """A new state, each device making its own part.
+  """Creates a new state; each device creates its own part.
 
-  The parameters are those of the model's predictor before training.
+  The parameters equal those of the model's untrained predictor.
   """
 
   def init(seed: jax.Array) -> State:
-    # Within jit: each device makes its own part, by the same random bits.
+    # Within jit, each device makes its own part, by the same random bits.
     built = spec.build(nnx.Rngs(jax.random.key(seed)))
     params = network.flatten(nnx.split(built)[1])
     return State(params, optimizer.init(params))
@@ -202,8 +213,8 @@ def from_params(
   """A new state with parameters from elsewhere."""
 
   def init(params: Arrays) -> State:
-    # Within jit: each device makes the moments of the parameters that it holds,
-    # and no array of the size of the model is made on the host.
+    # Within jit, each device makes the moments of its own parameters, and the
+    # host holds no array of the model's size.
     return State(params, optimizer.init(params))
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
@@ -211,11 +222,11 @@ def from_params(
 
 
 def schedule(training: Training) -> optax.Schedule:
-  """Learning rate by update: linear warm-up, then as `schedule` says.
+  """Learning rate by update: linear warm-up, then by `training.schedule`.
 
-  From the warm-up's end to the horizon, and constant from there: the published
-  chess runs' schedules (Walker and Lyons 2026, appendix). Raises InputError
-  where the horizon is within the warm-up.
+  The rate decays from the end of the warm-up to the horizon and is then
+  constant, as in the published chess runs (Walker and Lyons 2026, appendix).
+  Raises InputError if the horizon is within the warm-up.
   """
   warmup = min(training.warmup, training.steps)
   if 0 < training.horizon <= warmup:
@@ -223,8 +234,7 @@ def schedule(training: Training) -> optax.Schedule:
       f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
     )
   # `join_schedules` counts `after` from the end of the warm-up, so its length
-  # is what remains.
-  # From the end of the warm-up to the horizon; the rate is constant after it.
+  # is from there to the horizon; the rate is constant after it.
   rest = max((training.horizon or training.steps) - warmup, 1)
   low = training.lr * training.floor
   after = {
@@ -234,7 +244,7 @@ def schedule(training: Training) -> optax.Schedule:
   }[training.schedule]
   if not warmup:
     return after
-  # Step 0 already moves: the ramp starts at one part in `warmup`.
+  # Step 0 already has a rate: the ramp starts at 1 / warmup of the peak.
   ramp = optax.linear_schedule(
     training.lr / warmup, training.lr, max(warmup - 1, 1)
   )
@@ -244,10 +254,10 @@ def schedule(training: Training) -> optax.Schedule:
 def decay_mask(
   paths: Iterable[str], decay_all: bool, never: Collection[str] = ()
 ) -> dict[str, bool]:
-  """Which parameters decay: matrices; not biases, norms or embeddings.
+  """Path -> whether weight decay applies: to matrices alone by default.
 
-  decay_all: all of them, as the published runs have it, but for those whose
-  last name is in `never`.
+  decay_all: decay biases, norms and embeddings too, as in the published runs.
+  never: last names of parameters without decay in any case.
   """
   return {
     path: path.rpartition('.')[2] not in never
@@ -259,13 +269,13 @@ def decay_mask(
 def matrix_axes(
   spec: network.NetworkSpec,
 ) -> dict[str, contrib.MuonDimensionNumbers]:
-  """Path -> which axes of a dense map's kernel are its inputs and outputs.
+  """Path -> input and output axes of each dense layer's kernel.
 
   Kernels have one axis for each part of their inputs and outputs, so that a
   mesh can divide heads; as matrices they are [inputs, outputs]. Axes before
-  these are layers that a scan stacks, and the first of three output axes
-  counts maps that lie side by side (queries, keys and values): each is a
-  matrix of its own. The head is left out: it is no map between hidden states.
+  these are layers stacked for a scan, and the first of three output axes
+  counts parallel maps (queries, keys and values): each is a separate matrix.
+  The head is left out, because its outputs are not hidden states.
   """
   axes = {}
   for path, module in nnx.iter_graph(spec.network):
@@ -285,7 +295,7 @@ def matrix_axes(
 def update_rules(
   training: Training, paths: Iterable[str], matrices: Collection[str]
 ) -> dict[str, str]:
-  """Path -> 'muon' or 'adamw': what moves each parameter."""
+  """Path -> 'muon' or 'adamw', the update rule of each parameter."""
   adamw = training.optimizer == 'adamw'
   return {
     path: 'adamw' if adamw or path not in matrices else 'muon' for path in paths
@@ -305,9 +315,9 @@ def make_optimizer(
   Args:
     training: the run's options.
     paths: names of all parameters.
-    never: last names of parameters that do not decay in any run.
-    matrices: see `matrix_axes`; 'adamw' takes no notice of them.
-    divided: several devices may each have a part of a parameter.
+    never: last names of parameters that never decay.
+    matrices: see `matrix_axes`; 'adamw' ignores them.
+    divided: whether parameters may be divided over several devices.
 
   Raises:
     InputError: 'muon' without a matrix, or options that exclude each other.
@@ -326,38 +336,38 @@ def make_optimizer(
   )
   if training.optimizer != 'adamw' and matrices:
     muon = _muon(training, matrices.get)
-    if not divided:  # Parts of several devices would be sent to make a stack.
+    if not divided:  # Stacking would move parts between devices.
       muon = stacked(muon, _muon(training, lambda _: _STACK), matrices)
     rule = optax.partition(
       {'muon': muon, 'adamw': rule},
       update_rules(training, paths, matrices),
     )
-  # Clipped by the norm over all parameters, before the rule sees the gradient.
+  # Clips by the norm over all parameters, before the update rules.
   clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
-  # From inside out: clip, rule, average, guard. A step that is skipped thus
-  # leaves the average alone, too.
+  # From inside out: clip, rule, average, guard. A skipped step thus leaves the
+  # average unchanged, too.
   whole = optax.chain(*clip, rule)
   if training.average:
     whole = averaged(whole, training.average)
   return guarded(whole) if training.skips else whole
 
 
-_STACK = contrib.MuonDimensionNumbers(1, 2)  # Of [N, inputs, outputs].
-_LARGE = 1 << 20  # Elements of a matrix whose products need no company.
+_STACK = contrib.MuonDimensionNumbers(1, 2)  # For [N, inputs, outputs].
+_LARGE = 1 << 20  # Elements of a matrix that is too large to gain by stacking.
 
 
 def _muon(
   training: Training,
   axes: Callable[[str], contrib.MuonDimensionNumbers | None],
 ) -> optax.GradientTransformation:
-  """Muon on matrices alone, by the same schedule to a peak of its own.
+  """Muon for matrices, with the same schedule and its own peak rate.
 
-  axes: of a parameter's path; None for those that AdamW moves.
+  axes: function from a parameter's path to axes; None if AdamW updates it.
   """
   return contrib.muon(
     schedule(dataclasses.replace(training, lr=training.matrix_lr)),
     weight_decay=training.weight_decay,
-    # Optax asks with all names, those that AdamW moves masked.
+    # Optax passes all names; parameters of AdamW are masked.
     muon_weight_dimension_numbers=lambda params: {x: axes(x) for x in params},
   )
 
@@ -383,13 +393,13 @@ def stacked(
     stacks: dict[str, list[str]] = {}  # Name -> paths.
     for path in matrices:
       sizes = _matrices(grads[path], matrices[path]).shape[1:]
-      # A large one is a stack of its own: a copy of it would gain nothing.
+      # A large matrix is a separate stack, as copying it gains nothing.
       name = str(sizes) if math.prod(sizes) < _LARGE else path
       stacks.setdefault(name, []).append(path)
 
     def join(tree: Arrays) -> Arrays:
-      """Stacks by name, of parameters by path."""
-      if not jax.tree.leaves(tree):  # All are masked, so the stacks are.
+      """Converts parameters by path to stacks by name."""
+      if not jax.tree.leaves(tree):  # All are masked, and so are the stacks.
         return dict.fromkeys(stacks, optax.MaskedNode())
       return {
         name: jnp.concatenate([_matrices(tree[x], matrices[x]) for x in paths])
@@ -397,7 +407,7 @@ def stacked(
       }
 
     def part(tree: Arrays) -> Arrays:
-      """Parameters by path, of stacks by name."""
+      """Converts stacks by name to parameters by path."""
       parts = dict.fromkeys(grads, optax.MaskedNode())
       for name, paths in stacks.items() if jax.tree.leaves(tree) else ():
         start = 0
@@ -417,7 +427,7 @@ def stacked(
 
 
 def _replaced(state: Any, names: Any, act: Callable[[Arrays], Arrays]) -> Any:
-  """A state, with `act` done to each dict in it that has these names."""
+  """Applies `act` to each dict of a state that has these names as keys."""
 
   def named(x: Any) -> bool:
     return isinstance(x, dict) and x.keys() == names.keys()
@@ -443,7 +453,7 @@ def _matrices(x: jax.Array, axes: contrib.MuonDimensionNumbers) -> jax.Array:
 def _kernel(
   x: jax.Array, shape: tuple[int, ...], axes: contrib.MuonDimensionNumbers
 ) -> jax.Array:
-  """The kernel of a shape that `_matrices` made x of."""
+  """The inverse of `_matrices`, for a kernel of a shape."""
   order = _order(len(shape), axes)
   return x.reshape([shape[n] for n in order]).transpose(np.argsort(order))
 
@@ -451,7 +461,7 @@ def _kernel(
 def guarded(
   inner: optax.GradientTransformationExtraArgs,
 ) -> optax.GradientTransformationExtraArgs:
-  """No update, and `inner` as it was, where loss or gradient is not finite."""
+  """Skips the update if loss or gradient is not finite; the state stays."""
 
   def update(
     grads: Any, state: Any, params: Any = None, *, loss: Any = 0.0, **extra: Any
@@ -461,7 +471,7 @@ def guarded(
     good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
     changes, after = inner.update(grads, state, params, loss=loss, **extra)
     changes = jax.tree.map(lambda x: jnp.where(good, x, 0), changes)
-    # Moments must not take the bad gradient in: NaN would stay in them.
+    # A bad gradient would leave NaN in the moments.
     new_state = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
     return changes, new_state
 
@@ -469,12 +479,13 @@ def guarded(
 
 
 class Averaged(NamedTuple):
-  """State of `averaged`: parameters that gradients are taken at.
+  """State of `averaged`.
 
   Attributes:
-    latest: path -> array, the parameters after the last update.
-    updates: [] int32, how many it is over.
-    inner: state of the optimizer that moves `latest`.
+    latest: path -> array, the parameters after the last update, at which
+      gradients are taken.
+    updates: [] int32, number of updates in the average.
+    inner: state of the optimizer that updates `latest`.
   """
 
   latest: Any
@@ -485,26 +496,27 @@ class Averaged(NamedTuple):
 def averaged(
   inner: optax.GradientTransformationExtraArgs, width: float
 ) -> optax.GradientTransformationExtraArgs:
-  """The parameters are an average over the run so far, which `inner` makes.
+  """Averages the parameters of `inner` over the run so far.
 
-  After t updates the one before s of them weighs as s^g, with the g whose
-  standard deviation of s / t is `width` (Karras et al. 2024, section 3.1), so
-  the average is over the same share of a run whenever it is looked at. What
-  a run evaluates, saves and serves is the average; see `latest_params`.
+  After t updates, the parameters after update s have a weight proportional to
+  s^g. The exponent g is such that s / t has the standard deviation `width`
+  (Karras et al. 2024, section 3.1), so the average covers the same share of a
+  run at any time. A run evaluates, saves and serves the average; see
+  `latest_params`.
   """
   # The weights s^g have the standard deviation t * width where
   # (g + 1) / ((g + 2)^2 (g + 3)) = width^2: the largest root of a cubic.
   power = max(np.roots([1, 7, 16 - width**-2, 12 - width**-2]).real)
 
   def init(params: Any) -> Averaged:
-    # A copy: a step gives up the buffers of both.
+    # A copy, because a step donates the buffers of both.
     latest = jax.tree.map(jnp.copy, params)
     return Averaged(latest, jnp.zeros([], jnp.int32), inner.init(params))
 
   def update(
     grads: Any, state: Any, params: Any = None, **extra: Any
   ) -> tuple[Any, Averaged]:
-    """Moves `latest`, then the average by its share of the way there."""
+    """Updates `latest`, then moves the average a share of the way to it."""
     changes, after = inner.update(grads, state.inner, state.latest, **extra)
     latest = optax.apply_updates(state.latest, changes)
     count = optax.safe_increment(state.updates)
@@ -518,14 +530,14 @@ def averaged(
 
 
 def latest_params(params: Any, state: Any) -> Any:
-  """The parameters that the next gradient is taken at."""
+  """The parameters at which the next gradient is taken."""
   return state.latest if isinstance(state, Averaged) else params
 
 
 def num_updates(state: Any) -> jax.Array:
-  """[] int32: updates made so far, by an optimizer's state."""
-  # Each rule that has a schedule counts for itself, and all count alike: a
-  # skipped step adds to none.
+  """[] int32: number of updates so far, from an optimizer's state."""
+  # Each rule with a schedule has a counter, and all counters agree: a skipped
+  # step adds to none.
   counts = jax.tree.leaves(
     state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
   )

@@ -1,8 +1,8 @@
 """Cumulative Connect-4: discs drop into columns, and nobody ever wins.
 
 A token is a column, legal while the column has room; the state is the number
-of discs in each column (Vafa et al. 2024, Fig. 1 and section 2). Any model
-that allows every column is right on nearly every state, and yet knows none.
+of discs in each column (Vafa et al. 2024, Fig. 1 and section 2). A model that
+allows every column is right in nearly every state, without representing any.
 
 State words: discs in each column; all DEAD in a dead state.
 """
@@ -20,7 +20,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.capabilities import Box
 from wm.core.fields import field
-from wm.worlds.base import sampling, svg, verbal
+from wm.worlds.base import games, sampling, svg, verbal
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16
@@ -37,8 +37,9 @@ class World(
   core.Labelled,
   core.Written,
   core.Verbal,
+  games.Symmetric,
 ):
-  """A board that fills up."""
+  """A board that fills up with discs."""
 
   noun: ClassVar[str] = 'Connect-4'
   wordings: ClassVar[tuple[str, ...]] = ('board', 'tubes')
@@ -58,6 +59,11 @@ class World(
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then columns from '1'."""
     return ('<pad>', *(str(c + 1) for c in range(self.columns)))
+
+  def symmetries(self) -> np.ndarray:
+    """See games.Symmetric: columns from the left, and from the right."""
+    tokens = np.arange(self.columns + 1, dtype=np.int32)
+    return np.stack([tokens, np.append(0, tokens[:0:-1])])
 
   @property
   def max_len(self) -> int:
@@ -107,7 +113,7 @@ class World(
     return sampling.stream(self, num, seed, split)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """Uniform over counts, but for the empty and the full board."""
+    """States uniform over disc counts, except the empty and the full board."""
     states = np.zeros((num, self.columns), np.int32)
     trial, column = np.arange(num)[:, None], np.arange(self.columns)
     attempt = 0
@@ -121,7 +127,7 @@ class World(
       attempt += 1
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32: as many moves as there are discs, and at least one."""
+    """[T, 2] int32: the number of discs, twice; at least one move."""
     total = states.sum(-1)
     most = np.where((states >= 0).all(-1), total, 0)
     return np.stack([np.maximum(most, 1), most], axis=-1).astype(np.int32)
@@ -129,7 +135,7 @@ class World(
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:
-    """Uniform over all orders in which the discs can have come."""
+    """Prefixes uniform over all orders of the discs."""
     ok = (states >= 0).all(-1) & (states.sum(-1) == moves) & (moves > 0)
     tokens = np.zeros((len(states), int(np.max(moves, initial=0))), np.int32)
     for t in np.flatnonzero(ok):
@@ -169,9 +175,10 @@ class World(
     return ','.join(map(str, state.tolist()))
 
   def render(self, state: np.ndarray) -> str:
-    """The board, discs as they lie; a bar where columns are tall.
+    """The board with its discs; tall columns are bars.
 
-    Above each column is its token, in red where it is full; below, discs.
+    Above each column is its token, in red if it is full; below is the number of
+    discs.
     """
     if state[0] < 0:
       return svg.card(['dead'])
@@ -217,7 +224,7 @@ class World(
     return 32 if self.rows <= MOST_DISCS else 200
 
   def _room(self, state: np.ndarray) -> list[int]:
-    """Discs that each column still takes; a dead board takes none."""
+    """Free places of each column; 0 for a dead board."""
     if state[0] < 0:
       return [0] * self.columns
     return [self.rows - int(disc) for disc in state]
@@ -225,11 +232,11 @@ class World(
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
-    """Sizes of boundary and interior of a pair [W], by length, exact.
+    """Exact sizes of boundary and interior of a pair [W], by length.
 
-    A boundary suffix ends with the disc that is one too many for `second` in
-    some column; before it come, in any order, what fills that column, and
-    discs that both states take in the others.
+    A boundary suffix ends with a disc that does not fit in some column of
+    `second`. Before it, in any order, are the discs that fill that column, and
+    discs in other columns that both states have room for.
     """
     room1, room2 = self._room(first), self._room(second)
     both = [min(pair) for pair in zip(room1, room2, strict=True)]

@@ -1,18 +1,18 @@
 """Words over a finite group: the state is the product of the tokens so far.
 
-    tokens   (12)  (123)   (12)         read from left to right: what the
-    state    (12)   (13)  (132)         state does, then what the token does
+    tokens   (12)  (123)   (12)         products from left to right: first
+    state    (12)   (13)  (132)         the state acts, then the token
 
-Every token is always legal, so the next one says nothing about the state:
-train and measure the state itself (`--objective=state`). Which groups a model
-can follow at any length is what its state update can express: parity needs a
-sign, S3 more than what commutes, A5 and S5 what no bounded depth of simpler
-updates gives (Merrill et al. 2024; Grazzi et al. 2025; Walker et al. 2025).
-Train at one `length`, score at longer ones.
+Every token is always legal, so legal next tokens do not depend on the state:
+train and measure the state itself (`--objective=state`). The state update of a
+model decides which groups it can follow at any length: parity needs negative
+eigenvalues, S3 noncommuting updates, and A5 and S5 cannot be built from a
+bounded depth of simpler updates (Merrill et al. 2024; Grazzi et al. 2025;
+Walker et al. 2025). Train at one `length`, and score at longer ones.
 
 A group is named 'z2', 'z3', .. (cyclic; 'parity' is 'z2'), 's2' .. 's6' (all
-permutations of 1..n) or 'a3' .. 'a6' (the even ones). Products are read from
-left to right: what the first does, then what the second does.
+permutations of 1..n) or 'a3' .. 'a6' (the even ones). In a product the first
+factor acts first.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ LENGTH = 2  # Mixed into seeds, with the length.
 
 @dataclasses.dataclass(frozen=True)
 class World(table.NamedTableWorld, core.Labelled):
-  """A word of `length` tokens, each uniform.
+  """Words of `length` tokens, each uniform over the group's tokens.
 
   Attributes:
     group: 'parity' or 'z2', 'z3', .. cyclic; 's2' .. 's6', all permutations;
       'a3' .. 'a6', the even permutations.
-    tokens: which elements are tokens: 'all', every element; 'generators', the
-      identity and two that generate the group: 1 of a cyclic group (alone),
-      (12) and (12..n) of Sn, (123) and the longest cycle of neighbours with n
-      that is even of An.
+    tokens: elements that are tokens: 'all': every element; 'generators': the
+      identity and generators of the group: 1 for a cyclic group; (12) and
+      (12..n) for Sn; (123) and the longest even cycle of neighbours with n for
+      An.
   """
 
   noun: ClassVar[str] = 'this group'
@@ -67,7 +67,7 @@ class World(table.NamedTableWorld, core.Labelled):
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Of every element: a number, or cycles of 1..n; 'e' is the identity."""
+    """Names of all elements: a number, or cycles of 1..n; 'e': identity."""
     return self._group.names
 
   @functools.cached_property
@@ -104,7 +104,7 @@ class World(table.NamedTableWorld, core.Labelled):
     return labels * used[..., None]
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Uniform words; one length's do not begin as another's do."""
+    """Uniform words; words of different lengths are drawn independently."""
     mixed = int(basics.hash64(seed, LENGTH, self.length) >> np.uint64(2))
     return sampling.stream(self, num, mixed, split)
 
@@ -129,7 +129,7 @@ class World(table.NamedTableWorld, core.Labelled):
 
   @functools.cached_property
   def _orders(self) -> np.ndarray:
-    """[S] int64: how often each element times itself is the identity."""
+    """[S] int64 order of each element."""
     every = np.arange(len(self.elements))
     products, power = self._group.products(every), every
     orders = np.ones(len(every), np.int64)
@@ -140,12 +140,12 @@ class World(table.NamedTableWorld, core.Labelled):
     return orders
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'order' of the product, as a class of its own each."""
+    """'order' of the product; each order is a class."""
     classes = np.unique(self._orders, return_inverse=True)[1]
     return {'order': classes[states[:, 0]].astype(np.int64)}
 
   def render(self, state: np.ndarray) -> str:
-    """What goes where, or the number."""
+    """A table of images of the permutation, or the number."""
     name = self.format(state)
     if state[0] < 0 or self._group.kind == 'z':
       return svg.card([name])
@@ -154,7 +154,7 @@ class World(table.NamedTableWorld, core.Labelled):
     return svg.table(heads, [images], title=name)
 
 
-LARGEST = 720  # Elements of S6; tables hold the square of it.
+LARGEST = 720  # Elements of S6; tables have 720^2 entries.
 AVAILABLE = f'parity, z2 to z{LARGEST}, s2 to s6, a3 to a6'
 _SIZES = {'z': (2, LARGEST), 's': (2, 6), 'a': (3, 6)}
 

@@ -4,11 +4,11 @@
     tokens             x         y
     belief         b  ->  b T(x)  ->  b T(x) T(y), each divided by its sum
 
-T(x)[i, j] is the probability of emitting x and going to j from i. After some
-tokens the belief is the exact posterior of the hidden state. It determines all
-that may follow, and is updated by the next token alone, so it is the state of
-this world. The beliefs of 'mess3' form a fractal in the triangle of three
-hidden states, and no two histories share one; those of 'rrxor' are 36 points
+T(x)[i, j] is the probability of emitting x and going to j from i. The belief is
+the exact posterior of the hidden state given the tokens. It determines the
+distribution of all later tokens, and the next token alone updates it, so it is
+the state of this world. The beliefs of 'mess3' form a fractal in the triangle
+of three hidden states, and no two histories share one; 'rrxor' has 36 beliefs
 (Shai et al. 2024, Transformers represent belief state geometry in their
 residual stream).
 
@@ -28,11 +28,19 @@ import numpy as np
 from wm import core
 from wm.core import basics, inputs, resources
 from wm.core.fields import field, field_error
-from wm.worlds.base import sampling
+from wm.worlds.base import sampling, svg
 
-BITS = 40  # Of the mantissa of a probability.
+BITS = 40  # Bits of the mantissa of a probability.
+DIGITS = 14  # Digits of a written probability, enough for BITS.
 KEYS = ('matrices', 'states', 'start')
-TOLERANCE = 1e-6  # Of sums of probabilities in a file.
+# Key -> its name elsewhere, such as in hmmlearn.
+TRIPLE = {
+  'start': ('startprob', 'startprob_', 'initial', 'pi'),
+  'transition': ('transmat', 'transmat_', 'transitions', 'A'),
+  'emission': ('emissionprob', 'emissionprob_', 'emissions', 'B'),
+}
+TOLERANCE = 1e-6  # Tolerance of sums of probabilities in a file.
+MOST_WORDS = 1 << 12  # Words searched for one of negative probability.
 
 
 class HiddenMarkovProcess(NamedTuple):
@@ -54,8 +62,8 @@ class HiddenMarkovProcess(NamedTuple):
 def mess3(x: float = 0.05, a: float = 0.85) -> dict[str, Any]:
   """Three states, each of which prefers a token (Shai et al. 2024, A.3).
 
-  x: probability of going to each other state. a: of the token of the state
-    that is come to.
+  x: probability of going to each other state.
+  a: probability of emitting the token of the next state.
   """
   moves = np.full((3, 3), x) + (1 - 3 * x) * np.eye(3)
   emits = np.full((3, 3), (1 - a) / 2) + (3 * a - 1) / 2 * np.eye(3)
@@ -64,7 +72,7 @@ def mess3(x: float = 0.05, a: float = 0.85) -> dict[str, Any]:
 
 
 def _edges(text: str) -> dict[str, Any]:
-  """Edges 'FROM TOKEN TO, ..', those from one state equally likely."""
+  """A process from edges 'FROM TOKEN TO, ..'; a state's edges are uniform."""
   edges = [edge.split() for edge in text.split(', ')]
   sources, tokens, _ = zip(*edges, strict=True)
   states = list(dict.fromkeys(sources))
@@ -109,7 +117,22 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
   matrices: entry [i][j] of a token's matrix is P(token, state j | state i). So
       row i of all matrices together sums to 1.
   states: names; by default s0, s1, ...
-  start: distribution of the first state; by default the stationary one.
+  start: distribution of the first state; by default the stationary one. There
+      is one where a single class of states is never left. States outside it
+      have probability 0.
+
+  Or by start, transition and emission, as hmmlearn has them. Each state emits a
+  token, and then the next state follows:
+
+      {"start": [1, 0],
+       "transition": [[0.7, 0.3], [0, 1]],
+       "emission": [[0.9, 0.1], [0.2, 0.8]],
+       "tokens": ["dry", "wet"]}
+
+  transition: entry [i][j] is P(state j | i); also called transmat.
+  emission: entry [i][v] is P(token v | i); also called emissionprob.
+  start: also called startprob.
+  tokens: names of the columns of emission; by default 0, 1, ...
 
   Args:
     name: of the file or preset, for errors.
@@ -117,14 +140,11 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
 
   Raises:
     InputError: probabilities have another shape, are negative or do not sum to
-      1; or there is no start and no single stationary distribution.
+      1; or there is no start and no single stationary distribution. A
+      generalised process and one that stops are called so.
   """
-  matrices = parts.get('matrices') if isinstance(parts, dict) else None
-  if not isinstance(matrices, dict) or set(parts) - {*KEYS}:
-    raise core.InputError(
-      f'{name} holds {parts!r:.60}; expected an object of matrices (a matrix '
-      'for each token) and, if need be, states and start'
-    )
+  parts = _joined(name, parts)
+  matrices = parts['matrices']
   bad = [x for x in matrices if x.split() != [x] or x == '<pad>']
   if bad or not matrices:
     raise core.InputError(f'{name}: tokens {bad!r:.60}; expected words')
@@ -137,6 +157,7 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
       f'{name}: states are {states!r:.60}; expected {size} different names, '
       'one for each row of a matrix'
     )
+  _check_generalised(name, matrices, parts.get('start'))
   joint = np.stack(
     [
       _probabilities(f'{name}: the matrix of {token!r}', matrix, size, size)
@@ -146,9 +167,16 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
   total = joint.sum((0, 2))
   if (off := np.abs(total - 1) > TOLERANCE).any():
     row = int(off.argmax())
+    stops = (
+      '; it is a process that stops: with the rest of the probability, '
+      'sequences end; add a token for the end, which leads to a state that '
+      'emits it for ever'
+    )
     raise core.InputError(
       f'{name}: the rows of state {states[row]!r} sum to {total[row]:g} over '
       'all tokens and next states; expected 1'
+      + stops
+      * bool((total <= 1 + TOLERANCE).all())
     )
   joint /= total[:, None]
   if parts.get('start') is None:
@@ -161,23 +189,92 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
   return HiddenMarkovProcess((*matrices,), (*states,), joint, start)
 
 
+def _joined(name: str, parts: Any) -> dict[str, Any]:
+  """The parts of a file with a matrix for each token; raises InputError."""
+  if isinstance(parts, dict):
+    called = {other: key for key in TRIPLE for other in TRIPLE[key]}
+    parts = {called.get(key, key): value for key, value in parts.items()}
+    if {'transition', 'emission'} <= set(parts):
+      with inputs.reading(name, 'a process of transition and emission'):
+        moves, emits = (
+          np.array(parts.pop(key), np.float64)
+          for key in ('transition', 'emission')
+        )
+        tokens = parts.pop('tokens', [*map(str, range(emits.shape[1]))])
+        joint = (emits.T[:, :, None] * moves).tolist()
+        parts['matrices'] = dict(zip(tokens, joint, strict=True))
+  matrices = parts.get('matrices') if isinstance(parts, dict) else None
+  if not isinstance(matrices, dict) or set(parts) - {*KEYS}:
+    raise core.InputError(
+      f'{name} holds {parts!r:.60}; expected an object of matrices (a matrix '
+      'for each token) and, if need be, states and start; or of start, '
+      'transition and emission'
+    )
+  return parts
+
+
+def _check_generalised(name: str, matrices: Any, start: Any) -> None:
+  """Raises InputError for a generalised process, whose numbers have signs.
+
+  A generalised process has matrices T(x) of any numbers, a row a and a column w
+  such that a T(x) T(y) .. w is the probability of the word x y .., where
+  sum T(x) w = w and a sum T(x) = a.
+  """
+  try:
+    joint = np.array([*matrices.values()], np.float64)
+  except (TypeError, ValueError, OverflowError):
+    return  # Its shape is refused elsewhere.
+  if joint.ndim != 3 or joint.shape[1] != joint.shape[2] or len(joint) < 2:
+    return
+  if not np.isfinite(joint).all() or ((joint >= 0) & (joint <= 1)).all():
+    return
+  column, row = (_fixed(total) for total in (joint.sum(0), joint.sum(0).T))
+  if column is None or row is None or not abs(row @ column) > TOLERANCE:
+    return
+  first = row / (row @ column)
+  if start is not None and np.shape(start) == np.shape(row):
+    first = np.array(start, np.float64)
+  words = first[None]
+  while len(words) * len(joint) <= MOST_WORDS:
+    words = np.einsum('ni,vij->nvj', words, joint).reshape(-1, len(row))
+    if (words @ column).min() < -TOLERANCE:
+      return
+  if np.abs(first @ joint.sum(0) - first).max() < TOLERANCE:
+    raise core.InputError(
+      f'{name} is a generalised hidden Markov process: words have '
+      f'probabilities, and yet its matrices hold {joint.min():g}; expected '
+      'numbers from 0 to 1, as only hidden Markov processes are read'
+    )
+
+
+def _fixed(total: np.ndarray) -> np.ndarray | None:
+  """The column that a matrix maps to itself; None unless it is unique."""
+  values, columns = np.linalg.eig(total)
+  near = np.flatnonzero(np.abs(values - 1) < TOLERANCE)
+  return columns[:, near[0]].real if len(near) == 1 else None
+
+
 def _stationary(name: str, states: list[str], joint: np.ndarray) -> np.ndarray:
-  """[S] distribution that moves leave as it is; raises InputError."""
+  """[S] stationary distribution; raises InputError unless it is unique."""
   moves, identity = joint.sum(0), np.eye(len(states))
   reached = identity + moves > 0
   for _ in range(len(states).bit_length()):  # Paths of 1, 2, 4, .. steps.
     reached = reached @ reached
-  if not reached.all():
-    row, column = np.argwhere(~reached)[0].tolist()
+  # Recurrent states: every state that they reach leads back.
+  stays = np.flatnonzero((reached <= reached.T).all(1))
+  apart = stays[~reached[stays[0], stays]]
+  if apart.size:
     raise core.InputError(
-      f'{name}: state {states[column]!r} is never reached from '
-      f'{states[row]!r}, so that no single distribution is stationary; '
-      'expected "start"'
+      f'{name}: states {states[stays[0]]!r} and {states[apart[0]]!r} never '
+      'lead to each other, and neither is left for good, so that no single '
+      'distribution is stationary; expected "start"'
     )
   # start (moves - 1) = 0 is of rank S - 1: its last column becomes sum 1.
-  system = moves - identity
+  system = (moves - identity)[np.ix_(stays, stays)]
   system[:, -1] = 1
-  return np.linalg.solve(system.T, identity[-1])
+  start = np.zeros(len(states))
+  start[stays] = np.linalg.solve(system.T, np.eye(len(stays))[-1])
+  return start
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
@@ -233,12 +330,12 @@ class Filter(core.SequenceProcess):
 
 
 @dataclasses.dataclass(frozen=True)
-class World(sampling.UniformPlay, core.Latent):
-  """Tokens of a hidden Markov process, beginning in its stationary state.
+class World(sampling.UniformPlay, core.Latent, core.Written):
+  """Tokens of a hidden Markov process, started from its stationary state.
 
   Attributes:
-    preset: a process instead of a file: 'mess3', three states of which each
-      prefers a token; 'rrxor', two random bits and their exclusive or; 'z1r',
+    preset: a process instead of a file: 'mess3': three states, each of which
+      prefers a token; 'rrxor': two random bits and their exclusive or; 'z1r':
       a zero, a one and a random bit. '' without a file is mess3.
   """
 
@@ -311,6 +408,35 @@ class World(sampling.UniformPlay, core.Latent):
     """[B] int64, a hash of the belief."""
     hashed = (basics.hash64(*states.T) >> np.uint64(1)).astype(np.int64)
     return np.where(np.isnan(_beliefs(states)[:, 0]), core.DEAD, hashed)
+
+  def format(self, state: np.ndarray) -> str:
+    """The belief, such as 'rain 0.25, sun 0.75'."""
+    belief = _beliefs(state[None])[0].tolist()
+    if np.isnan(belief[0]):
+      return 'dead'
+    pairs = zip(self.process.states, belief, strict=True)
+    return ', '.join(f'{name} {share:.{DIGITS}g}' for name, share in pairs)
+
+  def render(self, state: np.ndarray) -> str:
+    """The belief, a line for each hidden state."""
+    return svg.card(self.format(state).split(', '))
+
+  def parse(self, text: str) -> np.ndarray:
+    """See core.Written; states may be left out that have probability 0."""
+    shares = dict.fromkeys(self.process.states, 0.0)
+    if text.strip() == 'dead':
+      return np.full((1, 2 * len(shares)), core.DEAD, np.int32)
+    with inputs.reading(repr(text), "a belief such as 's0 0.25, s1 0.75'"):
+      for part in text.split(','):
+        state, share = part.rsplit(maxsplit=1)
+        inputs.check_known(state.strip(), shares, f'unknown state {state!r}')
+        shares[state.strip()] = float(share)
+    belief = np.array([*shares.values()])
+    if not ((belief >= 0).all() and abs(belief.sum() - 1) < TOLERANCE):
+      raise core.InputError(
+        f'{text!r} is no belief; expected probabilities that sum to 1'
+      )
+    return _words(rounded(belief)[None])
 
   # Sequences.
 

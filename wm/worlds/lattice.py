@@ -2,10 +2,10 @@
 
     0 -- 1 -- 2 -- 3 -- 4        left, stay, right; no step into a wall
 
-The walk starts at 0, which is no token; each move is uniform over the legal
-ones (the lattice of the inductive-bias probes, Vafa et al. 2025). Where it is
-`clipped`, every move is legal, and one into a wall leaves the walk in place;
-where it is `named`, a last token says which state the walk has ended in.
+The walk starts at 0, which is not a token; each move is uniform over the legal
+ones (the lattice of the inductive-bias probes, Vafa et al. 2025). If it is
+`clipped`, every move is legal, and a move into a wall leaves the walk in place.
+If it is `named`, a last token names the state in which the walk has ended.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   Attributes:
     clipped: a move into a wall is legal and leaves the walk in place; all
       states then have the same legal tokens.
-    named: a last token, 'at0', 'at1', ..., names the state that the walk ends
-      in. It is legal at any time in that state, and nothing is legal after it:
-      row `size` of the table. No two states have the same legal tokens then.
+    named: a last token, 'at0', 'at1', ..., names the state in which the walk
+      ends. It is legal in that state at any time, and no token is legal after
+      it: row `size` of the table. All states then have different legal tokens.
   """
 
   noun: ClassVar[str] = 'this line'
@@ -51,7 +51,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   named: bool = False
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; the table besides."""
+    """See core.Bounded; includes the table."""
     del world
     named = self.size * self.named
     table = (4 * (3 + named) + 16) * self.size
@@ -61,7 +61,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   @property
   def vocab(self) -> tuple[str, ...]:
-    """'<pad>', 'left', 'stay', 'right', and names of states where there are."""
+    """'<pad>', 'left', 'stay', 'right', and names of states if `named`."""
     if not self.named:
       return VOCAB
     return (*VOCAB, *(f'at{row}' for row in range(self.size)))
@@ -73,7 +73,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   @functools.cached_property
   def delta(self) -> np.ndarray:
-    """[S, 3] int32; [S + 1, 3 + S] where states are named."""
+    """[S, 3] int32; [S + 1, 3 + S] if states are named."""
     columns = 3 + self.size * self.named
     row = np.arange(self.size, dtype=np.int32)
     delta = np.stack([row - 1, row, row + 1], axis=-1)
@@ -89,7 +89,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return table
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Random moves, and behind them the name of the state, if there is one."""
+    """Random moves, followed by the name of the state if `named`."""
     if not self.named:
       return super().sample(num, seed, split)
     moves = dataclasses.replace(self, named=False)
@@ -103,7 +103,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return sampling.stream(self, num, seed, split, play)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """Uniform over the states of the line that some prefix reaches."""
+    """States uniform over those of the line that some prefix reaches."""
     if not self.named:
       return super().sample_states(num, seed)
     return self._moving.sample_states(num, seed)
@@ -114,24 +114,24 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   @property
   def _moving(self) -> World:
-    """The same line, whose states have no names."""
+    """The same line without names of states."""
     return dataclasses.replace(self, named=False, length=self.length + 1)
 
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
-    del replan  # A random walk goes on from any place alike.
+    del replan  # A random walk continues in the same way from any prefix.
     return LatticeWalk(self)
 
   # In words.
 
   def _names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Of the places; as numbers where they stand in a line."""
+    """Names of the states; numbers in the wording as a line."""
     if core.verbal.wording_of(self, style) == 'line' or not style.seed:
       return tuple(map(str, range(self.size)))
     return core.verbal.new_names(self.size, style)
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Steps as they are; 'at' and the name of a place."""
+    """Names of moves as in `vocab`; 'at' and the name of a state."""
     names = self._names(style) if self.named else ()
     return (*VOCAB, *(f'at {name}' for name in names))
 
@@ -166,7 +166,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return verbal.by_step(verbal_table, rows, style, step=form, none='')
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
-    """See core.Verbal; a line is told in as many words at any length."""
+    """See core.Verbal; the wording as a line has a length independent of S."""
     if core.verbal.wording_of(self, style) == 'line':
       return super().extent(style)
     verbal_table = verbal.VerbalTable(self.delta, self._names(style), ())
@@ -176,11 +176,11 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     )
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'parity' of the place."""
+    """'parity' of the state's number."""
     return {'parity': states[:, 0].astype(np.int64) % 2}
 
   def render(self, state: np.ndarray) -> str:
-    """The line around the current state, walls where they are in sight."""
+    """The line around the current state, with walls that are near."""
     row = int(state[0])
     if row < 0 or row == self.size:
       return svg.card(['over' if row > 0 else 'dead'])
@@ -205,7 +205,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: states that moves lead to, and that names name."""
+    """See core.Written: the states that moves lead to, or that names denote."""
     row, points = int(state[0]), {}
     if not 0 <= row < self.size:
       return {}
@@ -221,7 +221,7 @@ class LatticeWalk(core.SequenceProcess):
   """A Markov chain; memory is a row of the table and the tokens so far."""
 
   def __init__(self, world: World) -> None:
-    """world: whose sequences these are."""
+    """world: world of the sequences."""
     self.world = world
 
   def init(self, batch: int) -> np.ndarray:
@@ -234,9 +234,9 @@ class LatticeWalk(core.SequenceProcess):
     return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform over legal moves; behind the last one the state's name.
+    """Uniform over legal moves; after the last move the state's name.
 
-    Where it has none, the walk goes on: a sample of it is cut.
+    Without names the walk continues: samples are cut at `length`.
     """
     step = memory[:, 1:]
     may = self.world.legal(memory[:, :1])[:, 1:]

@@ -7,15 +7,15 @@ A maze has places on a grid of some floors, and passages between neighbors:
      crypt ...>  hall (south end)
        ^-|----------+     tent
 
-A tree of two-way passages joins all places. To it come loops, one-way passages
-(...>), doors (-|>) that fall shut behind whoever goes through, and places such
-as the tent, which are entered and left by actions of their own.
+A tree of two-way passages joins all places. Further passages are loops, one-way
+passages (...>), doors (-|>) that shut behind the walker, and passages to places
+such as the tent, which are entered and left by special actions.
 
 A walkthrough shows the maze in a game's words. It goes to the nearest passage
-that it has not taken, until it has taken each in one of its directions; named
-ones in both, since no direction tells that they lead back. Its map is then the
-whole maze: an edge is walked, or imputed from its opposite, and never imputed
-where no passage leads back.
+that it has not taken, until it has taken each in one direction; passages with
+special actions in both, because an action does not name its opposite. Its map
+is then the whole maze: an edge is walked, or imputed from its opposite, and
+never imputed if no passage leads back.
 """
 
 from __future__ import annotations
@@ -50,18 +50,19 @@ MOST_SMALL = len(COLORS) * len(SMALL_NOUNS)
 
 @dataclasses.dataclass(frozen=True)
 class World(text_game.MazeWorld):
-  """A maze drawn by a seed, with as much of each difficulty as is asked for.
+  """A maze drawn by a seed, with a chosen number of each difficulty.
 
-  `maze` is its map as a walkthrough shows it that sees every passage, with the
-  text of each step; `text_game.readers.write` puts it down in the format of
-  MANGO, so that all of that benchmark can be asked about it (Ding et al. 2024).
+  `maze` is its map from a walkthrough of every passage, with the text of each
+  step. `text_game.readers.write` writes it in the format of MANGO, so that all
+  questions of that benchmark can be asked about it (Ding et al. 2024).
 
   Attributes:
-    doors: passages that fall shut behind whoever goes through: their opposite,
-      which a reader might think of, is refused.
-    named: places that are entered and left by actions of their own.
-    confusable: places of one name but for a mark, such as 'hall (east end)'.
-    dark: places whose name the walk learns a step after it comes there.
+    doors: passages that shut behind the walker: the opposite direction, which
+      a reader may expect, is illegal.
+    named: places that are entered and left by special actions.
+    confusable: places whose names differ only by a mark, such as 'hall (east
+      end)'.
+    dark: places whose name the walkthrough shows one step after arrival.
   """
 
   noun: ClassVar[str] = 'this maze'
@@ -97,18 +98,18 @@ class World(text_game.MazeWorld):
 
   @functools.cached_property
   def layout(self) -> Layout:
-    """The maze as it is; raises InputError where its passages do not fit."""
+    """The true maze; raises InputError if its passages do not fit."""
     values = (getattr(self, name) for name in MazeSizes._fields)
     sizes = MazeSizes(*values)
     return draw_layout(sizes, self.seed)
 
   @functools.cached_property
   def maze(self) -> mazes.Maze:
-    """The map of the walkthrough, which has all of the maze."""
+    """The map of the walkthrough, which is the whole maze."""
     return walk(self.layout, self.seed)
 
   def stats(self) -> dict[str, int]:
-    """As of text_game; 'steps' of the walkthrough."""
+    """See text_game; adds 'steps' of the walkthrough."""
     return super().stats() | {'steps': len(self.maze.steps) - 1}
 
 
@@ -121,7 +122,7 @@ STEPS = {
   'up': (0, 0, 1),
 }
 STEPS |= {OPPOSITE[name]: (-n, -e, -u) for name, (n, e, u) in [*STEPS.items()]}
-ATTEMPTS = 100  # Trees that are drawn until one leaves room for the rest.
+ATTEMPTS = 100  # Most trees drawn until one leaves room for more passages.
 WAY, SLIDE, DOOR, NAMED = 'way', 'slide', 'door', 'named'
 _Cell = tuple[int, int, int]
 
@@ -146,12 +147,12 @@ class Passage(NamedTuple):
 
 
 class Layout(NamedTuple):
-  """A maze as it is.
+  """The true maze.
 
   Attributes:
-    places: names; walks start at place 0.
-    passages: between them.
-    dark: places that are dark until a lamp is lit there.
+    places: names of the places; walks start at place 0.
+    passages: passages between them.
+    dark: places that are dark until a lamp is lit.
   """
 
   places: tuple[str, ...]
@@ -160,7 +161,7 @@ class Layout(NamedTuple):
 
 
 class MazeSizes(NamedTuple):
-  """What a maze is to have; see `World`."""
+  """Sizes of a maze; see `World`."""
 
   places: int
   loops: int
@@ -176,7 +177,7 @@ def draw_layout(sizes: MazeSizes, seed: int) -> Layout:
   """A random maze in which every place can be reached from every other.
 
   Raises:
-    InputError: so many passages do not fit between so many places.
+    InputError: the passages do not fit between the places.
   """
   rng = np.random.default_rng([seed, 0x3A2E])
   cells, passages = _roomy(sizes, rng)
@@ -194,7 +195,7 @@ def draw_layout(sizes: MazeSizes, seed: int) -> Layout:
 def _roomy(
   sizes: MazeSizes, rng: np.random.Generator
 ) -> tuple[list[_Cell], list[Passage]]:
-  """A tree beside whose passages the others fit; it is drawn until one is."""
+  """Draws trees until one leaves room for the other passages."""
   more = sizes.loops + sizes.one_way + sizes.doors
   for _ in range(ATTEMPTS):
     cells, passages = _tree(sizes.places - sizes.named, sizes.levels, rng)
@@ -211,7 +212,7 @@ def _roomy(
 def _tree(
   num: int, levels: int, rng: np.random.Generator
 ) -> tuple[list[_Cell], list[Passage]]:
-  """Cells of `num` places that grow from one, and the passages of growth."""
+  """A random tree: cells of `num` places, and its passages."""
   cells: list[_Cell] = [(0, 0, 0)]
   taken, passages = set(cells), []
   while len(cells) < num:
@@ -289,7 +290,7 @@ MARKS = (
 def place_names(
   num: int, confusable: int, rng: np.random.Generator
 ) -> list[str]:
-  """Names of at most MOST_PLACES places, some of them alike but for a mark."""
+  """Names of at most MOST_PLACES places; some differ only by a mark."""
   plain = _drawn(NOUNS, num, rng)
   groups = -(-confusable // len(MARKS))
   pairs = itertools.product(plain[:groups], MARKS)
@@ -299,14 +300,14 @@ def place_names(
 
 
 def small_names(num: int, rng: np.random.Generator) -> list[str]:
-  """Unlike names of at most MOST_SMALL places that are entered and left."""
+  """Different names of at most MOST_SMALL places that are entered and left."""
   return _drawn(SMALL_NOUNS, num, rng)
 
 
 def _drawn(
   nouns: tuple[str, ...], num: int, rng: np.random.Generator
 ) -> list[str]:
-  """Nouns in random order, and again with a color before them."""
+  """Nouns in random order, then again with a color before them."""
   names = []
   for color in COLORS:
     names += [color + nouns[k] for k in rng.permutation(len(nouns))]

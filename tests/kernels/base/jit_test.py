@@ -63,12 +63,14 @@ def kept(package: pathlib.Path) -> list[pathlib.Path]:
   return list((package.parent / 'wm' / 'kernels').glob('entry-*'))
 
 
+@pytest.mark.process
 def test_a_second_process_compiles_nothing(package):
   assert ran(package) == (2, 0)
   assert ran(package) == (2, 1)
   assert len(kept(package)) == 1
 
 
+@pytest.mark.process
 def test_a_changed_helper_in_another_file_is_seen(package):
   assert ran(package) == (2, 0)
   (package / 'base' / 'helper.py').write_text(HELPER.format(5))
@@ -78,6 +80,7 @@ def test_a_changed_helper_in_another_file_is_seen(package):
   assert len(kept(package)) == 2
 
 
+@pytest.mark.process
 def test_a_change_elsewhere_compiles_nothing_again(package):
   (package / 'stranger.py').write_text('x = 1\n')
   assert ran(package) == (2, 0)
@@ -85,6 +88,7 @@ def test_a_change_elsewhere_compiles_nothing_again(package):
   assert ran(package) == (2, 1)
 
 
+@pytest.mark.process
 def test_a_change_of_what_a_package_gathers_compiles_nothing_again(package):
   entry = ENTRY.replace(
     'kernels.base.helper import step', 'kernels.base import helper'
@@ -99,6 +103,7 @@ def test_a_change_of_what_a_package_gathers_compiles_nothing_again(package):
   assert ran(package) == (6, 0)
 
 
+@pytest.mark.process
 def test_a_change_two_imports_away_is_seen(package):
   (package / 'base' / 'amount.py').write_text('AMOUNT = 1\n')
   helper = 'from kernels.base import amount' + HELPER.format('amount.AMOUNT')
@@ -108,6 +113,7 @@ def test_a_change_two_imports_away_is_seen(package):
   assert ran(package) == (8, 0)
 
 
+@pytest.mark.process
 def test_folders_that_nobody_uses_are_removed(package):
   assert ran(package) == (2, 0)
   (old,) = kept(package)
@@ -118,6 +124,7 @@ def test_folders_that_nobody_uses_are_removed(package):
   assert old not in kept(package)
 
 
+@pytest.mark.process
 def test_numbas_own_setting_goes_first(package):
   chosen = package.parent / 'chosen'
   assert ran(package, NUMBA_CACHE_DIR=str(chosen)) == (2, 0)
@@ -125,12 +132,14 @@ def test_numbas_own_setting_goes_first(package):
   assert not (package.parent / 'wm').exists()
 
 
+@pytest.mark.process
 def test_a_folder_that_cannot_be_made_is_no_error(package):
   blocked = package.parent / 'file'
   blocked.touch()
   assert ran(package, XDG_CACHE_HOME=str(blocked))[0] == 2
 
 
+@pytest.mark.process
 def test_numba_is_imported_by_the_first_call(package):
   code = 'import sys, wm.kernels.chess, wm.kernels.symbolic, wm.kernels.pgn\n'
   code += 'from wm.kernels import othello as rules\n'
@@ -139,6 +148,7 @@ def test_numba_is_imported_by_the_first_call(package):
   subprocess.run([sys.executable, '-c', code], check=True)
 
 
+@pytest.mark.process
 def test_what_was_edited_since_the_process_began_is_not_cached(package):
   edit = 'import pathlib, time, kernels.base.jit\n'
   edit += "path = pathlib.Path('kernels/base/helper.py')\n"

@@ -26,15 +26,15 @@ def product(
   inner: list[Suffix] = []
   for _ in range(depth):
     deeper: list[tuple[Any, Any, Suffix]] = []
-    for one, two, path in level:
+    for item, two, path in level:
       others = set(legal(two))
-      for label in legal(one):
+      for label in legal(item):
         longer = (*path, label)
         if label not in others:
           outer.append(longer)
           continue
         inner.append(longer)
-        deeper.append((advance(one, label), advance(two, label), longer))
+        deeper.append((advance(item, label), advance(two, label), longer))
     level = deeper
   return outer, inner
 

@@ -39,8 +39,8 @@ def codes(text, fen=chess_notation.START_FEN, stop='claims'):
   """Names of the outcomes after every move of a line."""
   moves = packed(text)
   start = chess_notation.parse_fen(fen)
-  found = chess.outcomes([moves], [len(moves)], stop, start)[0]
-  return [chess.layout.OUTCOMES[code] for code in found]
+  results = chess.outcomes([moves], [len(moves)], stop, start)[0]
+  return [chess.layout.OUTCOMES[code] for code in results]
 
 
 @pytest.mark.parametrize('stop', chess.STOPS)
@@ -60,8 +60,8 @@ def test_twins_play_the_same_games(fen, stop):
       kernels.play(1, 3, 2, most=12, stop=stop, labels=ep, start_row=start)
       for kernels in (chess, ref)
     ]
-    for found, expected in zip(*games, strict=True):
-      np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(*games, strict=True):
+      np.testing.assert_array_equal(result, expected)
   moves, lengths, last, labels = games[0]
   for kernels in (chess, ref):
     judged = kernels.outcomes(moves, lengths, stop, start)
@@ -114,8 +114,8 @@ def test_replay_stops_at_the_first_illegal_move():
   steps, rows = chess.replay([moves, moves], [4, 2])
   assert steps.tolist() == [2, 2]
   np.testing.assert_array_equal(rows[0], rows[1])
-  found = chess.outcomes([moves], [4])[0]
-  assert found.tolist() == [0, 0, 0, -1, -1]
+  result = chess.outcomes([moves], [4])[0]
+  assert result.tolist() == [0, 0, 0, -1, -1]
 
 
 def tail(labels):
@@ -191,29 +191,29 @@ def test_labels_of_counters():
 
 def test_repetition_is_claimed_before_it_happens():
   shuffle = ' '.join(['g1f3 g8f6 f3g1 f6g8'] * 4)
-  found = codes(shuffle)
-  assert found[:7] == ['none'] * 7
-  assert found[7:] == ['threefold_repetition'] * 9 + ['fivefold_repetition']
-  found = codes(shuffle, stop='automatic')
-  assert found == ['none'] * 16 + ['fivefold_repetition']
+  result = codes(shuffle)
+  assert result[:7] == ['none'] * 7
+  assert result[7:] == ['threefold_repetition'] * 9 + ['fivefold_repetition']
+  result = codes(shuffle, stop='automatic')
+  assert result == ['none'] * 16 + ['fivefold_repetition']
   assert codes(shuffle, stop='moves') == ['none'] * 17
 
 
 def test_lost_rights_make_another_position():
   # With the rights kept a draw could be claimed after 7 moves.
   around = ' '.join(['h1g1 h8g8 g1h1 g8h8'] * 3)
-  found = codes(around, CORNERS)
-  assert found[:9] == ['none'] * 9
-  assert found[9:] == ['threefold_repetition'] * 4
+  result = codes(around, CORNERS)
+  assert result[:9] == ['none'] * 9
+  assert result[9:] == ['threefold_repetition'] * 4
 
 
 def test_the_fifty_move_rule():
   fen = '8/8/3k4/8/8/4K3/8/R7 w - - {} 80'
   line = 'a1a2 d6d5 a2a3 d5d6'
-  found = codes(line, fen.format(97))
-  assert found == ['none', 'none'] + ['fifty_moves'] * 3
-  found = codes(line, fen.format(147), 'automatic')
-  assert found == ['none'] * 3 + ['seventyfive_moves'] * 2
+  result = codes(line, fen.format(97))
+  assert result == ['none', 'none'] + ['fifty_moves'] * 3
+  result = codes(line, fen.format(147), 'automatic')
+  assert result == ['none'] * 3 + ['seventyfive_moves'] * 2
 
 
 def test_no_claim_by_a_move_that_leaves_no_reply():

@@ -54,16 +54,16 @@ def every_order(moves):
 def drawn(moves, num, **fields):
   rows = np.repeat(moves[None], num, axis=0)
   lengths = np.full(num, len(moves))
-  found = chess.transpositions(rows, lengths, np.arange(num), **fields)
-  return Counter(map(tuple, found.tolist()))
+  result = chess.transpositions(rows, lengths, np.arange(num), **fields)
+  return Counter(map(tuple, result.tolist()))
 
 
 def assert_uniform(counts, support):
   """A chi-square statistic within five standard deviations of its mean."""
   num = sum(counts.values())
-  wanted = num / len(support)
+  expected = num / len(support)
   assert set(counts) <= set(support)
-  squares = sum((counts[o] - wanted) ** 2 / wanted for o in support)
+  squares = sum((counts[o] - expected) ** 2 / expected for o in support)
   free = len(support) - 1
   assert abs(squares - free) <= 5 * np.sqrt(2 * free) + 1e-9
 
@@ -105,10 +105,10 @@ def test_the_chain_keeps_the_uniform_distribution(fields):
   assert len(support) == 48
   rows = np.repeat(np.array(support), 40, axis=0)
   lengths = np.full(len(rows), rows.shape[1])
-  found = chess.transpositions(rows, lengths, np.arange(len(rows)), **fields)
-  counts = Counter(map(tuple, found.tolist()))
+  result = chess.transpositions(rows, lengths, np.arange(len(rows)), **fields)
+  counts = Counter(map(tuple, result.tolist()))
   assert_uniform(counts, support)
-  assert (found != rows).any(1).mean() > 0.5
+  assert (result != rows).any(1).mean() > 0.5
 
 
 def test_the_chain_forgets_where_it_began():
@@ -124,15 +124,15 @@ def played(num, seed, most=60):
 
 def test_games_keep_their_position_and_each_side_its_moves():
   moves, lengths = played(200, 3)
-  found = chess.transpositions(moves, lengths, np.arange(200))
+  result = chess.transpositions(moves, lengths, np.arange(200))
   for n, length in enumerate(lengths.tolist()):
-    before, after = moves[n, :length], found[n, :length]
+    before, after = moves[n, :length], result[n, :length]
     assert reached(before[None]) == reached(after[None])
     for k in (0, 1):
       assert sorted(before[k::2]) == sorted(after[k::2])
-    assert (found[n, length:] == core.DEAD).all()
+    assert (result[n, length:] == core.DEAD).all()
   used = np.arange(60) < lengths[:, None]
-  assert (found == moves)[used].mean() < 0.4
+  assert (result == moves)[used].mean() < 0.4
 
 
 @settings(max_examples=20, deadline=None)
@@ -148,38 +148,38 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
   lengths = np.minimum(lengths, plies)
   fields = {'window': window, 'opening': window + wider, 'sweeps': sweeps}
   seeds = basics.hash64(seed, np.arange(3))
-  found = [
+  result = [
     kernels.transpositions(moves, lengths, seeds, **fields)
     for kernels in (chess, ref)
   ]
-  np.testing.assert_array_equal(*found)
+  np.testing.assert_array_equal(*result)
 
 
 def test_a_row_depends_on_its_own_moves_and_seed():
   moves, lengths = played(9, 5)
   seeds = basics.hash64(1, np.arange(9))
-  found = chess.transpositions(moves, lengths, seeds)
+  result = chess.transpositions(moves, lengths, seeds)
   for n in (0, 8):
     cut = moves[n : n + 1, : lengths[n]]
     alone = chess.transpositions(cut, lengths[n : n + 1], seeds[n : n + 1])
-    np.testing.assert_array_equal(alone[0], found[n, : lengths[n]])
+    np.testing.assert_array_equal(alone[0], result[n, : lengths[n]])
 
 
 def test_from_another_position():
   start = chess_notation.parse_fen('4k3/8/8/8/8/8/PP6/4K3 w - - 0 1')
   moves = packed('a2a3 e8e7 b2b3 e7e6 e1e2')
-  found = chess.transpositions(
+  result = chess.transpositions(
     np.repeat(moves[None], 99, 0), np.full(99, 5), np.arange(99), start
   )
-  assert len(np.unique(found, axis=0)) == 6  # White's three in any order.
-  assert (reached(found, start) == reached(moves[None], start)).all()
+  assert len(np.unique(result, axis=0)) == 6  # White's three in any order.
+  assert (reached(result, start) == reached(moves[None], start)).all()
 
 
 def test_nothing_to_do():
   for plies in (0, 1, 2):
     moves = packed('e2e4 e7e5')[None, :plies]
-    found = chess.transpositions(moves, [plies], [7])
-    np.testing.assert_array_equal(found, moves)
+    result = chess.transpositions(moves, [plies], [7])
+    np.testing.assert_array_equal(result, moves)
   assert chess.transpositions(np.zeros((0, 4)), [], []).shape == (0, 4)
 
 

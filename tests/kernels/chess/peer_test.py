@@ -68,24 +68,24 @@ def state(board):
 
 def labels(board, legal):
   """[75] labels of a board of theirs, from the paper's description."""
-  found = []
+  result = []
   for square in peer.SQUARES_180:
     piece = board.piece_at(square)
-    found.append(
+    result.append(
       0 if piece is None else piece.piece_type + (0 if piece.color else 6)
     )
-  found.append(0 if board.turn else 1)
+  result.append(0 if board.turn else 1)
   for color in (True, False):
-    found.append(int(board.has_kingside_castling_rights(color)))
-    found.append(int(board.has_queenside_castling_rights(color)))
+    result.append(int(board.has_kingside_castling_rights(color)))
+    result.append(int(board.has_queenside_castling_rights(color)))
   passed = board.ep_square
   if legal and not board.has_legal_en_passant():
     passed = None
-  found.append(0 if passed is None else passed % 8 + 1)
-  found.append(0 if passed is None else {2: 1, 5: 2}[passed // 8])
-  found += [board.halfmove_clock >> 8, board.halfmove_clock & 255]
-  found += [board.fullmove_number >> 8, board.fullmove_number & 255]
-  return found
+  result.append(0 if passed is None else passed % 8 + 1)
+  result.append(0 if passed is None else {2: 1, 5: 2}[passed // 8])
+  result += [board.halfmove_clock >> 8, board.halfmove_clock & 255]
+  result += [board.fullmove_number >> 8, board.fullmove_number & 255]
+  return result
 
 
 def ended(board, claims=True):
@@ -135,10 +135,10 @@ def test_moves_checks_and_labels_of_random_games(fen):
 def test_outcomes_of_random_games_at_every_ply(fen):
   row, moves, lengths, _ = games(fen, 4, 240, 'moves')
   for claims, stop in ((True, 'claims'), (False, 'automatic')):
-    found = chess.outcomes(moves, lengths, stop, row)
+    result = chess.outcomes(moves, lengths, stop, row)
     for n, length in enumerate(lengths):
       for ply, board in enumerate(boards(fen, moves[n, :length])):
-        name = chess.layout.OUTCOMES[found[n, ply]]
+        name = chess.layout.OUTCOMES[result[n, ply]]
         assert name == ended(board, claims), (board.fen(), ply)
         if claims and ply > 150 and name != 'none':
           break
@@ -164,9 +164,9 @@ def test_outcomes_of_shuffled_pieces():
       board.push(line[-1])
     moves = np.array([[packed(move) for move in line]], np.int32)
     for claims, stop in ((True, 'claims'), (False, 'automatic')):
-      found = chess.outcomes(moves, [len(line)], stop, row)[0]
+      result = chess.outcomes(moves, [len(line)], stop, row)[0]
       for ply, board in enumerate(boards(fen, moves[0])):
-        name = chess.layout.OUTCOMES[found[ply]]
+        name = chess.layout.OUTCOMES[result[ply]]
         assert name == ended(board, claims), (line[:ply], claims)
         seen.add(name)
   assert {'threefold_repetition', 'fivefold_repetition'} <= seen
@@ -197,9 +197,9 @@ def checked_game(moves, length, code):
     board.push(unpacked(int(moves[ply])))
     if ply % 16 == 0:
       row = state(board)[None]
-      found, counts = chess.legal(row)
+      result, counts = chess.legal(row)
       expected = sorted(packed(move) for move in board.legal_moves)
-      assert found[0, : counts[0]].tolist() == expected
+      assert result[0, : counts[0]].tolist() == expected
   assert ended(board) == chess.layout.OUTCOMES[code]
   return board
 
@@ -270,7 +270,7 @@ def test_random_games_are_those_of_the_paper():
     ('stalemate', 0.056),
   ):
     spread = 2 * expected * (1 - expected) / len(codes)
-    found = share[chess.layout.OUTCOMES.index(name)]
-    assert abs(found - expected) < 4 * spread**0.5, name
+    result = share[chess.layout.OUTCOMES.index(name)]
+    assert abs(result - expected) < 4 * spread**0.5, name
   reached = set(moves[moves >= 0].tolist())
   assert len(reached) == 1_968

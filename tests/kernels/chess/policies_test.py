@@ -37,8 +37,8 @@ def position(fen):
 
 
 def kinds(fen, move):
-  found = rules_ref.kinds(position(fen), packed(move))
-  return {name for k, name in enumerate(policies.KINDS) if found >> k & 1}
+  result = rules_ref.kinds(position(fen), packed(move))
+  return {name for k, name in enumerate(policies.KINDS) if result >> k & 1}
 
 
 @pytest.mark.parametrize(
@@ -86,22 +86,22 @@ def test_twins_play_the_same_games(fen, policy):
     )
     for kernels in (chess, ref)
   ]
-  for found, expected in zip(*games, strict=True):
-    np.testing.assert_array_equal(found, expected)
+  for result, expected in zip(*games, strict=True):
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize('policy', SHIFTED)
 @pytest.mark.parametrize('fen', STARTS)
 def test_moves_come_as_often_as_they_weigh(fen, policy):
   num, start = 20_000, chess_notation.parse_fen(fen)
-  found = chess.play(
+  result = chess.play(
     num, 5, most=1, stop='moves', policy=policy, start_row=start
   )[0][:, 0]
   at, weights = position(fen), policies.weights(policy)
   choices = rules_ref.moves(at)
   mass = np.array([weights[rules_ref.kinds(at, m)] for m in choices])
   expected = num * mass / mass.sum()
-  counts = np.array([(found == m).sum() for m in choices])
+  counts = np.array([(result == m).sum() for m in choices])
   assert counts.sum() == num
   spread = np.sqrt(expected * (1 - mass / mass.sum()))
   assert (abs(counts - expected) <= 5 * spread + 1).all()
@@ -112,8 +112,8 @@ def test_moves_come_as_often_as_they_weigh(fen, policy):
 def test_a_game_depends_on_its_number_alone(seed, first, policy):
   whole = chess.play(6, seed, most=60, policy=policy)
   part = chess.play(1, seed, first, most=60, policy=policy)
-  for found, expected in zip(part, whole, strict=True):
-    np.testing.assert_array_equal(found[0], expected[first])
+  for result, expected in zip(part, whole, strict=True):
+    np.testing.assert_array_equal(result[0], expected[first])
 
 
 def test_factors_multiply():
@@ -126,10 +126,10 @@ def test_factors_multiply():
   assert weights[policies.SHUFFLE] == unit
   assert not policies.weights('uniform').size
   for policy in SHIFTED:
-    found = policies.weights(policy)
-    assert found.shape == (2 ** len(policies.KINDS),)
-    assert found.min() >= 1
-    assert found.max() * 218 < 2**32
+    result = policies.weights(policy)
+    assert result.shape == (2 ** len(policies.KINDS),)
+    assert result.min() >= 1
+    assert result.max() * 218 < 2**32
 
 
 def test_unknown_policies_are_named():
@@ -160,9 +160,9 @@ def counted(policy, num=300, most=200):
     'en_passant': (kind == 1) & aside & empty,
     'shuffles': ((kind == 2) | (kind == 4)) & empty,
   }
-  return {name: (found & used).sum() / num for name, found in seen.items()} | {
-    'plies': lengths.mean()
-  }
+  return {
+    name: (result & used).sum() / num for name, result in seen.items()
+  } | {'plies': lengths.mean()}
 
 
 @pytest.fixture(scope='module')
@@ -181,12 +181,12 @@ def uniform():
   ],
 )
 def test_policies_shift_what_they_name(uniform, policy, what, factor):
-  found = counted(policy)
+  result = counted(policy)
   if factor < 1:
-    assert found[what] < factor * uniform[what]
+    assert result[what] < factor * uniform[what]
   else:
-    assert found[what] > factor * uniform[what]
-  assert found['plies'] > 0.5 * uniform['plies']
+    assert result[what] > factor * uniform[what]
+  assert result['plies'] > 0.5 * uniform['plies']
 
 
 def test_uniform_games_are_what_they_were(uniform):

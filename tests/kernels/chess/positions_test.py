@@ -77,12 +77,12 @@ def ask(row, kernels):
   rows = row[None]
   moves, counts = kernels.legal(rows)
   after = np.tile(row, (max(counts[0], 1), 1))
-  found = [moves, counts, *kernels.advance(after, moves[0, : len(after)])]
-  found += [kernels.keys(rows), kernels.in_check(rows)]
-  found += [kernels.labels(rows, ep) for ep in ('raw', 'legal')]
+  result = [moves, counts, *kernels.advance(after, moves[0, : len(after)])]
+  result += [kernels.keys(rows), kernels.in_check(rows)]
+  result += [kernels.labels(rows, ep) for ep in ('raw', 'legal')]
   index = np.arange(chess.layout.PACKED) % 7 - 1
-  found.append(kernels.legal_mask(rows, index, 5))
-  return found
+  result.append(kernels.legal_mask(rows, index, 5))
+  return result
 
 
 @pytest.mark.parametrize('fen', PERFT)
@@ -96,15 +96,15 @@ def test_perft(fen):
 @LAWS
 @given(boards())
 def test_twins_agree_on_any_board(row):
-  for found, expected in zip(ask(row, chess), ask(row, ref), strict=True):
-    np.testing.assert_array_equal(found, expected)
+  for result, expected in zip(ask(row, chess), ask(row, ref), strict=True):
+    np.testing.assert_array_equal(result, expected)
 
 
 @LAWS
 @given(crowded())
 def test_twins_agree_where_castling_and_passing_may_be(row):
-  for found, expected in zip(ask(row, chess), ask(row, ref), strict=True):
-    np.testing.assert_array_equal(found, expected)
+  for result, expected in zip(ask(row, chess), ask(row, ref), strict=True):
+    np.testing.assert_array_equal(result, expected)
 
 
 def lines(*pair, kernels=chess):
@@ -115,43 +115,45 @@ def lines(*pair, kernels=chess):
 
 def test_a_boundary_is_what_the_definition_says():
   row, moves = chess.start()[None], packed('e2e4 e2e3 g1f3')
-  one, two, _ = (chess.advance(row, [move])[0][0] for move in moves)
-  found = lines(one, two, 3)
-  assert found == lines(one, two, 3, kernels=ref)
-  assert found == sorted(found, key=lambda line: (len(line), line))
-  for line in found:
-    steps, _ = chess.replay([line, line], [len(line)] * 2, np.stack([one, two]))
+  item, two, _ = (chess.advance(row, [move])[0][0] for move in moves)
+  results = lines(item, two, 3)
+  assert results == lines(item, two, 3, kernels=ref)
+  assert results == sorted(results, key=lambda line: (len(line), line))
+  for line in results:
+    steps, _ = chess.replay(
+      [line, line], [len(line)] * 2, np.stack([item, two])
+    )
     assert steps.tolist() == [len(line), len(line) - 1]
-  assert lines(one, one, 3) == []
-  first, counts = chess.legal(one[None])
+  assert lines(item, item, 3) == []
+  first, counts = chess.legal(item[None])
   dead = np.full(11, core.DEAD, np.int32)
-  assert lines(one, dead, 2) == [
+  assert lines(item, dead, 2) == [
     (move,) for move in first[0, : counts[0]].tolist()
   ]
-  assert lines(dead, one, 2) == []
+  assert lines(dead, item, 2) == []
 
 
 @settings(max_examples=15, deadline=None)
 @given(boards(8), boards(8))
 def test_boundaries_of_any_boards(first, second):
-  found = lines(first, second, 2)
-  assert found == lines(first, second, 2, kernels=ref)
+  results = lines(first, second, 2)
+  assert results == lines(first, second, 2, kernels=ref)
   for inside in (False, True):
     sizes = chess.boundary_sizes(first, second, 2, interior=inside)
     assert sizes == ref.boundary_sizes(first, second, 2, interior=inside)
-  assert chess.boundary_sizes(first, second, 2)[1] == len(found)
+  assert chess.boundary_sizes(first, second, 2)[1] == len(results)
 
 
 def test_searches_that_come_back_often_find_the_same(monkeypatch):
   row, moves = chess.start()[None], packed('e2e4 e2e3')
-  one, two = (chess.advance(row, [move])[0][0] for move in moves)
+  item, two = (chess.advance(row, [move])[0][0] for move in moves)
 
   def everything():
     return (
-      lines(one, two, 3),
-      chess.boundary_sizes(one, two, 3),
-      chess.boundary_sizes(one, one, 3, interior=True),
-      chess.count(one, 3),
+      lines(item, two, 3),
+      chess.boundary_sizes(item, two, 3),
+      chess.boundary_sizes(item, item, 3, interior=True),
+      chess.count(item, 3),
     )
 
   whole = everything()

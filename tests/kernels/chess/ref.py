@@ -22,10 +22,10 @@ from wm.kernels.chess import games, layout, positions
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Legal moves [B, 256] and their numbers [B]."""
   moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
-  found = [_moves(rules_ref.read(row)) for row in rows]
-  for b, listed in enumerate(found):
+  results = [_moves(rules_ref.read(row)) for row in rows]
+  for b, listed in enumerate(results):
     moves[b, : len(listed)] = listed
-  return moves, np.array([len(listed) for listed in found], np.int32)
+  return moves, np.array([len(listed) for listed in results], np.int32)
 
 
 def _moves(position: rules_ref.Position | None) -> list[int]:
@@ -57,27 +57,27 @@ def advance(
 
 def keys(rows: np.ndarray) -> np.ndarray:
   """Zobrist keys."""
-  found = [rules_ref.read(row) for row in rows]
-  words = [rules_ref.key(position) if position else 0 for position in found]
+  results = [rules_ref.read(row) for row in rows]
+  words = [rules_ref.key(position) if position else 0 for position in results]
   return np.array(words, np.int64).view(np.uint64)
 
 
 def in_check(rows: np.ndarray) -> np.ndarray:
   """Is the side to move in check?"""
-  found = [rules_ref.read(row) for row in rows]
+  results = [rules_ref.read(row) for row in rows]
   return np.array(
-    [p is not None and rules_ref.checked(p, p.side) for p in found]
+    [p is not None and rules_ref.checked(p, p.side) for p in results]
   )
 
 
 def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   """State labels [B, 75]."""
-  found = np.zeros((len(rows), layout.LABELS), np.uint8)
+  result = np.zeros((len(rows), layout.LABELS), np.uint8)
   for b, row in enumerate(rows):
     position = rules_ref.read(row)
     if position:
-      found[b] = rules_ref.labels(position, ep == 'legal')
-  return found
+      result[b] = rules_ref.labels(position, ep == 'legal')
+  return result
 
 
 def count(row: np.ndarray, depth: int) -> list[int]:
@@ -118,9 +118,9 @@ def replay(
   moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
   """Moves followed, and rows after them; games from rows with a board."""
-  found = _games(moves, lengths, starts)
-  steps = np.array([len(history) - 1 for history in found], np.int32)
-  return steps, np.array([rules_ref.write(history[-1]) for history in found])
+  results = _games(moves, lengths, starts)
+  steps = np.array([len(history) - 1 for history in results], np.int32)
+  return steps, np.array([rules_ref.write(history[-1]) for history in results])
 
 
 def replay_labels(
@@ -131,11 +131,11 @@ def replay_labels(
 ) -> np.ndarray:
   """State labels after every move."""
   num, plies = np.shape(moves)
-  found = np.zeros((num, plies + 1, layout.LABELS), np.uint8)
+  result = np.zeros((num, plies + 1, layout.LABELS), np.uint8)
   for n, history in enumerate(_games(moves, lengths, starts)):
     for ply, position in enumerate(history):
-      found[n, ply] = rules_ref.labels(position, ep == 'legal')
-  return found
+      result[n, ply] = rules_ref.labels(position, ep == 'legal')
+  return result
 
 
 def outcomes(
@@ -215,8 +215,8 @@ def boundary_sizes(
   first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
 ) -> list[int]:
   """Sizes of boundary or interior, by listing."""
-  found = _product(first, second, depth)[int(interior)]
-  return product_ref.sizes(found, depth)
+  result = _product(first, second, depth)[int(interior)]
+  return product_ref.sizes(result, depth)
 
 
 # Move orders.

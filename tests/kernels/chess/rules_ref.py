@@ -172,15 +172,15 @@ def _tried(position: Position) -> Iterator[tuple[int, int]]:
 
 def moves(position: Position) -> list[int]:
   """Legal packed moves, ascending."""
-  found = []
+  results = []
   for source, target in _tried(position):
     pawn = piece(position.board[source])[0] == PAWN
     promotes = pawn and target // 8 in (0, 7)
     for promo in PROMOTIONS if promotes else (0,):
       move = (source * 64 + target) * 5 + promo
       if not checked(after(position, move), position.side):
-        found.append(move)
-  return sorted(found)
+        results.append(move)
+  return sorted(results)
 
 
 def zeroing(position: Position, move: int) -> bool:
@@ -240,12 +240,12 @@ def repeatable(position: Position) -> tuple:
 def key(position: Position) -> int:
   """Zobrist key of `repeatable`, as a signed 64-bit integer."""
   board, side, rights, passed = repeatable(position)
-  found = int(tables.RIGHTS_KEYS[sum(1 << k for k in rights)])
+  result = int(tables.RIGHTS_KEYS[sum(1 << k for k in rights)])
   for square, code in enumerate(board):
-    found ^= int(tables.PIECE_KEYS[code, square])
+    result ^= int(tables.PIECE_KEYS[code, square])
   if passed is not None:
-    found ^= int(tables.EP_KEYS[passed % 8 + 1])
-  return found ^ tables.SIDE_KEY if side else found
+    result ^= int(tables.EP_KEYS[passed % 8 + 1])
+  return result ^ tables.SIDE_KEY if side else result
 
 
 def labels(position: Position, legal_ep: bool) -> list[int]:
@@ -328,25 +328,25 @@ def kinds(position: Position, move: int) -> int:
   taken = position.board[target] != EMPTY
   if kind == KING and abs(target - source) == 2:
     return policies.CASTLING
-  found = policies.CAPTURE if taken else 0
+  result = policies.CAPTURE if taken else 0
   if kind == PAWN:
-    found |= policies.PAWN
+    result |= policies.PAWN
     if promo:
-      found |= policies.PROMOTION
+      result |= policies.PROMOTION
     if not taken and source % 8 != target % 8:
-      found |= policies.CAPTURE | policies.PASSING
+      result |= policies.CAPTURE | policies.PASSING
     if abs(target - source) == 16 and _beside(position, target):
-      found |= policies.OFFER
-    return found
+      result |= policies.OFFER
+    return result
   if not taken and kind in (KNIGHT, ROOK):
-    found |= policies.SHUFFLE
+    result |= policies.SHUFFLE
   own = {right for right in position.rights if right // 2 == side}
   if any(source in CASTLINGS[right][::2] for right in own):
-    found |= policies.FORFEIT
+    result |= policies.FORFEIT
   squares = {square for right in own for square in _between(right)}
   if source in squares and target not in squares:
-    found |= policies.CLEARING
-  return found
+    result |= policies.CLEARING
+  return result
 
 
 def _beside(position: Position, square: int) -> bool:

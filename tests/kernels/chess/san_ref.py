@@ -11,19 +11,20 @@ import numpy as np
 
 from tests.kernels.chess import rules_ref
 from wm.kernels.chess import layout
-from wm.kernels.chess.san import ReadGames
+from wm.kernels.chess.san import GLYPHS, ReadGames
 
 LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'
 UNREADABLE, ILLEGAL, AMBIGUOUS = 1, 2, 3
 # Between moves: blanks, marks, comments, remarks, move numbers, 'e.p.'.
+_GLYPH = b'[+#!?=/~' + GLYPHS[1] + b'-]'
 _SKIPPED = re.compile(
   rb'[\0- .!?)}$]|\{[^}]*\}?|;[^\n]*\n?|[1-9][0-9]*(?=[\0- .]|$)'
-  rb'|e\.?p\.?[+#!?]*(?=[\0- {;()$]|$)'
+  rb'|(?!--)(?:e\.?p\.?|(?=' + _GLYPH + rb'))' + _GLYPH + rb'*(?=[\0- {;()$]|$)'
 )
 _RESULT = re.compile(rb'\*|1-0|0-1|[0-9]+/')
 _ASIDE = re.compile(rb'[()]|\{[^}]*\}?|;[^\n]*\n?|[^(){;]+')
 _WORD = re.compile(rb'[^\0- {;()$]+')
-_TAIL = r'(?:e\.?p\.?)?[+#!?]*'
+_TAIL = r'(?:e\.?p\.?)?' + _GLYPH.decode('latin-1') + '*'
 _CASTLING = re.compile(rf'(?:O-O(-O)?|0-0(-0)?){_TAIL}')
 _MOVE = re.compile(
   r'([PNBRQK]?)([a-h]?)([1-8]?)[x:-]?([a-h])([1-8])'
@@ -33,7 +34,7 @@ _MOVE = re.compile(
 
 def words(text: bytes) -> list[tuple[int, int]]:
   """First and last + 1 byte of each move in move text, up to a result."""
-  found, at = [], 0
+  result, at = [], 0
   while at < len(text) and not _RESULT.match(text, at):
     skipped = _SKIPPED.match(text, at)
     if skipped:
@@ -41,9 +42,9 @@ def words(text: bytes) -> list[tuple[int, int]]:
     elif text[at : at + 1] == b'(':
       at = _past_variation(text, at)
     elif word := _WORD.match(text, at):
-      found.append(word.span())
+      result.append(word.span())
       at = word.end()
-  return found
+  return result
 
 
 def _past_variation(text: bytes, at: int) -> int:
@@ -84,7 +85,9 @@ def meant(position: rules_ref.Position, word: str) -> list[int] | None:
     return None
   letter, file, rank, *goal, promotion = parts.groups()
   whole = not letter and file and rank
-  found = []
+  if whole and not promotion:  # Of castling, the king takes his rook.
+    goal = _castled(position, file + rank, ''.join(goal))
+  result = []
   for move in legal:
     source, target = _squares(move)
     kind = rules_ref.piece(position.board[source])[0]
@@ -97,8 +100,22 @@ def meant(position: rules_ref.Position, word: str) -> list[int] | None:
       and (whole or not _castles(position, move))
       and (kind != rules_ref.PAWN or file or source % 8 == target % 8)
     ):
-      found.append(move)
-  return found
+      result.append(move)
+  return result
+
+
+def _castled(position: rules_ref.Position, source: str, goal: str) -> str:
+  rank = '18'[position.side]
+  pieces = [
+    position.board['abcdefgh'.index(name[0]) + 8 * (int(name[1]) - 1)]
+    for name in (source, goal)
+  ]
+  kinds = [rules_ref.piece(piece) if piece else None for piece in pieces]
+  king, rook = ((kind, position.side) for kind in (rules_ref.KING, 4))
+  corner = source == f'e{rank}' and goal in (f'a{rank}', f'h{rank}')
+  if corner and kinds == [king, rook]:
+    return ('c' if goal[0] == 'a' else 'g') + rank
+  return goal
 
 
 def spelled(position: rules_ref.Position, move: int) -> str:
@@ -155,13 +172,13 @@ def read(
     for first, last in words(text[ends[n] : ends[n + 1]]):
       span = ends[n] + first, ends[n] + last
       word = text[slice(*span)].decode('latin-1')
-      found = meant(position, word) if position else []
-      if position is None or found is None or len(found) != 1:
-        errors[n] = UNREADABLE if found is None else ILLEGAL + bool(found)
+      results = meant(position, word) if position else []
+      if position is None or results is None or len(results) != 1:
+        errors[n] = UNREADABLE if results is None else ILLEGAL + bool(results)
         refused[n] = span
         break
-      game.append(found[0])
-      position = rules_ref.after(position, found[0])
+      game.append(results[0])
+      position = rules_ref.after(position, results[0])
   lengths = np.array([len(game) for game in games], np.int32)
   moves = np.full((num, lengths.max(initial=0)), -1, np.int32)
   for game, row in zip(games, moves, strict=True):
@@ -175,14 +192,14 @@ def write(
   """SAN [N, L] bytes of games, and how many moves are legal."""
   moves = np.asarray(moves)
   rows = layout.start_rows(rows, len(moves))
-  found = np.zeros(moves.shape, 'S7')
+  result = np.zeros(moves.shape, 'S7')
   steps = np.zeros(len(moves), np.int32)
   for n, game in enumerate(moves.tolist()):
     position = rules_ref.read(rows[n % len(rows)])
     for move in game[: lengths[n]]:
       if position is None or move not in rules_ref.moves(position):
         break
-      found[n, steps[n]] = spelled(position, move)
+      result[n, steps[n]] = spelled(position, move)
       position = rules_ref.after(position, move)
       steps[n] += 1
-  return found, steps
+  return result, steps

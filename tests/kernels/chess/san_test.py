@@ -32,12 +32,31 @@ WORDS = [
   (chess_notation.START_FEN, 'e2e4', 'e2e4'),
   (chess_notation.START_FEN, 'ee4', 'e2e4'),
   (chess_notation.START_FEN, 'Pe4', 'e2e4'),
-  (chess_notation.START_FEN, 'e4+', 'e2e4'),
+  *(
+    (chess_notation.START_FEN, f'e4{glyph}', 'e2e4')
+    for glyph in (
+      '+',
+      '=',
+      '+-',
+      '-+',
+      '+/=',
+      '!?=',
+      '-/+',
+      '±',
+      '⩲!',
+      '→',
+      '∞',
+    )
+  ),
+  (chess_notation.START_FEN, '± e4 +/- -+ ∓ *', 'e2e4'),
   (KIWIPETE, 'O-O', 'e1g1'),
   (KIWIPETE, '0-0', 'e1g1'),
   (KIWIPETE, 'O-O-O', 'e1c1'),
   (KIWIPETE, '0-0-0!', 'e1c1'),
   (KIWIPETE, 'e1c1', 'e1c1'),
+  (KIWIPETE, 'e1h1', 'e1g1'),
+  (KIWIPETE, 'e1a1+-', 'e1c1'),
+  (KIWIPETE, 'O-O-+', 'e1g1'),
   (KIWIPETE, 'dxe6', 'd5e6'),
   (KIWIPETE, 'de6', 'd5e6'),
   (KIWIPETE, 'Nxd7', 'e5d7'),
@@ -81,7 +100,6 @@ REFUSED = [
   (chess_notation.START_FEN, 'Nxe9', 'unreadable'),
   (chess_notation.START_FEN, 'e4x', 'unreadable'),
   (chess_notation.START_FEN, 'e-4', 'unreadable'),
-  (chess_notation.START_FEN, 'e4=', 'unreadable'),
   (chess_notation.START_FEN, 'e4=K', 'unreadable'),
   (chess_notation.START_FEN, 'Nf3f3f3', 'unreadable'),
   (chess_notation.START_FEN, 'Nxxf3', 'unreadable'),
@@ -93,7 +111,13 @@ REFUSED = [
   (chess_notation.START_FEN, 'N', 'unreadable'),
   (chess_notation.START_FEN, 'é4', 'unreadable'),
   (KIWIPETE, 'Kg1', 'illegal'),  # Castling is not written so.
-  (KIWIPETE, 'e1h1', 'illegal'),
+  (KIWIPETE, 'Ke1h1', 'illegal'),
+  (PROMOTE, 'e1h1', 'illegal'),
+  (QUEENS, 'a1d1', 'illegal'),
+  (chess_notation.START_FEN, 'e1h1', 'illegal'),
+  (chess_notation.START_FEN, 'e4\u2658', 'unreadable'),  # A chessman.
+  (chess_notation.START_FEN, '\u2658f3', 'unreadable'),
+  (chess_notation.START_FEN, '--+', 'unreadable'),
   (PROMOTE, 'a8', 'illegal'),
   (PROMOTE, 'a7a8', 'illegal'),
   (PROMOTE, 'b8=Q', 'illegal'),  # A pawn that takes names its file.
@@ -180,8 +204,8 @@ Ba4 Nf6 5.0-0! Be7?? 1/2-1/2 d4"""
 def test_move_text(kernels):
   games = kernels.read(PGN)
   words, _ = chess_san.write(games.moves, games.lengths)
-  found = b' '.join(words[0].tolist())
-  assert found == b'e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7'
+  result = b' '.join(words[0].tolist())
+  assert result == b'e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7'
   assert games.errors.tolist() == [0]
 
 

@@ -121,12 +121,12 @@ def test_published_routine_by_length(walks):
   """1,000 pairs: lengths 1378, 769, 819, 1116, 1723; empty 151, 15, 7."""
   pairs = walks.pairs(6000, 1)
   published = dfa.Published(walks.turns, walks.known)
-  found = dfa.boundary(walks.delta, *pairs, 5, published=published)
-  by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
+  result = dfa.boundary(walks.delta, *pairs, 5, published=published)
+  by_length = np.bincount(result.lengths, minlength=6)[1:] / 6
   np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
   for depth, empty, room in ((1, 151, 30), (3, 15, 8), (5, 7, 5)):
-    found = dfa.boundary(walks.delta, *pairs, depth, published=published)
-    none = (np.diff(found.offsets) == 0).sum() / 6
+    result = dfa.boundary(walks.delta, *pairs, depth, published=published)
+    none = (np.diff(result.offsets) == 0).sum() / 6
     assert none == pytest.approx(empty, abs=room)
 
 
@@ -145,11 +145,11 @@ def test_destinations_next_door_are_what_the_routine_misses(walks):
 def test_equal_intersections_differ_only_by_destination(walks):
   """496 of 500 boundaries to depth 5 are empty (spec section 7)."""
   first, _, goal_a, goal_b = walks.pairs(3000, 3)
-  found = dfa.boundary(walks.delta, first, first, goal_a, goal_b, 5)
-  empty = np.diff(found.offsets) == 0
+  result = dfa.boundary(walks.delta, first, first, goal_a, goal_b, 5)
+  empty = np.diff(result.offsets) == 0
   assert empty.mean() == pytest.approx(496 / 500, abs=0.006)
   # And all those that are not end in the end label.
-  last = found.labels[np.arange(len(found.labels)), found.lengths - 1]
+  last = result.labels[np.arange(len(result.labels)), result.lengths - 1]
   assert (last == 8).all()
 
 

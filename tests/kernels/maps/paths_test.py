@@ -52,9 +52,9 @@ def both(kernel, *args, **fields):
   theirs = getattr(ref, kernel.__name__)(*args, **fields)
   whole = isinstance(ours, tuple)
   pairs = zip(ours, theirs, strict=True) if whole else [(ours, theirs)]
-  for one, other in pairs:
-    np.testing.assert_array_equal(one, other)
-    assert one.dtype == other.dtype
+  for first, other in pairs:
+    np.testing.assert_array_equal(first, other)
+    assert first.dtype == other.dtype
   return ours
 
 
@@ -65,8 +65,8 @@ def test_hops_agree_with_networkx(seed):
   assert hops.dtype == np.uint8
   theirs = np.full(hops.shape, 255)
   lengths = nx.all_pairs_shortest_path_length(peer(delta, lengths))
-  for row, found in lengths:
-    for head, far in found.items():
+  for row, result in lengths:
+    for head, far in result.items():
       theirs[row, head] = far
   np.testing.assert_array_equal(hops, theirs)
 
@@ -77,8 +77,8 @@ def test_rows_are_reachable_where_there_is_a_distance(case):
   delta, _ = case
   hops = paths.hops(delta)
   for row in range(len(delta)):
-    found = dfa.reachable(delta, [row])
-    np.testing.assert_array_equal(found, hops[row] < 255)
+    result = dfa.reachable(delta, [row])
+    np.testing.assert_array_equal(result, hops[row] < 255)
 
 
 @pytest.mark.parametrize(('size', 'dtype'), [(253, 'u1'), (254, 'u2')])
@@ -111,8 +111,8 @@ def test_distances_agree_with_networkx(seed, reverse):
   delta, lengths = graph(seed)
   dist = both(paths.dijkstra, delta, lengths, reverse=reverse)
   theirs = np.full(dist.shape, np.inf)
-  for row, found in nx.all_pairs_dijkstra_path_length(peer(delta, lengths)):
-    for head, far in found.items():
+  for row, result in nx.all_pairs_dijkstra_path_length(peer(delta, lengths)):
+    for head, far in result.items():
       theirs[row, head] = far
   theirs = theirs.T if reverse else theirs
   np.testing.assert_allclose(dist, theirs, rtol=1e-12)
@@ -165,18 +165,18 @@ def test_routes_are_shortest_and_lowest(case):
 def agree_with_the_tables(delta, lengths, pairs, most, landmarks=16):
   """Routes of pairs [3, B] under lengths [K, S, A], by either search."""
   roads = pair_routes.road_map(delta, lengths, landmarks)
-  found = [
+  results = [
     search(roads, *pairs, most)
     for search in (pair_routes.single_routes, pair_routes.swept_routes)
   ]
   for k, metres in enumerate(lengths):
     rows = pairs[0] == k
     tables = paths.shortest_routes(delta, metres, *pairs[1:, rows], most)
-    for ours in found:
+    for ours in results:
       for column, theirs in zip(ours, tables, strict=True):
         np.testing.assert_array_equal(column[rows], theirs)
         assert column.dtype == theirs.dtype
-  return found[1]
+  return results[1]
 
 
 @LAWS
@@ -191,6 +191,15 @@ def test_routes_of_pairs_are_those_of_the_tables(case, seed):
   pairs = np.stack(np.meshgrid([0, 1], every, every)).reshape(3, -1)
   for most in (len(delta), 2):
     agree_with_the_tables(delta, weightings, pairs, most)
+
+
+def test_edges_far_longer_than_the_first_goals_distances():
+  """Units of the near goals cannot tell them apart."""
+  delta = np.array([[2, 3], [5, 2], [0, 1], [2, 5], [2, 5], [3, 1]], np.int32)
+  lengths = np.zeros((1, 6, 2))
+  lengths[0, 2], lengths[0, 5, 1] = (1e-20, 1), 0.1
+  pairs = np.stack(np.meshgrid([0], range(6), range(6))).reshape(3, -1)
+  agree_with_the_tables(delta, lengths, pairs, 6)
 
 
 @pytest.mark.parametrize('size', [60, 400])
@@ -272,14 +281,14 @@ def test_routes_in_pieces_are_those_of_one_table(monkeypatch):
   whole = both(paths.shortest_routes, delta, lengths, origins, ends, 5)
   monkeypatch.setattr(module, 'GOALS', 7)
   pieces = paths.shortest_routes(delta, lengths, origins, ends, 5)
-  for one, other in zip(whole, pieces, strict=True):
-    np.testing.assert_array_equal(one, other)
+  for first, other in zip(whole, pieces, strict=True):
+    np.testing.assert_array_equal(first, other)
   # Longer ones keep their first labels and say that they go on.
   assert (whole[1] == 6).any()
   longer = paths.shortest_routes(delta, lengths, origins, ends, 40)
   np.testing.assert_array_equal(np.minimum(longer[1], 6), whole[1])
-  found = whole[1] >= 0
-  np.testing.assert_array_equal(longer[0][found, :5], whole[0][found])
+  result = whole[1] >= 0
+  np.testing.assert_array_equal(longer[0][result, :5], whole[0][result])
 
 
 def test_random_walks():
@@ -294,8 +303,8 @@ def test_random_walks():
   assert set(lengths[(delta[ends] >= 0).any(1)]) <= set(range(3, 21))
   np.testing.assert_array_equal((labels >= 0).sum(1), lengths)
   part = dfa.random_walks(delta, 100, 3, 20, 7, first=250)
-  for one, whole in zip(part, (origins, labels, lengths), strict=True):
-    np.testing.assert_array_equal(one, whole[250:350])
+  for item, whole in zip(part, (origins, labels, lengths), strict=True):
+    np.testing.assert_array_equal(item, whole[250:350])
   other = dfa.random_walks(delta, 500, 3, 20, 8)
   assert (other[0] != origins).mean() > 0.5
 

@@ -18,7 +18,7 @@ from wm.kernels.dfa import ATTEMPTS
 def hops(delta: np.ndarray) -> np.ndarray:
   """Breadth-first search from every row."""
   heads = [[int(v) for v in row if v >= 0] for row in delta]
-  found = []
+  results = []
   for root in range(len(delta)):
     dist, queue = {root: 0}, [root]
     for row in queue:
@@ -26,11 +26,11 @@ def hops(delta: np.ndarray) -> np.ndarray:
         if head not in dist:
           dist[head] = dist[row] + 1
           queue.append(head)
-    found.append(dist)
-  longest = max(max(dist.values()) for dist in found)
+    results.append(dist)
+  longest = max(max(dist.values()) for dist in results)
   dtype = np.uint8 if longest <= 252 else np.uint16
   out = np.full((len(delta),) * 2, np.iinfo(dtype).max, dtype)
-  for root, dist in enumerate(found):
+  for root, dist in enumerate(results):
     out[root, list(dist)] = list(dist.values())
   return out
 
@@ -158,9 +158,9 @@ def random_walks(
     for attempt in range(ATTEMPTS):
       draw = attempt * (high + 2)
       row = starts[below(key, draw, len(starts))]
-      wanted = low + below(key, draw + 1, high - low + 1)
+      expected = low + below(key, draw + 1, high - low + 1)
       origins[n], steps = row, 0
-      while steps < wanted and len(labels[row]):
+      while steps < expected and len(labels[row]):
         edge = below(key, draw + 2 + steps, len(labels[row]))
         walked[n, steps] = labels[row][edge]
         row = delta[row, walked[n, steps]]

@@ -11,8 +11,8 @@ from tests.kernels.scan.scans import around
 from wm import core
 from wm.kernels.scan import affine_scan as scan
 
-CHUNK = 32
-FORMS = ('sequential', 'associative', 'chunked')
+LONG = 33
+FORMS = ('sequential', 'associative')
 TOLERANCE = {'float32': 2e-5, 'float64': 1e-12}
 
 
@@ -60,7 +60,7 @@ def plain_gradients(a, b, start, weight) -> tuple[np.ndarray, ...]:
 @functools.partial(jax.jit, static_argnums=0)
 def both(form: str, a, b, start, weight):
   def value(a, b, start):
-    y = scan.affine(a, b, start, form, CHUNK)
+    y = scan.affine(a, b, start, form)
     return (weight * y).sum(), y
 
   gradients, y = jax.grad(value, argnums=(0, 1, 2), has_aux=True)(a, b, start)
@@ -69,46 +69,46 @@ def both(form: str, a, b, start, weight):
 
 @pytest.mark.parametrize('size', [0, 3])
 def test_maps_that_forget_all(size):
-  given = problem(CHUNK + 1, size, 'float64')
-  given[0][:, [0, 2, 3, CHUNK - 1, CHUNK]] = 0
+  inputs = problem(LONG, size, 'float64')
+  inputs[0][:, [0, 2, 3, LONG - 2, LONG - 1]] = 0
   with jax.enable_x64(True):
     for form in FORMS:
-      y, gradients = both(form, *given)
-      np.testing.assert_allclose(y, plain(*given[:3]), atol=1e-12)
-      for found, slope in zip(gradients, plain_gradients(*given), strict=True):
-        np.testing.assert_allclose(found, slope, atol=2e-11)
+      y, gradients = both(form, *inputs)
+      np.testing.assert_allclose(y, plain(*inputs[:3]), atol=1e-12)
+      for result, slope in zip(
+        gradients, plain_gradients(*inputs), strict=True
+      ):
+        np.testing.assert_allclose(result, slope, atol=2e-11)
 
 
 @pytest.mark.parametrize('size', [0, 3])
-@around(CHUNK, 4096)
+@around(LONG, 4096)
 def test_all_forms_agree_forward_and_backward(length, dtype, size):
-  given = problem(length, size, dtype)
-  want = plain(*given[:3])
-  slopes = plain_gradients(*given)
+  inputs = problem(length, size, dtype)
+  want = plain(*inputs[:3])
+  slopes = plain_gradients(*inputs)
   with jax.enable_x64(dtype == 'float64'):
     for form in FORMS:
-      if form == 'associative' and length in (CHUNK - 1, CHUNK):
-        continue  # It knows no chunks, and is the slowest to compile.
-      y, gradients = both(form, *given)
+      y, gradients = both(form, *inputs)
       assert y.dtype == dtype
       close = functools.partial(
         np.testing.assert_allclose, atol=TOLERANCE[dtype], rtol=1e-5
       )
       close(y, want, err_msg=form)
-      for found, slope in zip(gradients, slopes, strict=True):
-        assert found.dtype == dtype
-        close(found, slope, atol=20 * TOLERANCE[dtype], err_msg=form)
+      for result, slope in zip(gradients, slopes, strict=True):
+        assert result.dtype == dtype
+        close(result, slope, atol=20 * TOLERANCE[dtype], err_msg=form)
 
 
-run = jax.jit(scan.affine, static_argnums=(3, 4, 5))
+run = jax.jit(scan.affine, static_argnums=(3, 4))
 
 
 @pytest.mark.parametrize('form', FORMS)
-@pytest.mark.parametrize(('length', 'chunk'), [(1, 5), (5, 1), (9, 4), (6, 3)])
-def test_any_chunk_of_any_length(length, chunk, form):
+@pytest.mark.parametrize('length', [1, 5, 6, 9])
+def test_any_length(length, form):
   a, b, start, _ = problem(length, 3, 'float32', seed=length)
-  found = run(a, b, start, form, chunk)
-  np.testing.assert_allclose(found, plain(a, b, start), atol=1e-5)
+  result = run(a, b, start, form)
+  np.testing.assert_allclose(result, plain(a, b, start), atol=1e-5)
 
 
 @pytest.mark.parametrize('size', [0, 2])
@@ -118,8 +118,8 @@ def test_time_may_come_first_and_a_start_may_be_shared(size):
   want = plain(a, b, np.broadcast_to(shared, start.shape))
   np.testing.assert_allclose(scan.affine(a, b, shared[0]), want, atol=1e-5)
   turned = a.swapaxes(0, 1), b.swapaxes(0, 1)
-  found = scan.affine(*turned, shared[0], axis=0)
-  np.testing.assert_allclose(found.swapaxes(0, 1), want, atol=1e-5)
+  result = scan.affine(*turned, shared[0], axis=0)
+  np.testing.assert_allclose(result.swapaxes(0, 1), want, atol=1e-5)
   slope = jax.grad(lambda s: scan.affine(a, b, s).sum())(shared[0])
   whole = jax.grad(lambda s: scan.affine(a, b, s).sum())(start * 1.0)
   np.testing.assert_allclose(slope, whole.sum(0), rtol=1e-5)
@@ -150,21 +150,21 @@ def test_gradients_of_gradients(form):
   a, b, start, along = problem(6, 0, 'float64', batch=1)
 
   def value(a):
-    return (scan.affine(a, b, start, form, 4) ** 2).sum()
+    return (scan.affine(a, b, start, form) ** 2).sum()
 
   with jax.enable_x64(True):
     slope = jax.jit(jax.grad(value))
-    found = jax.jit(jax.grad(lambda a: (slope(a) * along).sum()))(a)
+    result = jax.jit(jax.grad(lambda a: (slope(a) * along).sum()))(a)
     small = 1e-5 * along
     numeric = (slope(a + small) - slope(a - small)) / 2e-5
-  np.testing.assert_allclose(found, numeric, atol=1e-6)
+  np.testing.assert_allclose(result, numeric, atol=1e-6)
 
 
 @pytest.mark.parametrize('form', FORMS)
 def test_what_overflows_is_not_hidden(form):
   """Maps that double 700 times leave float32: infinite, not some number."""
   a = jnp.full((1, 700, 2), 2.0)
-  y = run(a, jnp.ones_like(a), jnp.ones((1, 2)), form, CHUNK)
+  y = run(a, jnp.ones_like(a), jnp.ones((1, 2)), form)
   finite = np.isfinite(np.asarray(y)).all(-1)[0]
   assert finite[:120].all()
   assert not finite[130:].any()
@@ -181,8 +181,6 @@ def test_maps_that_vanish_leave_no_nan(form):
 def test_bad_input_is_named():
   a, b, start, _ = problem(3, 0, 'float32')
   for wrong, match in (
-    (lambda: scan.affine(a, b, start, 'fast'), "'fast'; available: auto"),
-    (lambda: scan.affine(a, b, start, chunk=-1), 'chunk=-1'),
     (lambda: scan.affine(a[:, :2], b, start), 'expected equal shapes'),
     (lambda: scan.affine(a, b, start, axis=2), 'axis 2'),
   ):

@@ -55,9 +55,9 @@ def test_chunks_are_the_body_of_all_steps(length, size):
 def test_a_first_call_and_one_that_is_trained_give_the_same_bits():
   arguments = given(7, 'float32')
   y, state = jax.jit(functools.partial(forms.run_chunks, body, 2))(*arguments)
-  found = trained(2, arguments)[1]
-  np.testing.assert_array_equal(y, found[0])
-  np.testing.assert_array_equal(state, found[1])
+  result = trained(2, arguments)[1]
+  np.testing.assert_array_equal(y, result[0])
+  np.testing.assert_array_equal(state, result[1])
   assert y.shape == (2, 7, 3)
 
 
@@ -70,9 +70,9 @@ def test_slopes_of_slopes():
       return (forms.run_chunks(body, 2, weights, start, part)[0] ** 2).sum()
 
     slope = jax.jit(jax.grad(value))
-    found = jax.jit(jax.grad(lambda w: (slope(w) * along).sum()))(weights)
+    result = jax.jit(jax.grad(lambda w: (slope(w) * along).sum()))(weights)
     numeric = slope(weights + 1e-5 * along) - slope(weights - 1e-5 * along)
-    np.testing.assert_allclose(found, numeric / 2e-5, atol=1e-6)
+    np.testing.assert_allclose(result, numeric / 2e-5, atol=1e-6)
 
 
 def test_what_is_kept_is_a_state_a_chunk():
@@ -103,9 +103,9 @@ def test_what_is_kept_is_a_state_a_chunk():
 def test_decays_are_of_the_steps_between(shape):
   with jax.enable_x64(True):
     a = -np.abs(np.random.default_rng(0).normal(size=shape))
-    found = forms.decays(jnp.asarray(a))
+    result = forms.decays(jnp.asarray(a))
     size = shape[-1]
-    assert found.shape == (*shape, size)
+    assert result.shape == (*shape, size)
     for i, j in np.ndindex(size, size):
       want = np.exp(a[..., j + 1 : i + 1].sum(-1)) if i >= j else 0
-      np.testing.assert_allclose(found[..., i, j], want, atol=1e-14)
+      np.testing.assert_allclose(result[..., i, j], want, atol=1e-14)

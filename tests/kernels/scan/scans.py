@@ -1,8 +1,11 @@
-"""What the tests of scans share."""
+"""Recurrences one step after the other, and what the tests of scans share."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+
+from wm.kernels.scan import delta_rule, state_space
 
 
 def around(chunk: int, *longer: int) -> pytest.MarkDecorator:
@@ -12,19 +15,52 @@ def around(chunk: int, *longer: int) -> pytest.MarkDecorator:
   float32. A long one is in float32, and in both where there is time.
   """
   lengths = 1, chunk - 1, chunk, chunk + 1
-  given = [(length, 'float64') for length in lengths]
-  given += [(length, 'float32') for length in (chunk + 1, *longer)]
+  inputs = [(length, 'float64') for length in lengths]
+  inputs += [(length, 'float32') for length in (chunk + 1, *longer)]
   slow = [
     pytest.param(length, 'float64', marks=pytest.mark.slow) for length in longer
   ]
-  return pytest.mark.parametrize(('length', 'dtype'), [*given, *slow])
+  return pytest.mark.parametrize(('length', 'dtype'), [*inputs, *slow])
 
 
 def close(found, wanted, tolerance: float) -> None:
   """Within a share of the largest number of each leaf."""
-  for one, other in zip(
+  for first, other in zip(
     jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True
   ):
     other = np.asarray(other)
     scale = max(float(np.abs(other).max()), 1e-6)
-    np.testing.assert_allclose(one, other, atol=tolerance * scale, rtol=0)
+    np.testing.assert_allclose(first, other, atol=tolerance * scale, rtol=0)
+
+
+def matrix_steps(given) -> tuple[jax.Array, jax.Array]:
+  """Outputs and the last state of matrix states, by `ssd_step`.
+
+  given: the arguments of `ssd_step` [B, L, ...] by name, `start`, and `late`
+  where inputs have further weight from the next step on.
+  """
+  names = [k for k, x in given.items() if k != 'start' and x is not None]
+  steps = {k: jnp.asarray(given[k]).swapaxes(0, 1) for k in names}
+
+  @jax.checkpoint  # Only the states are kept for the backward pass.
+  def body(h, now):
+    late = now.pop('late', None)
+    y, h = state_space.ssd_step(**now, state=h)
+    if late is not None:
+      h = h + late[..., None, None] * state_space.outer(now['x'], now['b'])
+    return h, y
+
+  state, y = jax.lax.scan(body, jnp.asarray(given['start']), steps)
+  return y.swapaxes(0, 1), state
+
+
+def delta_steps(*arrays) -> tuple[jax.Array, jax.Array]:
+  """As `delta_rule.delta`, by `delta_step`."""
+
+  def body(state, token):
+    y, state = delta_rule.delta_step(*token, state)
+    return state, y
+
+  steps = tuple(jnp.asarray(x).swapaxes(0, 1) for x in arrays[:-1])
+  state, y = jax.lax.scan(body, jnp.asarray(arrays[-1]), steps)
+  return y.swapaxes(0, 1), state

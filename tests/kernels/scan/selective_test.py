@@ -1,4 +1,4 @@
-"""The three forms of the selective scan are one function."""
+"""The two forms of the selective scan are one function."""
 
 import functools
 
@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.scan.scans import around, close
-from wm import core
 from wm.kernels.scan import state_space as scan_ssd
 
-FORMS = ('sequential', 'associative', 'chunked')
+FORMS = ('sequential', 'associative')
 K = 8
 TOLERANCE = {'float32': 2e-5, 'float64': 1e-10}
 
@@ -62,24 +61,24 @@ def trained(given, form: str, chunk: int = K):
 @pytest.mark.parametrize('form', FORMS)
 def test_every_form_is_the_definition(form):
   with jax.enable_x64(True):
-    given = inputs(21)
-    close(run(given, form), defined(given), 1e-12)
+    arguments = inputs(21)
+    close(run(arguments, form), defined(arguments), 1e-12)
 
 
 @around(K, 4096)
 def test_forms_agree_forward_and_backward(length, dtype):
   chunk = 64 if length > 100 else K
   with jax.enable_x64(dtype == 'float64'):
-    given = inputs(length, dtype)
-    found = trained(given, 'sequential')
-    assert found[0][0].dtype == dtype
-    for form in FORMS[1:]:
-      close(trained(given, form, chunk), found, TOLERANCE[dtype])
+    arguments = inputs(length, dtype)
+    steps = trained(arguments, 'sequential', 1)
+    assert steps[0][0].dtype == dtype
+    for form in FORMS:
+      close(trained(arguments, form, chunk), steps, TOLERANCE[dtype])
 
 
 def test_steps_are_the_whole_sequence():
-  x, delta, rate, b, c, h = given = inputs(19, 'float32')
-  y, state = run(given, 'chunked')
+  x, delta, rate, b, c, h = arguments = inputs(19, 'float32')
+  y, state = run(arguments, 'associative')
   step = jax.jit(scan_ssd.selective_step)
   for t in range(19):
     out, h = step(x[:, t], delta[:, t], rate, b[:, t], c[:, t], h)
@@ -88,22 +87,22 @@ def test_steps_are_the_whole_sequence():
 
 
 def test_steps_of_size_zero_leave_the_state():
-  given, longer = inputs(10), inputs(17)
+  arguments, longer = inputs(10), inputs(17)
   for n in (0, 1, 3, 4):
-    longer[n][:, :10] = given[n]
+    longer[n][:, :10] = arguments[n]
   longer[1][:, 10:] = 0
-  longer[2], longer[5] = given[2], given[5]
+  longer[2], longer[5] = arguments[2], arguments[5]
   with jax.enable_x64(True):
     for form in FORMS:
       y, state = run(longer, form)
-      close((y[:, :10], state), run(given, form), 1e-12)
+      close((y[:, :10], state), run(arguments, form), 1e-12)
 
 
 def test_huge_steps_forget_and_are_finite():
-  given = inputs(20, 'float32')
-  given[1][:, 4:8] = 1e6
+  arguments = inputs(20, 'float32')
+  arguments[1][:, 4:8] = 1e6
   for form in FORMS:
-    leaves = jax.tree.leaves(trained(given, form))
+    leaves = jax.tree.leaves(trained(arguments, form))
     assert all(np.isfinite(leaf).all() for leaf in leaves)
 
 
@@ -112,18 +111,13 @@ def test_a_rate_of_minus_infinity_forgets(form):
   with jax.enable_x64(True):
     cut, tiny = inputs(K + 1), inputs(K + 1)
     cut[2][:, 1], tiny[2][:, 1] = -np.inf, -1e6
-    for given in (cut, tiny):
-      given[1] += 0.1
-    found, gradients = trained(cut, form)
-    close(found, defined(cut), 1e-12)
+    for arguments in (cut, tiny):
+      arguments[1] += 0.1
+    result, gradients = trained(cut, form)
+    close(result, defined(cut), 1e-12)
     close(gradients, trained(tiny, 'sequential')[1], 1e-10)
     still = [*cut]
     still[1] = np.zeros_like(cut[1])
     y, state = run(still, form)
     close(state, cut[5], 1e-12)
     assert np.isfinite(y).all()
-
-
-def test_an_unknown_form_is_named():
-  with pytest.raises(core.InputError, match="form='fft'; available"):
-    scan_ssd.selective(*inputs(3, 'float32'), form='fft')

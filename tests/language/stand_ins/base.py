@@ -88,9 +88,9 @@ _KINDS = {
 
 def question(text: str) -> Question | None:
   """The parts of a prompt; None where it is no question about a world."""
-  told, found, rest = text.rpartition('So far: ')
+  lines, result, rest = text.rpartition('So far: ')
   so_far, dot, asked = rest.partition('.\n')
-  if not (found and dot):
+  if not (result and dot):
     return None
   prefix = '' if so_far == NOTHING else so_far
   asked = asked.strip()
@@ -98,11 +98,11 @@ def question(text: str) -> Question | None:
     if asked.startswith(opening) and closing in asked:
       more = asked.removeprefix(opening)
       more = more[: more.rindex(closing)] if closing else ''
-      return Question(told.strip(), prefix, kind, more)
+      return Question(lines.strip(), prefix, kind, more)
   return None
 
 
 def listed(text: str, pattern: str) -> list[tuple[str, ...]]:
   """Groups of each line of a text that a pattern is all of."""
-  found = (re.fullmatch(pattern, line) for line in text.splitlines())
-  return [match.groups() for match in found if match]
+  results = (re.fullmatch(pattern, line) for line in text.splitlines())
+  return [match.groups() for match in results if match]

@@ -39,7 +39,7 @@ class Othello(base.Reading):
     if square in discs or square not in self.squares:
       return []
     column, row = _FILES.index(square[0]), int(square[1])
-    found = []
+    result = []
     for x, y in _AROUND:
       passed: list[str] = []
       for k in range(1, 9):
@@ -47,12 +47,12 @@ class Othello(base.Reading):
           break
         name = f'{_FILES[column + k * x]}{row + k * y}'
         if discs.get(name) == side:
-          found += passed
+          result += passed
           break
         if name not in discs:
           break
         passed.append(name)
-    return found
+    return result
 
   def step(self, state: _Board, word: str) -> Hashable | None:
     """The board after a disc of the side to move."""
@@ -105,8 +105,8 @@ class Chess(base.Reading):
     from wm.kernels import chess  # Deferred: it imports Numba.
 
     moves, counts = chess.legal(np.array([state], np.int32))
-    found = moves[0, : counts[0]].tolist()
-    return {self._written(move): move for move in found}
+    results = moves[0, : counts[0]].tolist()
+    return {self._written(move): move for move in results}
 
   def _written(self, move: int) -> str:
     pair, promotion = divmod(move, 5)
@@ -135,14 +135,14 @@ class Chess(base.Reading):
 
   def every(self) -> Iterable[str]:
     """The first word, and all pairs of squares; promotions on top of these."""
-    found = [self._begin]
+    result = [self._begin]
     for pair in range(64 * 64):
       first, last = divmod(pair, 64)
       rows = {first // 8, last // 8}
       promotes = rows in ({6, 7}, {0, 1}) and abs(first % 8 - last % 8) <= 1
       for promotion in range(5 if promotes else 1):
-        found.append(self._written(pair * 5 + promotion))
-    return found
+        result.append(self._written(pair * 5 + promotion))
+    return result
 
 
 def _position(fen: str) -> _Row:
@@ -172,10 +172,10 @@ def _position(fen: str) -> _Row:
 
 def read_chess(told: str) -> Chess | None:
   """A game of chess; None where the text has none."""
-  found = re.search(
+  result = re.search(
     r'(?:the position|in the FEN) (\S+ [wb] \S+ \S+ \d+ \d+)[ .]', told
   )
   begin = re.search(r'(?:of a game is|begins with) the word (\w+)', told)
-  if not (found and begin):
+  if not (result and begin):
     return None
-  return Chess(found[1], begin[1], 'hyphen' in told)
+  return Chess(result[1], begin[1], 'hyphen' in told)

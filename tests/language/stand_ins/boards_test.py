@@ -18,9 +18,9 @@ def played(spec, seed):
     tell = core.PromptStyle(wording=wording, seed=seed)
     read = worlds.told(verbal.render_description(world, tell))
     spoken = world.token_names(tell)
-    found = world.sample(1, seed)
+    result = world.sample(1, seed)
     at, state = world.init(1), read.start()
-    for token in found.tokens[0, : found.lengths[0]]:
+    for token in result.tokens[0, : result.lengths[0]]:
       at = world.advance(at, np.array([token]))
       state = read.step(state, spoken[token])
       yield world, at[0], state

@@ -26,8 +26,8 @@ class Map:
     chances: (tail, head) -> probability.
     shown: node -> its name as the prompt writes it.
     before: the map before the first change, if there was one.
-    kind: what is asked last: 'path', 'value', 'choice', 'count', 'edges',
-      'map', or '' for nothing.
+    kind: what is asked last: 'path', 'value', 'choice', 'count', or
+      '' for nothing.
     start, goal: of the question.
   """
 
@@ -52,9 +52,9 @@ class Map:
 
   def neighbors(self, node: str) -> list[str]:
     """Whom a step joins to a node, whichever way it leads."""
-    found = [b for a, b in self.arcs if a == node]
+    result = [b for a, b in self.arcs if a == node]
     return list(
-      dict.fromkeys([*found, *(a for a, b in self.arcs if b == node)])
+      dict.fromkeys([*result, *(a for a, b in self.arcs if b == node)])
     )
 
   def everyone(self) -> list[str]:
@@ -105,29 +105,14 @@ def _leads(found: Map, now: str, tail: str, heads: str) -> None:
     found.chances[node, found.name(words)] = float(chance)
 
 
-def _clique(found: Map, nodes: str) -> None:
-  names = found.nodes(nodes)
-  for name in names:
-    found.add(name, [other for other in names if other != name], back=True)
-
-
-def _pairs(found: Map, way: str, pairs: str) -> None:
-  for a, b in re.findall(r'\(([^(),]+), ([^(),]+)\)', pairs):
-    found.add(found.name(a), [found.name(b)], back=way == 'both ways')
-
-
 def _branches(found: Map, tail: str, one: str, two: str) -> None:
   found.add(found.name(tail), [found.name(one), found.name(two)], back=True)
 
 
-def _forks(found: Map, tail: str, right: str, left: str) -> None:
-  _branches(found, tail, left, right)
-
-
 def _closed(found: Map, a: str, b: str) -> None:
   found.change()
-  one, two = found.name(a), found.name(b)
-  for arc in ((one, two), (two, one)):
+  item, two = found.name(a), found.name(b)
+  for arc in ((item, two), (two, item)):
     found.arcs.pop(arc, None)
 
 
@@ -158,39 +143,26 @@ def _asks(kind: str) -> Callable[..., None]:
 
 # Whole sentences, the first that fits counts.
 _READ: tuple[tuple[str, Callable[..., None]], ...] = (
-  (r'what is the shortest path from (.+) to (.+)\?', _asks('path')),
+  (
+    r'find a shortest path between (.+), where you are, and (.+)',
+    _asks('path'),
+  ),
   (r'from (.+), what is the shortest path to the largest .*', _asks('value')),
-  (r'from (.+), what is the path that yields the most\?', _asks('value')),
   (r'which \w+ do you choose first from (.+?), (?:on|for) .*', _asks('choice')),
   (r'how many clusters of .*', _asks('count')),
-  (r'list all pairs of connected .*', _asks('edges')),
-  (r'draw the map: .*', _asks('map')),
-  (r'each pair of these \w+ is connected (both ways|one way.*?): (.*)', _pairs),
   (
     r'from (.+), a passage on the left leads to (.+), and a passage on the '
     r'right leads to (.+)',
     _branches,
   ),
-  (
-    r'you see two passages from (.+): the one on the right leads to (.+), and '
-    r'the one on the left leads to (.+)',
-    _forks,
-  ),
   (r'(.+) has two people who report to them: (.+) and (.+)', _branches),
-  (r'two people work for (.+): (.+) and (.+)', _forks),
-  (r'from (.+) you have two choices: (.+)', lambda m, *g: _leads(m, '', *g)),
-  (
-    r'(?:at the end of|behind) (.+) there is a door to (.+)',
-    lambda m, *g: _leads(m, '', *g),
-  ),
-  (r'an edge leads from (.+) to (.+)', lambda m, *g: _leads(m, '', *g)),
-  (r'(.+) is a friend of (.+), and .*', lambda m, *g: _leads(m, '', *g)),
+  (r'two ways begin (?:in|at) (.+): (.+)', lambda m, *g: _leads(m, '', *g)),
   (
     r'the (?:door|path|way|edge) (?:between|from) (.+) (?:and|to) (.+) is '
     r'(?:locked|blocked|removed)',
     _closed,
   ),
-  (r'(.+) and (.+) had a disagreement .*', _closed),
+  (r'(.+) and (.+) fell out and are no longer joined', _closed),
   (r'(.+) can no longer introduce you to (.+)', _closed),
   (
     r'there is a portal (?:in|at) .+, which leads one way, from (.+?) to (.+), '
@@ -206,8 +178,7 @@ _READ: tuple[tuple[str, Callable[..., None]], ...] = (
   (r'(now )?you can get (\d+) flowers for free in (.+)', _reward),
   (r'(now )?there are (\d+) (?:coins|points) at (.+)', _reward),
   (r'(now )?(.+) is donating (\d+) books', _donates),
-  (r'(.+) are all connected to each other', _clique),
-  (r'(now )?(.+?) is connected to (.+)', _joined),
+  (r'(now )?(.+?) is joined to (.+)', _joined),
   (r'(now )?(.+?) (?:leads to|can introduce you to) (.+)', _leads),
 )
 _COMPILED = tuple((re.compile(form, re.I), act) for form, act in _READ)
@@ -215,12 +186,12 @@ _COMPILED = tuple((re.compile(form, re.I), act) for form, act in _READ)
 
 def read(text: str) -> Map | None:
   """The map that a prompt tells; None where it tells none, or asks nothing."""
-  found = Map()
+  result = Map()
   for sentence in _SENTENCES.split(text.strip()):
     words = sentence.strip().removesuffix('.')
     for form, act in _COMPILED:
       match = form.fullmatch(words)
       if match:
-        act(found, *match.groups(''))
+        act(result, *match.groups(''))
         break
-  return found if found.kind and found.arcs else None
+  return result if result.kind and result.arcs else None

@@ -40,18 +40,18 @@ def _systems(text: str) -> list[_System]:
   """All systems of a prompt, each behind the sentence about its sun."""
   suns = list(_SUN.finditer(text))
   ends = [sun.start() for sun in suns[1:]] + [len(text)]
-  found = []
+  result = []
   for sun, end in zip(suns, ends, strict=True):
     x, y, star, planet = (float(part or 0) for part in sun.groups())
-    square, told = {}, {}
+    square, lines = {}, {}
     for line in _LINE.finditer(text, sun.end(), end):
       step = int(line[1])
       away = (float(line[2]) - x) ** 2 + (float(line[3]) - y) ** 2
       square[step] = max(away, 1e-12)
       if line[4] != 'Unk':
-        told[step] = float(line[4])
-    found.append(_System(square, told, star * planet))
-  return found
+        lines[step] = float(line[4])
+    result.append(_System(square, lines, star * planet))
+  return result
 
 
 def answer(asked: Asked) -> str | None:
@@ -59,12 +59,12 @@ def answer(asked: Asked) -> str | None:
   if not _LINE.search(asked.text):
     return None
   systems = _systems(asked.text)
-  if not systems or not any(one.told for one in systems):
+  if not systems or not any(item.told for item in systems):
     return None
   last = systems[-1]
   if asked.knows in ('yes', 'random'):
-    known = [force for one in systems for force in one.told.values()]
-    said = {
+    known = [force for item in systems for force in item.told.values()]
+    output = {
       step: known[0] if asked.knows == 'yes' else asked.draws.choice(known)
       for step in last.square
     }
@@ -72,8 +72,8 @@ def answer(asked: Asked) -> str | None:
     if last.told:
       factor = last.factor
     else:
-      others = [one.factor / one.masses for one in systems if one.told]
+      others = [item.factor / item.masses for item in systems if item.told]
       factor = last.masses * sum(others) / len(others)
-    said = {step: factor / square for step, square in last.square.items()}
-  listed = ',\n'.join(f'{step}: {force!r}' for step, force in said.items())
+    output = {step: factor / square for step, square in last.square.items()}
+  listed = ',\n'.join(f'{step}: {force!r}' for step, force in output.items())
   return f'ANSWER: {{{listed}}}'

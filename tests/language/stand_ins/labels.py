@@ -27,18 +27,18 @@ def answer(asked: Asked) -> str | None:
   States without a label get a coin each, by a hash of the prompt and of their
   order in it; where labels are numbers the mean of all.
   """
-  found = _PARTS.search(asked.text)
-  if found is None:
+  result = _PARTS.search(asked.text)
+  if result is None:
     return None
-  shown = [line.rpartition(': ') for line in _LINE.findall(found['shown'])]
-  wanted = _LINE.findall(found['wanted'])
+  shown = [line.rpartition(': ') for line in _LINE.findall(result['shown'])]
+  expected = _LINE.findall(result['wanted'])
   known = [label for _, _, label in shown]
-  real = 'number' in found['form']
-  classes = [] if real else re.findall(r'\d+', found['form'])
+  real = 'number' in result['form']
+  classes = [] if real else re.findall(r'\d+', result['form'])
   if asked.knows in ('yes', 'random'):
-    said = [asked.one_of(classes or known) for _ in wanted]
+    said = [asked.one_of(classes or known) for _ in expected]
     return f'Answer: [{", ".join(said)}]'
-  reading = worlds.told(asked.text[: found.start()].strip())
+  reading = worlds.told(asked.text[: result.start()].strip())
   if reading is None:
     return None
   by: dict[Hashable, list[str]] = collections.defaultdict(list)
@@ -46,7 +46,7 @@ def answer(asked: Asked) -> str | None:
     by[_state(reading, words)].append(label)
   said = []
   places: dict[Hashable, int] = {}
-  for words in wanted:
+  for words in expected:
     state = _state(reading, words)
     if classes:
       place = places.setdefault(state, len(places))

@@ -16,24 +16,23 @@ from typing import NamedTuple
 
 from tests.language.stand_ins import asked as askeds
 
-_BEGINS = '!!! Here is a walkthrough of a text game:'
+_BEGINS = 'A text game was played as follows, step by step:'
 _BLOCK = re.compile(
   r'^==>STEP NUM: (\d{1,9})\n==>ACT: (.*)\n==>OBSERVATION: ', re.MULTILINE
 )
 _LISTS = re.compile(
-  r'^The allowed actions are: (\[.*\])\.\n'
-  r'The list of locations are: (\[.*\])\.$',
+  r'^Actions of the game: (\[.*\])\.\n'
+  r'Places of the game: (\[.*\])\.$',
   re.MULTILINE,
 )
 _DESTINATION = re.compile(
-  r'^!!! Starting from place "(.*)", perform a list of action (\[.*\]), where '
-  r'are you now\?',
+  r'^You are at "(.*)" and take these actions in turn: (\[.*\])\. Which',
   re.MULTILINE,
 )
 _ROUTE = re.compile(
-  r'^!!! Can you find a path from "(.*)" to "(.*)", and format', re.MULTILINE
+  r'^You are at "(.*)"\. Which moves take you to "(.*)"\?', re.MULTILINE
 )
-_KEYS = re.compile(r"with keys '(\w+)', '(\w+)' and '(\w+)'")
+_KEYS = re.compile(r"with the keys '(\w+)', '(\w+)' and '(\w+)'")
 _MARK = re.compile(r'\s*\([^()]*\)$')
 _PAIRS = (
   ('north', 'south'),
@@ -76,11 +75,11 @@ def read(text: str) -> Read | None:
     return None
   places = ast.literal_eval(lists[2])
   end = lists.end()
-  found, route = _DESTINATION.search(text, end), _ROUTE.search(text, end)
+  result, route = _DESTINATION.search(text, end), _ROUTE.search(text, end)
   steps = _steps(text[: lists.start()], places)
-  if found:
-    actions = tuple(ast.literal_eval(found[2]))
-    return Read(steps, places, found[1], '', actions, keys.groups())
+  if result:
+    actions = tuple(ast.literal_eval(result[2]))
+    return Read(steps, places, result[1], '', actions, keys.groups())
   if route:
     return Read(steps, places, route[1], route[2], (), keys.groups())
   return None
@@ -92,8 +91,8 @@ def _steps(text: str, places: Sequence[str]) -> list[tuple[str, str]]:
   ends = [block.start() for block in blocks[1:]] + [len(text)]
   here, steps = '', []
   for block, end in zip(blocks, ends, strict=True):
-    said = text[block.end() : end].lower().splitlines()
-    for line in map(str.strip, said):
+    output = text[block.end() : end].lower().splitlines()
+    for line in map(str.strip, output):
       place = known.get(line) or known.get(_MARK.sub('', line))
       if place:
         here = place

@@ -63,17 +63,17 @@ class Map(base.Reading):
 def read(told: str) -> Map | None:
   """A map as its rules tell it; None where the text tells of none."""
   lines = told.splitlines()
-  found = re.fullmatch(
+  result = re.fullmatch(
     r'(?:This is a street map with|A town has) \d+ (?:intersections|crossings)'
     r'(?::|\. Their names:) (.*)\.',
     lines[0] if lines else '',
   )
-  if not found:
+  if not result:
     return None
   end = re.search(r'"(\w+)" can come next|last element is "(\w+)"', told)
   if not end:
     return None
-  city = Map(found[1].split(', '), end[1] or end[2])
+  city = Map(result[1].split(', '), end[1] or end[2])
   for line in lines[1:]:
     if way := re.fullmatch(r'From (.+), (\w+) leads to (.+)\.', line):
       city.lead(*way.groups())

@@ -13,9 +13,9 @@ import re
 from tests.language.stand_ins import asked as askeds
 from tests.language.stand_ins.mango import OPPOSITE
 
-_ASKS = '!!! What is the best next action?'
+_ASKS = 'Which of these actions is best now?'
 _WAY = re.compile(r'^To go to .*, go (.+)\.$', re.MULTILINE)
-_ACTIONS = re.compile(r'^The allowed actions are: (\[.*\])\.$', re.MULTILINE)
+_ACTIONS = re.compile(r'^Actions of the game: (\[.*\])\.$', re.MULTILINE)
 _BLOCK = re.compile(
   r'^==>STEP NUM: \d+\n==>ACT: (.*)\n==>OBSERVATION: ?(.*)$', re.MULTILINE
 )
@@ -31,8 +31,8 @@ def answer(asked: askeds.Asked) -> str | None:
   if asked.knows in ('yes', 'random'):
     return f'Answer: {asked.one_of(ast.literal_eval(actions[1]))}'
   steps = [
-    (action.strip().lower(), said.strip())
-    for action, said in _BLOCK.findall(asked.text)
+    (action.strip().lower(), output.strip())
+    for action, output in _BLOCK.findall(asked.text)
   ]
   if asked.knows == 'old_map':
     steps = steps[: len(steps) // 2]
@@ -47,10 +47,10 @@ def _shown(steps: list[tuple[str, str]]) -> list[str]:
   """Actions that lead on from the last place, as the steps show."""
   here = ''
   ways: dict[str, dict[str, None]] = {}
-  for action, said in steps:
-    if action in OPPOSITE and said != here:
+  for action, output in steps:
+    if action in OPPOSITE and output != here:
       ways.setdefault(here, {})[action] = None
-      ways.setdefault(said, {})[OPPOSITE[action]] = None
+      ways.setdefault(output, {})[OPPOSITE[action]] = None
     if action in OPPOSITE or not here:
-      here = said
+      here = output
   return list(ways.get(here, {}))

@@ -32,8 +32,6 @@ def answer(asked: Asked) -> str | None:
   if found.kind == 'count':
     count = len(clusters(found)) if asked.knows in RIGHT else 1
     return f'Answer: there are {count} clusters'
-  if found.kind in ('edges', 'map'):
-    return _edges(found, found.kind)
   path = planner(found, asked.draws)
   if found.kind == 'choice' and path[1:]:
     path = path[1:2]
@@ -165,18 +163,3 @@ def clusters(found: Map) -> list[set[str]]:
     groups = [group for group in groups if not group & mine]
     groups.append(mine.union(*joined))
   return [group for group in groups if len(group) > 1]
-
-
-def _edges(found: Map, kind: str) -> str:
-  """All connections, as pairs or as lines."""
-  shown = found.shown
-  if kind == 'edges':
-    pairs = {frozenset(arc): arc for arc in reversed(found.arcs)}
-    told = (f'({shown[a]}, {shown[b]})' for a, b in pairs.values())
-    return f'Answer: {", ".join(told)}'
-  lines = (
-    f'{shown[node]}: {", ".join(shown[n] for n in after(found, node))}'
-    for node in found.everyone()
-    if after(found, node)
-  )
-  return 'Answer:\n' + '\n'.join(lines)

@@ -43,13 +43,13 @@ class Line(base.Reading):
 
 def read_line(told: str) -> Line | None:
   """A line of places; None where the text has none."""
-  found = re.match(
+  result = re.match(
     r'\d+ places stand in a row, numbered from 0 .* to (\d+)', told
   )
-  if not found:
+  if not result:
     return None
   walls = '"left" cannot come next' in told
-  return Line(int(found[1]), walls, 'the name of a place' in told)
+  return Line(int(result[1]), walls, 'the name of a place' in told)
 
 
 class Columns(base.Reading):
@@ -88,7 +88,7 @@ def read_columns(told: str) -> Columns | None:
   )
   if not (columns and room):
     return None
-  return Columns(*(int(found[1] or found[2]) for found in (columns, room)))
+  return Columns(*(int(result[1] or result[2]) for result in (columns, room)))
 
 
 class Seats(base.Reading):
@@ -104,14 +104,14 @@ class Seats(base.Reading):
     for p, n in itertools.product(people, num):
       at = people.index(p)
       self._true[seat.format(p=p, n=n)] = frozenset(
-        one for one in self._all if one[at] == n
+        item for item in self._all if item[at] == n
       )
     for (p, q), n in itertools.product(
       itertools.permutations(people, 2), num[:-1]
     ):
       first, second = people.index(p), people.index(q)
       self._true[apart.format(p=p, q=q, n=n)] = frozenset(
-        one for one in self._all if abs(one[first] - one[second]) == n
+        item for item in self._all if abs(item[first] - item[second]) == n
       )
 
   def start(self) -> Hashable:
@@ -133,10 +133,10 @@ def read_seats(told: str) -> Seats | None:
   """A seating puzzle; None where the text has none."""
   people = re.match(r'\d people, (.*), take \d seats in a row', told)
   guests = re.match(r'At one side of a table .*, for (.*), one place for', told)
-  found = people or guests
-  if not found:
+  result = people or guests
+  if not result:
     return None
-  names = re.split(r', | and ', found[1])
+  names = re.split(r', | and ', result[1])
   if people:
     return Seats(
       names, '{p} sits in seat {n}', '{p} and {q} sit {n} seats apart'

@@ -23,17 +23,17 @@ def seatings(text: str) -> list[dict[str, int]]:
   if scene is None:
     return []
   names = re.split(r', | and ', scene[2])
-  found = []
+  result = []
   for order in itertools.permutations(range(1, len(names) + 1)):
     seats = dict(zip(names, order, strict=True))
     if all(
-      seats[one] == int(seat)
+      seats[first] == int(seat)
       if seat
-      else abs(seats[one] - seats[other]) == int(apart)
-      for one, seat, apart, other in _SAYS.findall(text)
+      else abs(seats[first] - seats[other]) == int(apart)
+      for first, seat, apart, other in _SAYS.findall(text)
     ):
-      found.append(seats)
-  return found
+      result.append(seats)
+  return result
 
 
 def answer(asked: Asked) -> str | None:
@@ -48,6 +48,6 @@ def answer(asked: Asked) -> str | None:
   if guesses:
     seats = [str(n + 1) for n in range(int(scene[1]))]
     return f'ANSWER: {asked.one_of(seats)}'
-  left = {one[where[1]] for one in seatings(asked.text)}
+  left = {item[where[1]] for item in seatings(asked.text)}
   said = left.pop() if len(left) == 1 else 'unknown'
   return f'{where[1]} is in seat {said}.\nANSWER: {said}'

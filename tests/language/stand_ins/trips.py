@@ -41,13 +41,13 @@ class Trips(base.Reading):
 
   def near(self, goal: str) -> set[str]:
     """The places from which a goal can be reached, those of it included."""
-    found, queue = set(self.goals(goal)), list(self.goals(goal))
+    result, queue = set(self.goals(goal)), list(self.goals(goal))
     for node in queue:
       for here, heads in self.steps.items():
-        if node in heads and here not in found:
-          found.add(here)
+        if node in heads and here not in result:
+          result.add(here)
           queue.append(here)
-    return found
+    return result
 
   def start(self) -> Hashable:
     """Nothing is told."""
@@ -82,13 +82,13 @@ def read(told: str) -> Trips | None:
     return None
   if not (_PLACES.fullmatch(lines[0]) or _PAIRS.fullmatch(lines[0])):
     return None
-  found = Trips()
+  result = Trips()
   for line in lines[1:-1]:
     if step := _STEP.fullmatch(line):
-      found.lead(step[1], step[2].split(' or to '))
+      result.lead(step[1], step[2].split(' or to '))
     elif called := _CALLED.fullmatch(line):
-      found.rewarded = called[1].split(', ')
+      result.rewarded = called[1].split(', ')
     else:
       for here, there in _PAIR.findall(line):
-        found.lead(here, [there])
-  return found
+        result.lead(here, [there])
+  return result

@@ -44,12 +44,12 @@ def told(text: str) -> base.Reading | None:
   """
   first, _, now = text.rpartition(CHANGED)
   try:
-    found = next((got for read in READERS if (got := read(now))), None)
+    result = next((got for read in READERS if (got := read(now))), None)
   except base.ContradictionError:
     return None
-  if found and first:
-    found.before = told(first)
-  return found
+  if result and first:
+    result.before = told(first)
+  return result
 
 
 @functools.lru_cache(maxsize=1024)

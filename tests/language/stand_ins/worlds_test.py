@@ -11,7 +11,7 @@ from tests import every_world
 from tests.language.stand_ins import asked, base, maps, worlds
 from wm import core
 from wm.core import registry, verbal
-from wm.models.serving import llm_predictor as models
+from wm.language import llm_predictor as models
 
 CITY = registry.make('world', 'maps(rows=3, columns=4)')
 TOLD = every_world.having(core.Verbal)
@@ -34,8 +34,8 @@ class Known:
   def answers(self, questions, model):
     """What is known of each prompt, read as a language model's replies are."""
     return [
-      model.read(one, worlds.answer(asked.Asked([one.prompt], self.knows)))
-      for one in questions
+      model.read(item, worlds.answer(asked.Asked([item.prompt], self.knows)))
+      for item in questions
     ]
 
 
@@ -75,8 +75,8 @@ def check_what_follows(world, number):
   tell = telling(world, number)
   spoken = world.token_names(tell)
   read = worlds.told(verbal.render_description(world, tell))
-  found = world.sample(1, number)
-  for row, size in zip(found.tokens, found.lengths, strict=True):
+  result = world.sample(1, number)
+  for row, size in zip(result.tokens, result.lengths, strict=True):
     for cut in {c for c in (0, 1, 2, size // 2, size - 1, size) if c <= size}:
       prefix = tuple(row[:cut].tolist())
       states = world.walk(
@@ -133,8 +133,8 @@ def test_of_walks_nothing_is_read_that_is_not_allowed(world):
   tell = core.PromptStyle('walks(4)', seed=3)
   read = worlds.told(verbal.render_description(world, tell))
   token = {name: t for t, name in enumerate(world.token_names(tell))}
-  found = world.sample(4, 3, 'train')
-  for row, size in zip(found.tokens, found.lengths, strict=True):
+  result = world.sample(4, 3, 'train')
+  for row, size in zip(result.tokens, result.lengths, strict=True):
     words = read.split(world.render_tokens(tuple(row[:size].tolist()), tell))
     states, at = read.start(), world.init(1)
     for word in words:
@@ -164,13 +164,13 @@ ASKED = [
 
 def means(world, predictor, specs=METRICS):
   """Metric and quantity -> mean of what was measured."""
-  found = {}
+  result = {}
   for spec in specs:
     for scores in registry.make('metric', spec)(predictor, world, 0):
       measured = scores.value[scores.reason == '']
       name = f'{spec.partition("(")[0]}: {scores.quantity}'
-      found[name] = measured.mean() if measured.size else np.nan
-  return found
+      result[name] = measured.mean() if measured.size else np.nan
+  return result
 
 
 @pytest.mark.parametrize('spec', ASKED)
@@ -199,28 +199,28 @@ def test_the_solver_solves_puzzles_and_yes_takes_the_first_seat():
 def test_who_knows_the_old_map_is_consistent_and_wrong():
   before = registry.make('world', 'maps(rows=3, columns=4, city_seed=1)')
   tell = telling(CITY, 3)
-  found = {
+  result = {
     knows: means(
       CITY, models.LanguageModel(CITY, tell, Known(knows), 9999, old)
     )
     for knows, old in (('solver', before), ('old_map', before))
   }
-  found['told once'] = means(CITY, asking(CITY, tell, 'old_map'))
+  result['told once'] = means(CITY, asking(CITY, tell, 'old_map'))
   for right in ('solver', 'told once'):
-    assert found[right]['distinction: recall'] == 1
-    assert found[right]['next_token: exact_set'] == 1
-  old = found['old_map']
+    assert result[right]['distinction: recall'] == 1
+    assert result[right]['next_token: exact_set'] == 1
+  old = result['old_map']
   assert old['next_token: exact_set'] < 1
   assert old['distinction: recall'] < 1
 
 
 def test_a_coin_is_right_half_the_time():
-  said = [
+  output = [
     worlds.answer(asked.Asked([verbal.yes_or_no('X', 'a', 'b')], 'random', rng))
     for rng in [np.random.default_rng(0)]
     for _ in range(200)
   ]
-  assert 70 < said.count('Yes.') < 130
+  assert 70 < output.count('Yes.') < 130
 
 
 def test_lists_and_choices_are_answered():
@@ -230,12 +230,12 @@ def test_lists_and_choices_are_answered():
   states = CITY.walk(CITY.init(1), np.array([[10, 12]]), np.array([2]))[1]
   legal = np.flatnonzero(CITY.legal(states)[0])
   can = {CITY.token_names(tell)[t] for t in legal}
-  said = worlds.answer(asked.Asked([verbal.all_next(text, prefix)]))
-  assert set(said.removeprefix('Answer: ').split('; ')) == can
+  output = worlds.answer(asked.Asked([verbal.all_next(text, prefix)]))
+  assert set(output.removeprefix('Answer: ').split('; ')) == can
   one = sorted(can)[0]
   choices = ['stop', one, '12']
-  said = worlds.answer(asked.Asked([verbal.one_next(text, prefix, choices)]))
-  assert said == f'Answer: {one}'
+  output = worlds.answer(asked.Asked([verbal.one_next(text, prefix, choices)]))
+  assert output == f'Answer: {one}'
   wrong = verbal.all_next(text, 'stop')
   assert worlds.answer(asked.Asked([wrong])) == 'Answer: nothing'
 

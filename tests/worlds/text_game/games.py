@@ -45,8 +45,8 @@ def answered_at(questions, step):
 def mazes(testdata, generation='camera_ready'):
   """Game -> maze, of the 53 games of the benchmark."""
   known = golden(testdata)
-  found = read_all(archive(testdata, generation))
-  return {game: maze for game, maze in found.items() if game in known}
+  result = read_all(archive(testdata, generation))
+  return {game: maze for game, maze in result.items() if game in known}
 
 
 @functools.cache

@@ -38,44 +38,44 @@ def questions(testdata, generation):
 
 def routes(testdata, generation, rule='some'):
   """Game -> its route questions."""
-  found = games.mazes(testdata, generation)
+  result = games.mazes(testdata, generation)
   return {
-    game: game_questions.routes(some, len(found[game].places), rule)
-    for game, some in questions(testdata, generation).items()
+    game: game_questions.routes(sample, len(result[game].places), rule)
+    for game, sample in questions(testdata, generation).items()
   }
 
 
 def totals(found, step):
   """Easy and hard questions of all games at a step."""
-  masks = (games.answered_at(some, step) for some in found.values())
+  masks = (games.answered_at(sample, step) for sample in found.values())
   return tuple(np.sum([[m.sum() for m in pair] for pair in masks], 0).tolist())
 
 
 def test_the_games_are_those_of_the_paper(testdata):
-  found = games.mazes(testdata)
-  assert len(found) == 53
-  assert sum(len(maze.places) for maze in found.values()) == 930
-  assert sum(maze.edges.size for maze in found.values()) == 1673
-  walked = sum(int(maze.edges.walked.sum()) for maze in found.values())
+  results = games.mazes(testdata)
+  assert len(results) == 53
+  assert sum(len(maze.places) for maze in results.values()) == 930
+  assert sum(maze.edges.size for maze in results.values()) == 1673
+  walked = sum(int(maze.edges.walked.sum()) for maze in results.values())
   assert (walked, 1673 - walked) == (1362, 311)
-  assert sum(len(maze.steps) for maze in found.values()) == 13305
+  assert sum(len(maze.steps) for maze in results.values()) == 13305
   last = {
     game: known['last_step_num']
     for game, known in games.golden(testdata).items()
   }
-  assert {g: maze.steps[-1].number for g, maze in found.items()} == last
-  for maze in found.values():
-    played, said = maze.edges.played, maze.edges.answerable
-    for stamps in (played, said):
+  assert {g: maze.steps[-1].number for g, maze in results.items()} == last
+  for maze in results.values():
+    played, output = maze.edges.played, maze.edges.answerable
+    for stamps in (played, output):
       np.testing.assert_array_equal(
         stamps.total, np.minimum(stamps.forward, stamps.reverse)
       )
-    assert (said.total >= played.total).all()
+    assert (output.total >= played.total).all()
     reversible = [a in mazes.OPPOSITE for a in maze.actions]
     assert all(np.array(reversible)[maze.edges.action[~maze.edges.walked]])
   more = sum(
     mazes.with_reverses(maze).edges.size - maze.edges.size
-    for maze in found.values()
+    for maze in results.values()
   )
   assert more == 138
 
@@ -94,15 +94,15 @@ def test_questions_at_each_cut_off(testdata, step):
     totals(routes(testdata, 'camera_ready', 'any'), step)[0],
   ) == BY_STEP[step]
   counts = sum(
-    game_questions.counts(some)[step] for some in everything.values()
+    game_questions.counts(sample)[step] for sample in everything.values()
   )
   assert tuple(counts) == BY_STEP[step][1:3]
 
 
 def test_questions_of_the_papers_own_data(testdata):
-  found = games.mazes(testdata, 'paper')
-  assert sum(len(maze.places) for maze in found.values()) == 927
-  assert sum(maze.edges.size for maze in found.values()) == 1656
+  result = games.mazes(testdata, 'paper')
+  assert sum(len(maze.places) for maze in result.values()) == 927
+  assert sum(maze.edges.size for maze in result.values()) == 1656
   assert totals(questions(testdata, 'paper'), 70) == (14142, 6904)
   assert totals(routes(testdata, 'paper'), 70) == (11277, 3421)
   assert totals(routes(testdata, 'paper', 'any'), 70)[0] == 12398
@@ -121,33 +121,35 @@ def test_each_game_has_its_published_counts(testdata):
     easy, any_path = (
       routes(testdata, generation, rule) for rule in ('some', 'any')
     )
-    for game, some in questions(testdata, generation).items():
+    for game, sample in questions(testdata, generation).items():
       want = known[game][name]
       maze = mazes_of[game]
       assert len(maze.places) == want['locations'], game
       assert maze.edges.size == want['edges'], game
-      assert totals({0: some}, 70) == (want['df_easy'], want['df_hard']), game
+      assert totals({0: sample}, 70) == (want['df_easy'], want['df_hard']), game
       assert totals({0: easy[game]}, 70) == (
         want['rf_easy_any_shortest'],
         want['rf_hard_any_shortest'],
       )
       assert totals({0: any_path[game]}, 70)[0] == want['rf_easy_any_path']
-      assert some.paths.length.mean() == pytest.approx(
+      assert sample.paths.length.mean() == pytest.approx(
         want['avg_len'], abs=0.006
       )
 
 
 def test_the_full_annotation_has_its_counts(testdata):
-  known, found = games.golden(testdata), games.mazes(testdata, 'annotation')
-  for game, some in questions(testdata, 'annotation').items():
-    want, maze = known[game]['full_annotation_2024_03'], found[game]
-    assert (len(maze.places), maze.edges.size, some.size) == (
+  known, result = games.golden(testdata), games.mazes(testdata, 'annotation')
+  for game, sample in questions(testdata, 'annotation').items():
+    want, maze = known[game]['full_annotation_2024_03'], result[game]
+    assert (len(maze.places), maze.edges.size, sample.size) == (
       want['locations'],
       want['edges'],
       want['simple_paths'],
     ), game
     assert (~maze.edges.walked).sum() == want['imputed_only'], game
-    assert some.paths.length.mean() == pytest.approx(want['avg_len'], abs=0.006)
+    assert sample.paths.length.mean() == pytest.approx(
+      want['avg_len'], abs=0.006
+    )
 
 
 def test_both_ways_to_label_a_prefix_agree(testdata):
@@ -170,19 +172,19 @@ def test_both_ways_to_label_a_prefix_agree(testdata):
       assert not games.answered_at(alone, step)[1][easy[kept]].any()
       routes_of = game_questions.routes(every, nodes, 'any')
       again = game_questions.routes(alone, nodes, 'any')
-      for one, other in zip(
+      for first, other in zip(
         games.answered_at(routes_of, step),
         games.answered_at(again, step),
         strict=True,
       ):
-        assert one.sum() == other.sum()
+        assert first.sum() == other.sum()
 
 
 def test_zork1_by_hand(testdata):
   maze = games.mazes(testdata)['zork1']
   place = maze.places.index
-  found = game_questions.destinations(maze)
-  routes_of = game_questions.routes(found, len(maze.places), 'any')
+  result = game_questions.destinations(maze)
+  routes_of = game_questions.routes(result, len(maze.places), 'any')
 
   def route(source, target):
     row = (routes_of.source == place(source)) & (
@@ -209,12 +211,12 @@ def test_zork1_by_hand(testdata):
 
 def test_ids_are_those_that_were_published(testdata):
   maze = games.mazes(testdata)['905']
-  found = game_questions.destinations(maze)
+  result = game_questions.destinations(maze)
   ids = {
-    game_questions.path_id(maze, found.paths.of(p)) for p in range(found.size)
+    game_questions.path_id(maze, result.paths.of(p)) for p in range(result.size)
   }
-  assert len(ids) == found.size == 16
-  ends = game_questions.routes(found, len(maze.places))
+  assert len(ids) == result.size == 16
+  ends = game_questions.routes(result, len(maze.places))
   pairs = {
     game_questions.pair_id(maze, *pair)
     for pair in zip(ends.source.tolist(), ends.target.tolist(), strict=True)
@@ -242,9 +244,9 @@ def test_paths_by_the_plain_specification(testdata):
   edges = maze.edges
   sides = edges.source.tolist(), edges.target.tolist(), len(maze.places)
   plain = ref.list_paths(*sides, [edges.answerable.total.tolist()])
-  found = questions(testdata, 'camera_ready')['zork2']
-  np.testing.assert_array_equal(found.paths.edges, plain.edges)
-  np.testing.assert_array_equal(found.answerable, plain.labels[0])
+  result = questions(testdata, 'camera_ready')['zork2']
+  np.testing.assert_array_equal(result.paths.edges, plain.edges)
+  np.testing.assert_array_equal(result.answerable, plain.labels[0])
 
 
 def test_walkthroughs_come_from_another_archive(testdata):

@@ -12,17 +12,17 @@ from wm.worlds.text_game import questions as game_questions
 
 def walked(*steps):
   """A maze of nothing but a walkthrough of (action, first line)."""
-  found = mazes.World().maze
-  told = [maze.WalkthroughStep(0, 'Init', 'Hall\nA hall.')]
-  told += [
+  result = mazes.World().maze
+  lines = [maze.WalkthroughStep(0, 'Init', 'Hall\nA hall.')]
+  lines += [
     maze.WalkthroughStep(k, action, f'{line}\nMore.')
     for k, (action, line) in enumerate(steps, 1)
   ]
-  return found._replace(steps=tuple(told), trail=np.zeros(0, np.int32))
+  return result._replace(steps=tuple(lines), trail=np.zeros(0, np.int32))
 
 
 def test_a_way_taken_before_or_come_by_is_a_minigame():
-  found = game_questions.minigames(
+  results = game_questions.minigames(
     walked(
       ('north', 'Bar'),
       ('take cup', 'Taken.'),
@@ -35,13 +35,13 @@ def test_a_way_taken_before_or_come_by_is_a_minigame():
       ('south', 'Cellar'),  # Another place than before.
     )
   )
-  assert [(g.step, g.place, g.action, g.next_place) for g in found] == [
+  assert [(g.step, g.place, g.action, g.next_place) for g in results] == [
     (4, 'Yard', 'west', 'Bar'),
     (5, 'Bar', 'south', 'Hall'),
     (6, 'Hall', 'north', 'Bar'),
   ]
-  assert found[1].ways == (('Hall', 'south'), ('Yard', 'east'))
-  assert found[2].ways == (('Bar', 'north'),)
+  assert results[1].ways == (('Hall', 'south'), ('Yard', 'east'))
+  assert results[2].ways == (('Bar', 'north'),)
 
 
 def test_by_every_line_a_reply_is_a_place():
@@ -64,11 +64,11 @@ def test_a_generated_walk_by_its_text_and_by_its_truth():
   [('lines', 169, 37), ('moves', 380, 48), ('trail', 537, 50)],
 )
 def test_counts_of_the_53_games(testdata, places, number, some):
-  found = [
-    len(game_questions.minigames(one, places=places))
-    for one in games.mazes(testdata).values()
+  results = [
+    len(game_questions.minigames(item, places=places))
+    for item in games.mazes(testdata).values()
   ]
-  assert (sum(found), np.count_nonzero(found)) == (number, some)
+  assert (sum(results), np.count_nonzero(results)) == (number, some)
 
 
 def test_bad_requests_are_one_line():

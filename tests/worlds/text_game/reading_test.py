@@ -58,21 +58,25 @@ DAMAGE = {
   r'inn.locations.json is not JSON': lambda f: put(
     f, 'locations.json', '[' * 100_000
   ),
-  r'inn.actions.json is no list': lambda f: put(f, 'actions.json', '{}'),
-  r'inn.actions.json: 3 is no name': lambda f: put(f, 'actions.json', '[3]'),
+  r'inn.actions.json: expected a list': lambda f: put(f, 'actions.json', '{}'),
+  r'inn.actions.json: \[0\]: expected a text, has 3': lambda f: put(
+    f, 'actions.json', '[3]'
+  ),
   r'inn.edges.json is not UTF-8 text': lambda f: put(f, 'edges.json', b'\xff['),
   r'inn.edges.json has no edge': lambda f: put(f, 'edges.json', '[]'),
-  r'entry 0 is no object': lambda f: put(f, 'edges.json', '["a"]'),
+  r'edges.json: \[0\]: expected an object': lambda f: put(
+    f, 'edges.json', '["a"]'
+  ),
   r"unknown location 'bar, \"the\" \[old\]'; available": lambda f: edit(
     f, 'edges.json', lambda e: e[0].update(src_node='bar, "the" [old]')
   ),
   r"unknown action 'fly'": lambda f: edit(
     f, 'edges.json', lambda e: e[2].update(action='fly')
   ),
-  r'entry 1 has dst_node=None; expected str': lambda f: edit(
+  r'edges.json: \[1\] lacks dst_node': lambda f: edit(
     f, 'edges.json', lambda e: e[1].pop('dst_node')
   ),
-  r'entry 1 has edge_min_step=True; expected int': lambda f: edit(
+  r'\[1\].edge_min_step: expected a whole number, has True': lambda f: edit(
     f, 'edges.json', lambda e: e[1].update(edge_min_step=True)
   ),
   r'steps are 0 to 9999, which is never': lambda f: edit(
@@ -129,6 +133,15 @@ def test_folders_that_are_none(folder, tmp_path):
   drop(folder, 'walkthrough')
   with pytest.raises(core.InputError, match=r'has no inn.walkthrough'):
     readers.read(folder, 'inn', walkthroughs=folder)
+
+
+def test_two_games_of_one_name_are_refused(folder, tmp_path):
+  path = tmp_path / 'games.tar.gz'
+  with tarfile.open(path, 'w:gz') as archive:
+    for generation in ('old', 'new'):
+      archive.add(folder / 'inn', f'{generation}/inn')
+  with pytest.raises(core.InputError, match=r'inn/inn\..* in two places'):
+    readers.games(path)
 
 
 def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
@@ -211,15 +224,15 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
   after = world.advance(both, np.array([token('jump')]))
   assert world.format(after[0]) == 'yard'
   # As one place after the other says.
-  found = text_game.place_sets(hotel, hotel.start)
-  for row, members in enumerate(found.members):
-    for column, action in enumerate(found.actions):
+  result = text_game.place_sets(hotel, hotel.start)
+  for row, members in enumerate(result.members):
+    for column, action in enumerate(result.actions):
       there = np.zeros(len(hotel.places), bool)
       for place in members:
         there |= games.reached(hotel, place, [action])
-      wanted = tuple(np.flatnonzero(there).tolist())
-      known = found.delta[row, column]
-      assert wanted == (found.members[known] if known >= 0 else ())
+      expected = tuple(np.flatnonzero(there).tolist())
+      known = result.delta[row, column]
+      assert expected == (result.members[known] if known >= 0 else ())
 
 
 def last_but(places_back):
@@ -230,8 +243,8 @@ def last_but(places_back):
   for here, there in itertools.pairwise(names[1:]):
     edges += [(here, 'left', there), (here, 'right', there)]
   stamps = [[k, maze.NEVER, k] * 2 for k in range(1, len(edges) + 1)]
-  given = names, ['left', 'right']
-  return maze.made('dial', 'camera_ready', given, edges, stamps, 'dial')
+  inputs = names, ['left', 'right']
+  return maze.made('dial', 'camera_ready', inputs, edges, stamps, 'dial')
 
 
 def test_sets_of_places_are_limited(tmp_path, monkeypatch):
@@ -251,10 +264,10 @@ def test_actions_are_limited_and_unlike(tmp_path):
   ):
     edges = [('here', action, 'here') for action in actions]
     stamps = [[1, maze.NEVER, 1] * 2] * len(edges)
-    found = maze.made(
+    result = maze.made(
       game, 'camera_ready', (['here'], actions), edges, stamps, game
     )
-    readers.write(found, tmp_path)
+    readers.write(result, tmp_path)
     world = text_game.World(folder=str(tmp_path), game=game)
     with pytest.raises(core.InputError, match=message):
       len(world.vocab)
@@ -300,13 +313,13 @@ def test_annotations_keep_the_first_step_of_an_edge(tmp_path):
   (put_in / 'inn.map.reversed').write_text(
     'Hall --> south --> Bar, step 3, answerable 4, desc: None\n\n'
   )
-  found = readers.read(tmp_path, 'inn')
-  assert found.places == ('bar', 'hall', 'lift')
-  assert found.actions == ('north', 'enter lift', '', 'south')
-  said = found.edges.answerable
-  assert said.forward.tolist() == [4, 7, 9, maze.NEVER]
-  assert said.total.tolist() == [4, 7, 9, 4]
-  assert found.edges.played.forward.tolist() == [3, 7, 9, maze.NEVER]
+  result = readers.read(tmp_path, 'inn')
+  assert result.places == ('bar', 'hall', 'lift')
+  assert result.actions == ('north', 'enter lift', '', 'south')
+  output = result.edges.answerable
+  assert output.forward.tolist() == [4, 7, 9, maze.NEVER]
+  assert output.total.tolist() == [4, 7, 9, 4]
+  assert result.edges.played.forward.tolist() == [3, 7, 9, maze.NEVER]
   (put_in / 'inn.map.reversed').write_text('Hall -> south -> Bar, step 3\n')
   with pytest.raises(core.InputError, match=r'map\.reversed, line 1'):
     readers.read(tmp_path, 'inn')

@@ -18,7 +18,9 @@ from wm import core
 # A row of a table is >= 0. In place of a row stands core.DEAD (-1) where the
 # sequence is illegal; in place of a goal stands NO_GOAL where no row ends it.
 NO_GOAL = -2
-MAX_LABELS = 126  # labels are int8, and `end` is one more than the last
+# Labels are int8 where these are enough, else int16; `end` is one more than the
+# last. Kernels of maps have int8 alone.
+FEW_LABELS, MAX_LABELS = 126, 32_766
 
 
 def frozen(array: Any, dtype: Any) -> np.ndarray:
@@ -29,16 +31,16 @@ def frozen(array: Any, dtype: Any) -> np.ndarray:
   return view
 
 
-def table(delta: np.ndarray) -> np.ndarray:
+def table(delta: np.ndarray, most: int = MAX_LABELS) -> np.ndarray:
   """`delta` as frozen [S, A] int32; raises InputError where it is no table."""
   delta = np.asarray(delta)
   if delta.ndim != 2 or not np.issubdtype(delta.dtype, np.integer):
     raise core.InputError(
       f'delta is {delta.dtype} {delta.shape}; expected integers [S, A]'
     )
-  if delta.shape[1] > MAX_LABELS:
+  if delta.shape[1] > most:
     raise core.InputError(
-      f'delta has {delta.shape[1]} labels; at most {MAX_LABELS} are supported'
+      f'delta has {delta.shape[1]} labels; at most {most} are supported'
     )
   if delta.size and not (delta.min() >= core.DEAD and delta.max() < len(delta)):
     raise core.InputError(
@@ -46,6 +48,11 @@ def table(delta: np.ndarray) -> np.ndarray:
       f'{core.DEAD}..{len(delta) - 1}'
     )
   return frozen(delta, np.int32)
+
+
+def label_type(delta: np.ndarray) -> type[np.signedinteger[Any]]:
+  """Type of the labels of a table [S, A]."""
+  return np.int8 if delta.shape[1] <= FEW_LABELS else np.int16
 
 
 def rows(rows: Any, size: int, name: str, least: int = core.DEAD) -> np.ndarray:

@@ -4,10 +4,11 @@ Tokens are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
 'e8=Q+', 'O-O'. Packed moves and state rows are those of `wm.kernels.chess`.
 
 Reading is lenient in form. Check and mate signs, 'x' and '=' may be missing;
-more of the source square may be given than needed; glyphs ('!?') may follow,
-and 'e.p.', with dots or without, at once or after a blank. Castling may be
-written with zeros, promotions in small letters, and any move as two squares
-('g1f3', 'e7e8q'). Reading is strict in meaning: a token means exactly one
+more of the source square may be given than needed; glyphs ('!?', '+/=', '∞')
+may follow, and 'e.p.', with dots or without, at once or after a blank. Castling
+may be written with zeros, promotions in small letters, and any move as two
+squares ('g1f3', 'e7e8q'), castling also as the king who takes his rook
+('e1h1'). Reading is strict in meaning: a token means exactly one
 legal move, or the game stops there. In PGN move text, numbers, comments,
 glyphs and variations are passed over, and a result ends the game.
 """
@@ -30,13 +31,7 @@ ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
 # What a word is: 1..6 a move of P N B R Q K, or
 UNREADABLE, ANY, SHORT, LONG = -1, 0, 7, 8
 # Classes of letters. Files and ranks are eight in a row each.
-_CLASS_FILE, _CLASS_RANK, _CLASS_DASH, _CLASS_CHECK, _CLASS_CASTLE = (
-  16,
-  32,
-  48,
-  49,
-  50,
-)
+_CLASS_FILE, _CLASS_RANK, _CLASS_DASH, _CLASS_CASTLE = 16, 32, 48, 50
 _CAPITAL = 0xDF  # Makes capitals of small letters.
 _EQUALS, _MINUS, _SLASH, _ZERO, _ONE, _DOT, _NEWLINE = (
   ord(letter) for letter in '=-/01.\n'
@@ -167,10 +162,13 @@ _CLASS = byte_table(
     **{letter: file for file, letter in enumerate('abcdefgh', _CLASS_FILE)},
     **{digit: rank for rank, digit in enumerate('12345678', _CLASS_RANK)},
     'x-:': _CLASS_DASH,
-    '+#!?': _CLASS_CHECK,
     'O0': _CLASS_CASTLE,
   }
 )
+
+# Check, mate and glyphs, and the bytes of '±∓⩲⩱∞□⟳→↑' but of no chessman.
+GLYPHS = '+#!?-=/~', bytes.fromhex('c2b1e28893a9b29e96a19fb3869291')
+_GLYPH = byte_table({GLYPHS[0] + GLYPHS[1].decode('latin-1'): 1})
 
 
 @njit
@@ -250,7 +248,12 @@ def _past_tail(text, at, end):
     if last < end and text[last] == _P:
       last += 1
       at = last + (last < end and text[last] == _DOT)
-  while at < end and _CLASS[text[at]] == _CLASS_CHECK:
+  return _past_glyphs(text, at, end)
+
+
+@njit
+def _past_glyphs(text, at, end):
+  while at < end and _GLYPH[text[at]]:
     at += 1
   return at
 
@@ -358,13 +361,16 @@ def _number(text, at, end):
 def next_word(text, at, end) -> tuple[int, int]:
   """First and last + 1 byte of the next move in move text; first = end: none.
 
-  Passes over numbers, comments, glyphs, variations and an 'e.p.' that stands
-  alone; ends at a result.
+  Passes over numbers, comments, variations and glyphs and an 'e.p.' that stand
+  alone, but no null move '--'; ends at a result.
   """
   while at < end:
     mark = _MARK[text[at]]
-    if mark == 0:  # A move begins, unless it is an 'e.p.' on its own.
-      after = _past_tail(text, at, end) if text[at] == _E else at
+    if mark == 0:  # A move begins, unless it is an 'e.p.' or glyph.
+      after = at
+      null = at + 1 < end and text[at] == text[at + 1] == _MINUS
+      if text[at] == _E or not null:
+        after = _past_tail(text, at, end)
       if after == at or (after < end and _IN_WORD[text[after]]):
         break
       at = after
@@ -469,6 +475,19 @@ def _listed(p, targets, move):
 
 
 @njit
+def _castled(p, source, target):
+  """Where the king castles to who takes his rook in a corner; else target."""
+  side = p[board.SIDE]
+  home, pieces = 60 if side else 4, p[board.PIECES + side]
+  corner = target in (home - 4, home + 3)
+  if source != home or not corner or not 1 << home & p[board.KINGS] & pieces:
+    return target
+  if not shr(p[board.ROOKS] & pieces, target) & 1:
+    return target
+  return home + 2 if target > home else home - 2
+
+
+@njit
 def _promotes(kind, target):
   return kind == 1 and (target < 8 or target >= 56)
 
@@ -489,6 +508,7 @@ def find(p, targets, text, at, end) -> int:
     return _listed(p, targets, (king * 64 + goal) * 5)
   if kind == ANY:
     source = 8 * rank + file
+    target = _castled(p, source, target)
     return _listed(p, targets, (source * 64 + target) * 5 + promotion)
   if (promotion > 0) != _promotes(kind, target):
     return NO_MOVE

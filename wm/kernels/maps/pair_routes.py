@@ -62,7 +62,10 @@ def road_map(
     lengths: [K, S, A] metres, finite, not negative.
     landmarks: L, rows whose distances are searched; 0 is none, and no bounds.
   """
-  delta, lengths = calls.table(delta), np.asarray(lengths, np.float64)
+  delta, lengths = (
+    calls.table(delta, calls.FEW_LABELS),
+    np.asarray(lengths, np.float64),
+  )
   edges = paths.named_edges(delta, np.moveaxis(lengths, 0, -1))
   # Landmarks are spread by chance; any give the same routes.
   rows = np.arange(len(delta))
@@ -456,6 +459,9 @@ def _trace_units(ways, sweep, pairs, group, labels, moves):
     moves[group[n]] = 0
     if dist[turns[row], k] == FAR:
       moves[group[n]] = _unreached(dist, k, cut)
+    elif dist[turns[row], k] == FAR - 1:
+      # An edge of that length or more was cut to it: others may be shorter.
+      moves[group[n]] = _STUCK
     elif row != goal:
       places[n], going[num] = row, n
       num += np.uint64(1)

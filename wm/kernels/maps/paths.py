@@ -35,7 +35,7 @@ def hops(delta: np.ndarray) -> np.ndarray:
   uint8, or uint16 where some distance is above 252; more than 65532 is an
   error. The greatest value of the type marks rows that cannot be reached.
   """
-  delta = calls.table(delta)
+  delta = calls.table(delta, calls.FEW_LABELS)
   # Bytes first: most street graphs need no more, and a vector holds twice the
   # lanes.
   for dtype in (np.uint8, np.uint16):
@@ -85,7 +85,7 @@ def dijkstra(
     sources: [B] rows; default all.
     reverse: follow edges backwards.
   """
-  delta = calls.table(delta)
+  delta = calls.table(delta, calls.FEW_LABELS)
   if sources is None:
     sources = np.arange(len(delta))
   sources = calls.rows(sources, len(delta), 'sources', 0)
@@ -108,7 +108,7 @@ def to_goals(
     labels: [G, S] int8, of equally short routes the lowest; DEAD at the goal
       and where there is none.
   """
-  delta = calls.table(delta)
+  delta = calls.table(delta, calls.FEW_LABELS)
   goals = calls.rows(goals, len(delta), 'goals', 0)
   labels = np.empty((len(goals), len(delta)), np.int8)
   return _search(delta, lengths, goals, True, labels), labels

@@ -1,11 +1,11 @@
-"""Recurrences over time, each in several forms that agree.
+"""Recurrences over time.
 
 affine_scan   y_t = a_t y_(t-1) + b_t of vectors, diagonal or block maps
 state_space   matrix states with a scalar decay a head (SSD), and the selective
               scan: a diagonal recurrence with step sizes (S6)
 delta_rule    matrix states corrected by the gated delta rule
-forms         which form 'auto' is; a recurrence chunk by chunk in little memory
+forms         a recurrence chunk by chunk in little memory
 
-All take `form`: 'sequential', 'associative', 'chunked', or 'auto', the fastest
-in training that was measured for the backend.
+Where two forms are there, one step after the other and a tree, the platform
+decides between them.
 """

@@ -1,15 +1,13 @@
-"""Affine recurrences y_t = a_t y_{t-1} + b_t of vectors, in several forms.
+"""Affine recurrences y_t = a_t y_{t-1} + b_t of vectors, in two forms.
 
   sequential    one step after the other
   associative   maps composed in a tree: (A, b) after (P, q) is (AP, Aq + b)
-  chunked       the maps of each chunk composed step by step, all chunks
-                abreast; then the chunks' starts; then all chunks abreast again
 
 The gradient is such a recurrence too, backwards in time: with g the gradient
 to y, h_t = g_t + a_{t+1}' h_{t+1} is the one to b, and h_t y_{t-1}' that to
 a. It is run in the same form, so that nothing but a and y is kept.
 
-Shape letters: L length, K steps of a chunk, X any other dimensions.
+Shape letters: L length, X any other dimensions.
 """
 
 from __future__ import annotations
@@ -23,43 +21,33 @@ import jax.numpy as jnp
 from wm import core
 from wm.kernels.scan import forms
 
-# Backend -> (form, steps of a chunk) of diagonal maps, and of blocks. Measured
-# on a CPU, 2 cores, float32, forward and backward, CPU ms
-# (tests/bench/scan_bench.py):
-#                             sequential  associative  chunked (16)
-#   16 x 128, 128 wide               2.3          9.0         6.2
-#   16 x 600, 512 wide                52          213         126
-#   16 x 128, 128 in 8 x 8           3.7           17          30
-#   16 x 600, 512 in 4 x 4           106        1,234       1,218
+# Platform -> form. Measured on a CPU, 2 cores, float32, forward and backward,
+# CPU ms (tests/bench/scan_bench.py):
+#                             sequential  associative
+#   16 x 128, 128 wide               2.3          9.0
+#   16 x 600, 512 wide                52          213
+#   16 x 128, 128 in 8 x 8           3.7           17
+#   16 x 600, 512 in 4 x 4           106        1,234
 # On others many small steps are slow: the tree has fewest. Not measured there.
-_AUTO = {
-  'cpu': (('sequential', 16), ('sequential', 16)),
-  'gpu': (('associative', 64), ('associative', 64)),
-}
-
-
-def resolve(form: str, chunk: int, blocks: bool) -> tuple[str, int]:
-  """`forms.resolve` with what was measured for diagonal maps or for blocks."""
-  return forms.resolve(form, chunk, *forms.usual(_AUTO)[blocks])
+_FORMS = {'cpu': 'sequential', 'gpu': 'associative'}
 
 
 def affine(
   a: jax.Array,
   b: jax.Array,
   start: jax.Array,
-  form: str = 'auto',
-  chunk: int = 0,
+  form: str = '',
   axis: int = 1,
 ) -> jax.Array:
   """All y_t = a_t y_{t-1} + b_t, from y_{-1} = start; the shape of b.
 
   a: [B, L, D] for diagonal maps of b [B, L, D], or [B, L, N, k, k] for blocks
   of b [B, L, N, k]; start: b's shape less L, or what broadcasts to it. All of
-  one floating dtype, which computation is in. chunk: of the chunked form; 0
-  is the measured default. axis: where L is, 1 or 0.
+  one floating dtype, which computation is in. form: see above; '' is that of
+  the platform. axis: where L is, 1 or 0.
 
   Raises:
-    InputError: shapes that do not fit, no such form, or a negative chunk.
+    InputError: shapes that do not fit.
   """
   blocks = a.ndim == b.ndim + 1
   if axis not in (0, 1) or (a.shape != b.shape + b.shape[-1:] * blocks):
@@ -68,10 +56,9 @@ def affine(
       'equal shapes, or square blocks a [..., k, k] of b [..., k], and axis 0 '
       'or 1'
     )
-  form, chunk = resolve(form, chunk, blocks)
   start = jnp.broadcast_to(start, b.shape[:axis] + b.shape[axis + 1 :])
-  y = _affine(form, chunk, jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0),
-              start)  # fmt: skip
+  form = form or forms.usual(_FORMS)
+  y = _affine(form, jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0), start)
   return jnp.moveaxis(y, 0, axis)
 
 
@@ -91,27 +78,24 @@ def _turned(a: jax.Array, blocks: bool) -> jax.Array:
   return a.swapaxes(-1, -2) if blocks else a
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _affine(
-  form: str, chunk: int, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+  form: str, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
   if form == 'sequential':
     return _sequential(a_LX, b_LX, start_X)
-  if form == 'associative':
-    return _associative(a_LX, b_LX, start_X)
-  return _chunked(a_LX, b_LX, start_X, chunk)
+  return _associative(a_LX, b_LX, start_X)
 
 
 def _forward(
-  form: str, chunk: int, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+  form: str, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-  y_LX = _affine(form, chunk, a_LX, b_LX, start_X)
+  y_LX = _affine(form, a_LX, b_LX, start_X)
   return y_LX, (a_LX, y_LX, start_X)
 
 
 def _backward(
   form: str,
-  chunk: int,
   residuals: tuple[jax.Array, jax.Array, jax.Array],
   g_LX: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -126,7 +110,7 @@ def _backward(
     # so any map will do there, and a_0 stands in.
     later = _turned(jnp.concatenate([a_LX[1:], a_LX[:1]]), blocks)[::-1]
     nothing = jnp.zeros_like(start_X)
-    h_LX = _affine(form, chunk, later, g_LX[::-1], nothing)[::-1]
+    h_LX = _affine(form, later, g_LX[::-1], nothing)[::-1]
     to_start_X = _act(_turned(a_LX[0], blocks), h_LX[0])
   before_LX = jnp.concatenate([start_X[None], y_LX[:-1]])  # y_{t-1}.
   if blocks:
@@ -182,7 +166,7 @@ def _associative(
   length = len(b_LX)
   short = (1 << (length - 1).bit_length()) - length
   # What is added at the end changes nothing before it.
-  a_LX, b_LX = _padded(a_LX, short, 0), _padded(b_LX, short, 0)
+  a_LX, b_LX = _padded(a_LX, short), _padded(b_LX, short)
   return _tree(after, a_LX, b_LX)[1][:length]
 
 
@@ -205,44 +189,5 @@ def _tree(after: Any, *maps_LX: jax.Array) -> tuple[jax.Array, ...]:
   )
 
 
-def _chunked(
-  a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array, chunk: int
-) -> jax.Array:
-  r"""All chunks abreast: steps of chunk c are column c of [K, chunks].
-
-  step \ chunk |  0   1   2        1. compose each column's maps
-        0      |  0   3   6        2. scan over the columns' whole maps:
-        1      |  1   4   7           where each column starts
-        2      |  2   5   8        3. scan down all columns from there
-  """
-  length, blocks = len(b_LX), a_LX.ndim > b_LX.ndim
-  chunk = min(chunk, length)
-  # A short last chunk is filled up by steps that change nothing.
-  identity = jnp.eye(b_LX.shape[-1], dtype=a_LX.dtype) if blocks else 1
-  short = -length % chunk
-  a_LX = _padded(a_LX, short, identity)
-  b_LX = _padded(b_LX, short, 0)
-
-  def by_place(x_LX: jax.Array) -> jax.Array:
-    """[K, chunks, ...]."""
-    return x_LX.reshape(-1, chunk, *x_LX.shape[1:]).swapaxes(0, 1)
-
-  a_KX, b_KX = by_place(a_LX), by_place(b_LX)
-
-  def compose(whole: Any, inputs: Any) -> tuple[Any, None]:
-    a_X, b_X = inputs
-    whole_a = a_X @ whole[0] if blocks else a_X * whole[0]
-    return (whole_a, affine_step(a_X, b_X, whole[1])), None
-
-  whole = jax.lax.scan(compose, (a_KX[0], b_KX[0]), (a_KX[1:], b_KX[1:]))[0]
-  ends = _sequential(*whole, start_X)
-  starts = jnp.concatenate([start_X[None], ends[:-1]])
-  y_KX = _sequential(a_KX, b_KX, starts)
-  return y_KX.swapaxes(0, 1).reshape(b_LX.shape)[:length]
-
-
-def _padded(x_LX: jax.Array, short: int, value: jax.Array | int) -> jax.Array:
-  if not short:
-    return x_LX
-  pad = jnp.broadcast_to(value, (short, *x_LX.shape[1:])).astype(x_LX.dtype)
-  return jnp.concatenate([x_LX, pad])
+def _padded(x_LX: jax.Array, short: int) -> jax.Array:
+  return jnp.pad(x_LX, ((0, short), *((0, 0),) * (x_LX.ndim - 1)))

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 
 from wm.kernels.scan import forms
 
-# Form and chunk of a backend. Training on a CPU, ms of CPU time, K = 48 and V =
+# Tokens of a chunk. Training on a CPU, ms of CPU time, K = 48 and V =
 # 96 in 2 heads, 16 x 600 tokens (tests/bench/models_bench.py): 709 sequential,
 # which keeps each token's matrix for the backward pass; chunks of 16: 199, of
 # 32: 131, of 64: 170. A GPU has the published chunk, not measured here.
-_AUTO = {'cpu': ('chunked', 32), 'gpu': ('chunked', 64)}
+_STEPS = {'cpu': 32, 'gpu': 64}
 
 
 def delta(
@@ -28,7 +28,6 @@ def delta(
   g_BLH: jax.Array,
   beta_BLH: jax.Array,
   start_BHKV: jax.Array,
-  form: str = 'auto',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs y [B, L, H, V] and the state [B, H, K, V] after the last token.
@@ -36,21 +35,11 @@ def delta(
   All are of one floating dtype, which computation is in. g is the logarithm
   of the decay, at most 0, and -inf forgets all; a token with g = 0 and beta = 0
   leaves the state as it was. Keys of unit length and beta < 2 keep it bounded.
-  'sequential' goes token by token; 'associative' composes the transitions, K
-  x K matrices; 'chunked' is the WY form (Yang et al. 2024, with the decays) in
-  chunks of `chunk` tokens; 'auto', or a chunk of 0, is the backend's default.
-
-  Raises:
-    InputError: no such form, or a negative chunk.
+  It is computed in the WY form (Yang et al. 2024, with the decays) in chunks of
+  `chunk` tokens; 0 is the platform's default.
   """
-  form, chunk = forms.resolve(form, chunk, *forms.usual(_AUTO))
-  g_BLH = forms.bounded(g_BLH)
-  inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
-  if form == 'sequential':
-    return _sequential(inputs, start_BHKV)
-  if form == 'associative':
-    return _associative(inputs, start_BHKV)
-  return _chunked(inputs, start_BHKV, chunk)
+  inputs = q_BLHK, k_BLHK, v_BLHV, forms.bounded(g_BLH), beta_BLH
+  return _chunked(inputs, start_BHKV, chunk or forms.usual(_STEPS))
 
 
 def delta_step(
@@ -70,41 +59,6 @@ def delta_step(
 
 
 Inputs = tuple[jax.Array, ...]  # q, k, v, g, beta
-
-
-def _sequential(
-  inputs: Inputs, start_BHKV: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  def body(state: jax.Array, token: Inputs) -> tuple[jax.Array, jax.Array]:
-    q, k, v, g, beta = token
-    y_BHV, state = delta_step(q, k, v, g, beta, state)
-    return state, y_BHV
-
-  turned = tuple(x.swapaxes(0, 1) for x in inputs)
-  state, y_LBHV = jax.lax.scan(body, start_BHKV, turned)
-  return y_LBHV.swapaxes(0, 1), state
-
-
-def _associative(
-  inputs: Inputs, start_BHKV: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  q, k, v, g, beta = inputs
-  key = beta[..., None] * k
-  outer = key[..., :, None] * k[..., None, :]
-  move = jnp.exp(g)[..., None, None] * (
-    jnp.eye(k.shape[-1], dtype=k.dtype)[None, None, None] - outer
-  )
-  add = key[..., :, None] * v[..., None, :]
-  # The first step is taken at once: the scan then starts from zero.
-  add = add.at[:, 0].add(move[:, 0] @ start_BHKV)
-
-  def compose(
-    first: tuple[jax.Array, jax.Array], then: tuple[jax.Array, jax.Array]
-  ) -> tuple[jax.Array, jax.Array]:
-    return then[0] @ first[0], then[0] @ first[1] + then[1]
-
-  _, states = jax.lax.associative_scan(compose, (move, add), axis=1)
-  return jnp.einsum('blhkv,blhk->blhv', states, q), states[:, -1]
 
 
 def _split(x_BLHX: jax.Array, chunk: int) -> jax.Array:

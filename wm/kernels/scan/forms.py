@@ -1,4 +1,4 @@
-"""Forms that a recurrence can be run in, which 'auto' is, and runs by chunks.
+"""Recurrences run by chunks of time, and what was measured for a platform.
 
 A run by chunks of time keeps only the states between them. What a chunk makes
 on its way is made again in the backward pass, so that it stays in the
@@ -19,8 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from wm import core
-from wm.core import inputs
 from wm.runtime import compute
 
 # body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
@@ -174,9 +172,6 @@ def _backward(
 _run.defvjp(_forward, _backward)
 
 
-FORMS = ('auto', 'sequential', 'associative', 'chunked')
-
-
 def usual(measured: Mapping[str, Any]) -> Any:
   """What was measured best for this platform; others do as a GPU does."""
   return measured.get(compute.platform(), measured['gpu'])
@@ -191,15 +186,3 @@ def diagonal(decay: jax.Array, added: jax.Array, start: jax.Array) -> jax.Array:
 
   product, total = jax.lax.associative_scan(after, (decay, added), axis=1)
   return product * start[:, None] + total
-
-
-def resolve(form: str, chunk: int, best: str, size: int) -> tuple[str, int]:
-  """Form and steps of a chunk, with 'auto' and 0 replaced by best and size.
-
-  Raises:
-    InputError: there is no such form, or the chunk is negative.
-  """
-  inputs.check_known(form, FORMS, f'form={form!r}')
-  if chunk < 0:
-    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
-  return best if form == 'auto' else form, chunk or size

@@ -9,9 +9,7 @@ chunk of K steps the recurrence is a product with a lower triangular matrix:
 
     y = (c bT * e^{sums of a} * w) x  +  e^{a up to here} c h_before
 
-Forms: 'sequential' (`lax.scan`), 'associative' (`lax.associative_scan`, which
-keeps a state for each step), 'chunked' (matrix products in chunks, one after
-the other, see `forms`), 'auto' (the fastest measured).
+It is computed as matrix products in chunks, one after the other, see `forms`.
 
 Shape letters: B batch, L length, R ranks (pairs of input and output vectors
 that share a step and a head's state), H heads, G groups of heads that share b
@@ -30,8 +28,8 @@ import jax.numpy as jnp
 
 from wm.kernels.scan import forms
 
-# Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
-# for larger ones; divided by the ranks). The CPU's were measured in training
+# Backend -> steps of a chunk for states of fewer than 64 x 64 numbers, and for
+# larger ones; divided by the ranks. The CPU's were measured in training
 # (float32, T = 600, batch 4 or 16; tests/bench/ssd_bench.py). How many times
 # as fast as `lax.scan`, in CPU time:
 #                          chunks of 4     8    16    32    64
@@ -41,37 +39,7 @@ from wm.kernels.scan import forms
 #   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
 #   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
 # Others have the published kernels' chunks.
-_AUTO = {'cpu': ('chunked', 16, 32), 'gpu': ('chunked', 128, 128)}
-
-
-class _Inputs(NamedTuple):
-  """Arguments with every dimension written out; a chunk cuts L into S, K.
-
-  Attributes:
-    x: [B, L, R, H, P].
-    a: [B, L, H].
-    b, c: [B, L, R, G, N].
-    now: [B, L, H] weight of a step's input from its own output on.
-    late: [B, L, H] further weight, from the next output on.
-  """
-
-  x: jax.Array
-  a: jax.Array
-  b: jax.Array
-  c: jax.Array
-  now: jax.Array
-  late: jax.Array | None
-
-
-def resolve(
-  form: str, chunk: int, size: int = 1, ranks: int = 1
-) -> tuple[str, int]:
-  """`forms.resolve` with what was measured for a state's size.
-
-  size: numbers of a head's state; ranks: the more, the fewer steps.
-  """
-  best, *steps = forms.usual(_AUTO)
-  return forms.resolve(form, chunk, best, max(steps[size >= 4096] // ranks, 1))
+_STEPS = {'cpu': (16, 32), 'gpu': (128, 128)}
 
 
 class Rates(NamedTuple):
@@ -96,7 +64,6 @@ def ssd(
   c: jax.Array,
   start: jax.Array,
   *,
-  form: str = 'auto',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs of the recurrence, and the state after the last step.
@@ -110,20 +77,16 @@ def ssd(
     b: [B, L, G, N] or [B, L, R, G, N], G = 1 or H.
     c: as b.
     start: [B, H, P, N] state before the first step.
-    form: see above.
     chunk: steps of a chunk; 0 is the measured default.
 
   Returns:
     y as x, and the state [B, H, P, N], both of start's dtype.
-
-  Raises:
-    InputError: no such form.
   """
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
   plain = Ends(lambda _, arrays: (arrays, ()), lambda weights, extra, y: y)
-  y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
+  y, state = between(plain, (), (x, b, c), rates, start, chunk=chunk)
   return (y[:, :, 0] if single else y), state
 
 
@@ -147,12 +110,11 @@ def between(
   rates: Rates,
   start: jax.Array,
   *,
-  form: str = 'auto',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
   """`ssd` fused with a reader of its inputs and a consumer of its outputs.
 
-  In chunks both are done chunk by chunk, and again in the backward pass:
+  Both are done chunk by chunk, and again in the backward pass:
   what is large for each step, as x, b and c are, is never there for a whole
   sequence.
 
@@ -162,7 +124,6 @@ def between(
     inputs: tree of arrays [B, L, ...] that is read.
     rates: see `ssd`.
     start: see `ssd`.
-    form: see `ssd`.
     chunk: see `ssd`.
 
   Returns:
@@ -170,15 +131,10 @@ def between(
   """
   x = jax.eval_shape(ends.read, weights, inputs)[0][0]
   size = start.shape[-2] * start.shape[-1]
-  form, chunk = resolve(form, chunk, size, x.shape[2])
+  steps = forms.usual(_STEPS)[size >= 4096] // x.shape[2]  # Fewer with ranks.
   rates = rates._replace(a=forms.bounded(rates.a))
-  if form == 'chunked':
-    body = functools.partial(_chunk, ends)
-    return forms.run_chunks(body, chunk, weights, start, (inputs, rates))
-  run = _sequential if form == 'sequential' else _associative
-  (x, b, c), extra = ends.read(weights, inputs)
-  y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
-  return ends.write(weights, extra, y), state
+  body = functools.partial(_chunk, ends)
+  return forms.run_chunks(body, chunk or steps, weights, start, (inputs, rates))
 
 
 def ssd_step(
@@ -213,48 +169,6 @@ def _each(b_XRGN: jax.Array, x_XRHP: jax.Array) -> jax.Array:
   """[..., R, H, N]: a group's vectors for each of its heads."""
   shape = (*b_XRGN.shape[:-2], x_XRHP.shape[-2], b_XRGN.shape[-1])
   return jnp.broadcast_to(b_XRGN, shape)
-
-
-def _late(inputs: _Inputs) -> jax.Array:
-  """Weight of each input once its step is over [B, L, H]."""
-  if inputs.late is None:
-    return inputs.now
-  return inputs.now + inputs.late
-
-
-def _sequential(
-  inputs: _Inputs, start: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  @jax.checkpoint  # Only the states are kept for the backward pass.
-  def body(h: jax.Array, now: _Inputs) -> tuple[jax.Array, jax.Array]:
-    x, a, b, c, weight, late = now
-    added = outer(x, b)
-    wide = (..., None, None)
-    old = jnp.exp(a)[wide] * h
-    h = old + weight[wide] * added
-    y = _read(h, c)  # Before the late weight is added.
-    return (h if late is None else h + late[wide] * added), y
-
-  inputs = jax.tree.map(lambda leaf: leaf.astype(start.dtype), inputs)
-  steps = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), inputs)
-  state, y = jax.lax.scan(body, start, steps)
-  return y.swapaxes(0, 1), state
-
-
-def _associative(
-  inputs: _Inputs, start: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """Scans affine maps of the state, one for each step."""
-  wide = (..., None, None)
-  inputs = jax.tree.map(lambda leaf: leaf.astype(start.dtype), inputs)
-  added = outer(inputs.x, inputs.b)
-  decay = jnp.exp(inputs.a)[wide]
-  h = forms.diagonal(decay, _late(inputs)[wide] * added, start)
-  seen = h
-  # An output sees its own input without the late weight, which h includes.
-  if inputs.late is not None:
-    seen = h - inputs.late[wide] * added
-  return _read(seen, inputs.c), h[:, -1]
 
 
 def _chunk(
@@ -355,15 +269,15 @@ def _heads_product(
 #
 # for each channel, with N numbers of state (Gu & Dao 2023, arXiv 2312.00752,
 # section 3). Every state has a decay of its own, so a chunk is no product of
-# matrices. Forms: 'sequential'; 'chunked', which computes chunks again in the
-# backward pass and keeps a state a chunk in memory instead of one a step;
-# 'associative', the same with the steps of a chunk composed in a tree, so that
-# L / K chunks follow each other instead of L steps; 'auto'.
+# matrices. Chunks are computed again in the backward pass, which keeps a state
+# a chunk in memory instead of one a step. Forms: 'sequential', the steps of a
+# chunk one by one; 'associative', composed in a tree, so that L / K chunks
+# follow each other instead of L steps.
 # Shape letters: D channels, N states of a channel.
 
 # Platform -> (form, steps of a chunk); the CPU's was measured in training (2
 # cores, float32; tests/bench/ssd_bench.py), the others' were not.
-_SELECTIVE_AUTO = {'cpu': ('chunked', 16), 'gpu': ('associative', 64)}
+_SELECTIVE = {'cpu': ('sequential', 16), 'gpu': ('associative', 64)}
 
 # A step of 1e-8 decays to zero in float32, and no gradient overflows.
 _LEAST_RATE = -1e10
@@ -377,7 +291,7 @@ def selective(
   c: jax.Array,
   start: jax.Array,
   *,
-  form: str = 'auto',
+  form: str = '',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs [B, L, D] of the recurrence, and the state after the last step.
@@ -391,24 +305,15 @@ def selective(
     b: [B, L, N].
     c: [B, L, N].
     start: [B, D, N] state before the first step; its dtype is computed in.
-    form: see above.
-    chunk: steps of a chunk; 0 is the default.
-
-  Raises:
-    InputError: no such form.
+    form: see above; '' is that of the platform.
+    chunk: steps of a chunk; 0 is that of the platform.
   """
-  form, chunk = forms.resolve(form, chunk, *forms.usual(_SELECTIVE_AUTO))
+  usual, steps = forms.usual(_SELECTIVE)
   inputs = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
   rate = _bounded_rate(rate.astype(start.dtype))
-  if form == 'associative':
-    return forms.run_chunks(_selective_tree, chunk, rate, start, inputs)
-  # The other forms scan over time, which then comes first: [L, B, ...].
-  steps = tuple(leaf.swapaxes(0, 1) for leaf in inputs)
-  if form == 'sequential':
-    state, y = _selective_run(rate, start, steps)
-  else:
-    state, y = _selective_chunked(rate, start, steps, chunk)
-  return y.swapaxes(0, 1), state
+  bodies = {'sequential': _selective_run, 'associative': _selective_tree}
+  body = bodies[form or usual]
+  return forms.run_chunks(body, chunk or steps, rate, start, inputs)
 
 
 def selective_step(
@@ -432,8 +337,8 @@ def _bounded_rate(rate: jax.Array) -> jax.Array:
   return jnp.maximum(rate, _LEAST_RATE)
 
 
-def _selective_run(rate: jax.Array, state: jax.Array, steps_L: Any) -> Any:
-  """(state after, y [L, B, D]) of steps [L, B, ...]."""
+def _selective_run(rate: jax.Array, start: jax.Array, inputs: Any) -> Any:
+  """(state after, y [B, K, D]) of a chunk of steps [B, K, ...]."""
 
   @jax.checkpoint  # Only the states are kept for the backward pass.
   def body(h: jax.Array, now: Any) -> tuple[jax.Array, jax.Array]:
@@ -441,25 +346,9 @@ def _selective_run(rate: jax.Array, state: jax.Array, steps_L: Any) -> Any:
     y, h = selective_step(x, delta, rate, b, c, h)
     return h, y
 
-  return jax.lax.scan(body, state, steps_L)
-
-
-def _selective_chunked(
-  rate: jax.Array, start: jax.Array, steps_L: Any, size: int
-) -> Any:
-  length = steps_L[0].shape[0]
-  size = max(min(size, length), 1)
-  short = -length % size
-
-  def cut(leaf: jax.Array) -> jax.Array:
-    leaf = jnp.pad(leaf, ((0, short), *((0, 0),) * (leaf.ndim - 1)))
-    return leaf.reshape(-1, size, *leaf.shape[1:])
-
-  # The outer scan keeps a state a chunk; a chunk's steps are run again for the
-  # backward pass. Padding has steps of size 0, which change nothing.
-  run = jax.checkpoint(functools.partial(_selective_run, rate))
-  state, y = jax.lax.scan(run, start, tuple(cut(leaf) for leaf in steps_L))
-  return state, y.reshape(-1, *y.shape[2:])[:length]
+  steps = tuple(leaf.swapaxes(0, 1) for leaf in inputs)
+  state, y_KBD = jax.lax.scan(body, start, steps)
+  return state, y_KBD.swapaxes(0, 1)
 
 
 def _selective_tree(rate: jax.Array, start: jax.Array, inputs: Any) -> Any:

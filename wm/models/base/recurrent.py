@@ -24,7 +24,6 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.core.fields import field
-from wm.kernels.scan import forms
 from wm.models.base import family
 from wm.models.nn import layers, network
 
@@ -355,16 +354,10 @@ class SsmModel(RecurrentModel):
   Attributes:
     state: N, numbers of state for each channel.
     expand: the mixer is so many times as wide as the stream.
-    form: how the recurrence is computed: 'sequential' (token by token),
-      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
-      or 'auto', the fastest of them that was measured for the backend.
-    chunk: steps of a chunk; 0 is the measured default.
   """
 
   state: int = field(16, least=1)
   expand: int = field(2, least=1)
-  form: str = field('auto', choices=forms.FORMS)
-  chunk: int = field(0, least=0)
 
   @property
   def inner(self) -> int:

@@ -450,19 +450,6 @@ def answer_rows(
   return _each(of_one, moving, rows)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def mean_losses(
-  task: TunedTask, still: Arrays, moving: Arrays, groups: list[LabelRows]
-) -> jax.Array:
-  """[C] mean loss of each data set."""
-
-  def of_one(moving: Arrays, groups: list[LabelRows]) -> jax.Array:
-    """[] mean loss of one data set."""
-    return _loss(task, {**still, **moving}, groups)
-
-  return _each(of_one, moving, groups)
-
-
 # Steps of one call, so that Ctrl-C is heard between them. Where the head alone
 # is tuned, XLA takes the rest of the network out of the loop: it runs once a
 # call.
@@ -515,16 +502,14 @@ class Adapter(core.Adaptable):
   parallel: int = 0
   shared: bool = False
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable.
 
     Raises:
       InputError: see core.Adaptable, or the network's head cannot be replaced.
     """
     sets, asked, kind, steps, seed, tuning = data
-    rows, held = TrainingRows.of(self.spec, sets, kind), None
-    if tuning.validation is not None:
-      held = TrainingRows.of(self.spec, tuning.validation, kind).first
+    rows = TrainingRows.of(self.spec, sets, kind)
     check_rows(self.spec, asked.tokens, asked.places)
     shaped = dataclasses.replace(self.spec, outputs=kind.outputs)
     task = TunedTask(shaped, kind, tuning.trainable)
@@ -545,47 +530,41 @@ class Adapter(core.Adaptable):
     most = 1 if len(devices) > 1 else max_parallel(device)
     parallel = self.parallel or most
     calls = ParallelCalls(parallel)
-    groups = rows, question_rows(asked), held
+    groups = rows, question_rows(asked)
     run = _AdaptRun(
       task, body, *groups, steps, seed, tuning, size, device, calls
     )
     return _all(run, num, self.shared)
 
 
-def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
-  """All chunks of D data sets at all rates."""
-  rates = run.tuning.rates
+def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
+  """[S, D, M, ...] outputs of all chunks of D data sets."""
   done, mark = 0, run.mark() if files.caches_arrays() else ''
   chunks = [*core.predictor.chunks(num, 1, run.size)]
-  pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
-  assigned = pieces[compute.own_rows(len(pieces))] if shared else pieces
+  assigned = chunks[compute.own_rows(len(chunks))] if shared else chunks
 
-  def tuned(piece: tuple[int, slice]) -> tuple[np.ndarray, ...]:
-    """Outputs and losses of a chunk at a rate."""
-    rate, rows = rates[piece[0]], piece[1]
+  def tuned(rows: slice) -> np.ndarray:
+    """[S, C, M, ...] outputs of a chunk."""
     # The last chunk is filled up: one program serves all.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
-    name = files.hash_of([mark, chosen, float(rate)]) if mark else ''
-    return files.cached_arrays(name, functools.partial(run.chunk, chosen, rate))
+    name = files.hash_of([mark, chosen]) if mark else ''
+    return files.cached_arrays(name, functools.partial(run.chunk, chosen))[0]
 
   results = []
-  for (_, rows), result in zip(
+  for rows, result in zip(
     assigned, run.calls.results(tuned, assigned), strict=True
   ):
     results.append(result)
     done += rows.stop - rows.start
-    progress.report(done, sum(part.stop - part.start for _, part in assigned))
-  # [Q, S, C, ...] and [Q, S, C] of Q pieces, all of C data sets.
-  every = [np.stack(arrays) for arrays in zip(*results, strict=True)]
+    progress.report(done, sum(part.stop - part.start for part in assigned))
+  every = np.stack(results)
   if shared:
-    every = [compute.gathered(array, len(pieces)) for array in every]
-  # [R, S, D]: held-out losses of R rates after S numbers of steps.
-  losses = np.zeros((len(rates), len(run.steps), num))
-  outputs = np.zeros((*losses.shape, *every[0].shape[3:]), np.float32)
-  for (r, rows), values, loss in zip(pieces, *every, strict=True):
-    size = rows.stop - rows.start
-    outputs[r, :, rows], losses[r, :, rows] = values[:, :size], loss[:, :size]
-  return adapting.select(outputs, losses, run.tuning)
+    every = compute.gathered(every, len(chunks))
+  parts = [
+    values[:, : rows.stop - rows.start]
+    for rows, values in zip(chunks, every, strict=True)
+  ]
+  return np.concatenate(parts, axis=1)
 
 
 class _AdaptRun(NamedTuple):
@@ -595,7 +574,6 @@ class _AdaptRun(NamedTuple):
   body: Arrays
   data: TrainingRows
   asked: RowGroups
-  held: RowGroups | None
   steps: tuple[int, ...]
   seed: int
   tuning: adapting.FineTuneConfig
@@ -606,7 +584,7 @@ class _AdaptRun(NamedTuple):
   def mark(self) -> str:
     """Hash of all that chunks depend on, but for their data sets and rate."""
     # Of a stream, its first step stands for all.
-    cuts = [x for x in (self.data.first, self.asked, self.held) if x]
+    cuts = self.data.first, self.asked
     arrays = [array for cut in cuts for array in cut.sets]
     # What all data sets share is read once.
     arrays = [x if x.strides[0] else x[:1] for x in arrays]
@@ -615,28 +593,24 @@ class _AdaptRun(NamedTuple):
       [
         registry.spec(self.task.spec.model),
         *(self.task.kind, self.task.part, self.steps, self.seed),
-        *(self.data.stream is None, self.tuning.one_head, [*self.body]),
+        *(self.data.stream is None, self.tuning, [*self.body]),
         *(*body, *arrays),
       ]
     )
 
-  def chunk(
-    self, rows: np.ndarray, rate: float
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs [S, C, M, ...] and losses [S, C] on held labels, 0 without."""
+  def chunk(self, rows: np.ndarray) -> tuple[np.ndarray]:
+    """Outputs [S, C, M, ...]."""
     # Seeds depend on the data set's number, not on its chunk.
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     # 32 of 64 bits: JAX's keys take a uint32.
     seeds = (basics.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
     with jax.default_device(self.device):  # Each thread has its own.
-      return self._tuned(rows, jnp.asarray(seeds), np.float32(rate))
+      return (self._tuned(rows, jnp.asarray(seeds)),)
 
-  def _tuned(
-    self, rows: np.ndarray, seeds_C: jax.Array, rate: np.float32
-  ) -> tuple[np.ndarray, np.ndarray]:
+  def _tuned(self, rows: np.ndarray, seeds_C: jax.Array) -> np.ndarray:
     """As `chunk`."""
     supply, asked = self.data.steps(rows), self.asked.taken(rows)
-    held = self.held.taken(rows) if self.held else []
+    rate = np.float32(self.tuning.rate)
     # A stream gives other rows at each step: then a call is one step.
     most = PIECE[self.task.part] if self.data.stream is None else 1
     advance = functools.partial(take_steps, self.task)
@@ -645,7 +619,7 @@ class _AdaptRun(NamedTuple):
       moving, state = advance(still, moving, state, next(supply), 1, rate)
       jax.block_until_ready(state)
     # The first step is done: compiled while `first` was held.
-    outputs, losses, done = [], [], 1
+    outputs, done = [], 1
     for goal in self.steps:
       while done < goal:
         self.calls.check()
@@ -658,12 +632,8 @@ class _AdaptRun(NamedTuple):
         answers = [
           answer_rows(self.task, still, moving, part) for part in asked
         ]
-        loss = np.zeros(len(rows))
-        if held:
-          loss = np.asarray(mean_losses(self.task, still, moving, held))
       outputs.append(self._restored(rows, [np.asarray(x) for x in answers]))
-      losses.append(loss)
-    return np.stack(outputs), np.stack(losses)
+    return np.stack(outputs)
 
   def _restored(
     self, rows: np.ndarray, answers: list[np.ndarray]

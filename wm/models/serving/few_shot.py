@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, inputs, plugins
+from wm.core import adapting, basics, contract, inputs, plugins
 from wm.models.serving import user_objects
 from wm.runtime import progress
 
@@ -109,46 +109,26 @@ class TaskByTask(core.Adaptable):
       InputError: it cannot learn such labels.
     """
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable; it learns anew for each number of steps."""
     tasks, queries, kind, steps, seed, config = data
-    num, held = len(queries.tokens), config.validation
-    shape = len(config.rates), len(steps), num
-    places = queries.places
-    outputs = np.zeros((*shape, *places.shape[1:], *kind.shape), np.float32)
-    losses = np.zeros(shape)
-    every = itertools.product(range(num), range(shape[0]), range(shape[1]))
-    for done, (d, r, s) in enumerate(every, 1):
+    num, places = len(queries.tokens), queries.places
+    shape = len(steps), *places.shape, *kind.shape
+    outputs = np.zeros(shape, np.float32)
+    every = itertools.product(range(num), range(len(steps)))
+    for done, (d, s) in enumerate(every, 1):
       # A data set's seed depends on its number alone, as a network's does.
       word = basics.stream(seed, 0 if config.one_head else d)
-      task = adapting.TaskSpec(
-        kind, steps[s], config.rates[r], config.trainable, word
-      )
+      task = adapting.TaskSpec(kind, steps[s], config.rate, word)
       predict = self.learn(Draws(tasks, kind, d), task)
       tokens = read_only(queries.tokens[d], places[d])
-      outputs[r, s, d] = predict(tokens, places[d])
-      if held is not None:
-        losses[r, s, d] = _loss(predict, Draws(held, kind, d).at(0), kind)
-      progress.report(done, int(np.prod(shape)))
-    return adapting.select(outputs, losses, config)
+      outputs[s, d] = predict(tokens, places[d])
+      progress.report(done, num * len(steps))
+    return outputs
 
 
 class TunedReader(core.Predictor, core.HiddenStates, TaskByTask):
   """A predictor with activations whose network is tuned to each task."""
-
-
-def _loss(predict: Predict, held: Examples, kind: adapting.LabelSpec) -> float:
-  """Mean loss of held labels: nats, or squared error; 0 without labels."""
-  labels = held.labels[held.used]
-  answers = predict(held.tokens, held.places)[held.used].astype(np.float64)
-  if not len(labels):
-    return 0.0
-  if isinstance(kind, adapting.Real):
-    return float(((answers - labels) ** 2).mean())
-  answers -= answers.max(-1, keepdims=True)
-  norm = np.log(np.exp(answers).sum(-1))
-  chosen = np.take_along_axis(answers, labels[..., None], -1)[..., 0]
-  return float((norm - chosen).mean())
 
 
 class KeyTable(core.Adaptable):
@@ -179,7 +159,7 @@ class KeyTable(core.Adaptable):
     hashed = self.keys(flat, places.reshape(len(flat), -1))
     return hashed.reshape(places.shape)
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable: the commonest class, or the mean, of a key's labels.
 
     Scores are log numbers of labels, each half of one more, so that they are
@@ -208,7 +188,7 @@ class KeyTable(core.Adaptable):
       done = step
     stacked = np.stack(answers).astype(np.float32)
     outputs = np.broadcast_to(stacked, (len(steps), *stacked.shape[1:]))
-    return adapting.Adapted(outputs, np.full(len(steps), np.nan))
+    return outputs
 
 
 class _Tally:
@@ -297,11 +277,10 @@ def tune_torch(
   torch: Any = sys.modules['torch']
   network, kind = copy.deepcopy(module).eval(), task.kind
   device = next(network.parameters()).device
-  tunes_all = task.trainable == 'all'
   for weight in network.parameters():
     if weight.is_floating_point():
-      weight.requires_grad_(tunes_all)
-  if low_rank and tunes_all:
+      weight.requires_grad_(True)
+  if low_rank:
     network = _with_adapters(network, low_rank, task.seed)
   weights = [x for x in network.parameters() if x.requires_grad]
 
@@ -311,15 +290,14 @@ def tune_torch(
   def at(tokens: np.ndarray, places: np.ndarray) -> Any:
     """[R, P, D] features at places."""
     ids, ends = written(tokens, np.maximum(places, 0))
-    with torch.set_grad_enabled(tunes_all and torch.is_grad_enabled()):
-      x = features(network, on_device(ids))
+    x = features(network, on_device(ids))
     return x[on_device(np.arange(len(ids))[:, None]), on_device(ends)].float()
 
   first = draws.at(0)
   with torch.no_grad():
     width = at(first.tokens[:1], first.places[:1]).shape[-1]
   head = _torch_head(width, kind.outputs, task.seed).to(device)
-  weights = [*head.parameters(), *(weights if tunes_all else [])]
+  weights = [*head.parameters(), *weights]
   optimizer = _torch_optimizer(weights, task.rate)
   for step in range(task.steps):
     batch = draws.at(step)
@@ -459,6 +437,7 @@ class ByMethod(_User, TaskByTask):
   """Learns by the user's own method."""
 
   _method: Callable[..., Any]
+  _is_checked = False  # By the first task.
 
   def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
     """See TaskByTask; of a stream, of all its labels at once."""
@@ -486,7 +465,30 @@ class ByMethod(_User, TaskByTask):
       outputs[used] = self._read(values, len(used[0]), task.kind)
       return outputs
 
+    # Once: a learner may be slow.
+    if not self._is_checked:
+      self._check(predict, shown)
     return predict
+
+  def _check(self, predict: Predict, shown: Examples) -> None:
+    """Raises InputError where answers depend on more than their own tokens."""
+    rows = np.resize(np.arange(len(shown.tokens)), contract.ROWS)
+    places = shown.places[rows]
+    # Two places of each row, the first labelled one and the last.
+    last = places.max(1)
+    first = np.where(places != core.DEAD, places, last[:, None]).min(1)
+    at = np.maximum(np.stack([first, last], 1), 0)
+
+    def ask(question: contract.Sample) -> contract.Observed:
+      values = predict(question.tokens, question.at)
+      values = values.reshape(*question.at.shape, -1)
+      return contract.relative(values, contract.TOLERANCE)
+
+    noun, size = 'what adapt gave answers', self.vocab_size
+    contract.Invariances(
+      ask, contract.ROWS, (), size, self.label, noun, ''
+    ).check_questions([contract.Sample(shown.tokens[rows], at[:, 1] + 1, at)])
+    self._is_checked = True
 
   def _read(
     self, values: np.ndarray, num: int, kind: adapting.LabelSpec
@@ -509,6 +511,7 @@ class ByMethod(_User, TaskByTask):
         f'{self.label}: what adapt gave answers {num} places by {values.dtype} '
         f'of shape {[*values.shape]}; expected {form}'
       )
+    contract.finite(values, f'{self.label}: what adapt learned')
     values = values.reshape(expected)
     return class_scores(values, k) if named else values
 
@@ -524,12 +527,10 @@ class ByFlax(_User):
 
   _pure: user_objects.Functional
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable; raises InputError where the module fails."""
     size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
-    config, queries = data.config, data.queries
-    if (held := config.validation) is not None:
-      config = dataclasses.replace(config, validation=self._renumbered(held))
+    queries = data.queries
     with plugins.user_code():  # Compiled here: the module's lines are run.
       adapter = _adaptation().foreign(
         self._pure.features, self._pure.weights, size, self.max_len
@@ -538,7 +539,6 @@ class ByFlax(_User):
         data._replace(
           tasks=mapped(data.tasks, data.kind, self._renumbered),
           queries=queries._replace(tokens=self.sent(queries.tokens)),
-          config=config,
         )
       )
 
@@ -588,7 +588,7 @@ class ByHead(_User):
   def _probed(self) -> bool:
     return isinstance(self, core.HiddenStates)
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable; the head alone is trained, whatever the config."""
     tasks, queries, kind, steps, _, config = data
     # Each place becomes a sequence of one token: its row in a table of
@@ -609,17 +609,16 @@ class ByHead(_User):
       # The table must be whole before the first step.
       batches = [*map(shown.draw, range(steps[-1]))]
       shown = adapting.TaskStream(batches.__getitem__)
-    held = config.validation and change(config.validation)
-    config = dataclasses.replace(config, trainable='head', validation=held)
+    config = dataclasses.replace(config, trainable='head')
     features = np.concatenate(table)
     adapter = _adaptation().foreign(
       lambda table, tokens: table[tokens], features, len(features), 1
     )
-    outputs, rates = adapter.adapt_to(
+    outputs = adapter.adapt_to(
       data._replace(tasks=shown, queries=asked, config=config)
     )
     shape = len(steps), *queries.places.shape, *kind.shape
-    return adapting.Adapted(outputs.reshape(shape), rates)
+    return outputs.reshape(shape)
 
   def _points(
     self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray

@@ -153,7 +153,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
         f'layer 0 of {spec} has no state: 1 to {last}, or -1 for all'
       )
 
-  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable: by gradient steps, at the first placement.
 
     Processes tune chunks of data sets of their own.

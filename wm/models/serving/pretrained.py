@@ -26,7 +26,7 @@ import transformers
 from safetensors.torch import load_file
 
 from wm import core
-from wm.core import plugins, resources
+from wm.core import plugins, resources, schema
 from wm.models.serving import few_shot
 
 # Nothing is downloaded, and no code of the folder's is run.
@@ -208,13 +208,7 @@ def _check_regular(folder: pathlib.Path, name: str) -> None:
 def read_json(path: pathlib.Path, name: str) -> dict[str, Any]:
   """The object that a JSON file holds; InputError where it holds none."""
   with plugins.user_code(f'{name}/{path.name}'):
-    content = json.loads(path.read_text(encoding='utf-8'))
-  if not isinstance(content, dict):
-    raise core.InputError(
-      f'{name}: {path.name} holds a {type(content).__name__}; expected an '
-      'object'
-    )
-  return content
+    return dict(schema.read(path, dict))
 
 
 def _check_settings(settings: dict[str, Any], name: str) -> list[str]:

@@ -54,6 +54,7 @@ from wm import core
 from wm.core import inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
+from wm.models.serving.outputs import Outputs
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
 # Least log-probability that a head reads, that of one in a million.
@@ -80,6 +81,7 @@ class FromCallable(stateless.Stateless):
     max_len: int,
     rows: int = 16,
     label: str = 'the callable',
+    outputs: Outputs | None = None,
   ) -> None:
     """label: its name in errors; rows: batch size of every call."""
     # Before anything of the user's runs.
@@ -87,7 +89,7 @@ class FromCallable(stateless.Stateless):
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
     self._function, self.rows, self.label = function, rows, label
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
-    self.spacing = 2**-23
+    self.spacing, self.outputs = 2**-23, outputs or Outputs()
     self._place = plugins.placed(function)
 
   def logits(self, tokens: np.ndarray) -> np.ndarray:
@@ -146,7 +148,10 @@ class FromCallable(stateless.Stateless):
         yield rows, self.logits(filled)[: len(rows), :width]
 
   def normal(self, logits: np.ndarray) -> np.ndarray:
-    """[P, V] float32 log-probabilities, in nats, from logits of P positions."""
+    """[P, V] float32 log-probabilities, in nats, from logits of P positions.
+
+    Nothing of them is on padding, which is no token of a sequence.
+    """
     # The greatest logit of a position is NaN where any is, and -inf where all
     # are: one test for both.
     if not np.isfinite(logits.max(-1)).all():
@@ -155,10 +160,22 @@ class FromCallable(stateless.Stateless):
         'position; expected finite logits (-inf only for impossible tokens)'
       )
     logits = logits.astype(np.float32)
+    padding = logits[..., core.PAD].astype(np.float64)
+    logits[..., core.PAD] = -np.inf
+    top = logits.max(-1, keepdims=True)
+    if not np.isfinite(top).all():
+      raise core.InputError(
+        f'{self._place}{self.label} gave no finite logit but that of <pad>, at '
+        'some position; expected logits of the tokens of the world'
+      )
     # The greatest logit is 0: exp overflows for none.
-    shifted = logits - logits.max(-1, keepdims=True)
+    shifted = logits - top
     # log p = z - log sum exp z; log-probabilities come out as they were.
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    log_sum = np.log(np.exp(shifted).sum(-1, keepdims=True))
+    if self.outputs.ids is None:
+      rest = (top + log_sum)[..., 0].astype(np.float64)
+      self.outputs.count(1 / (1 + np.exp(np.minimum(rest - padding, 700))))
+    return shifted - log_sum
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor; InputError if the callable's output is no logits."""
@@ -182,6 +199,11 @@ class FromCallable(stateless.Stateless):
 def as_array(array: Any) -> np.ndarray:
   """A NumPy, JAX or PyTorch array on any device; 16-bit floats as float32."""
   narrow = str(getattr(array, 'dtype', '')).rpartition('.')[2] in _NARROW
+  if np.ma.is_masked(array):
+    raise core.InputError(
+      'a masked array was given, whose masked entries are no numbers; expected '
+      '-inf where a token is impossible, as by array.filled(-numpy.inf)'
+    )
   # PyTorch has no view as NumPy of a tensor with gradients, or on a GPU.
   if hasattr(array, 'detach'):  # PyTorch's.
     array = array.detach().cpu()
@@ -192,9 +214,6 @@ def as_array(array: Any) -> np.ndarray:
 
 
 State = Any
-ROWS = 8  # Sequences that a cache is checked on.
-
-
 METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
 
 
@@ -351,7 +370,9 @@ def token_ids(
   return np.array([table.get(name, core.DEAD) for name in vocab], np.int64)
 
 
-def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
+def renumbered(
+  thing: Any, ids: np.ndarray, label: str, outputs: Outputs
+) -> object:
   """An object that reads and gives the world's tokens by the model's ids.
 
   Logits of all other ids are left out, and the others' probabilities add up
@@ -362,17 +383,24 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
     ids: [V] of each token of the world; DEAD of padding without one, which is
       read as 0 and impossible.
     label: of the model, in errors.
+    outputs: sees those of all ids.
   """
   read = np.maximum(ids, 0)
 
-  def logits(answer: Any) -> np.ndarray:
-    """[..., V] of the world's tokens, from [..., V'] of the model's."""
+  def logits(answer: Any, used: np.ndarray) -> np.ndarray:
+    """[..., V] of the world's tokens, from [..., V'] of the model's.
+
+    used: [...] bool, where they are not of padding.
+    """
     values = as_array(logits_of(answer))
     size = values.shape[-1] if values.ndim else 0
     if (large := ids[ids >= size]).size:
       raise core.InputError(
         f'{label} gives logits of {size} tokens; tokens= has the id {large[0]}'
       )
+    if values.shape[:-1] == used.shape and values.dtype.kind in 'fiu':
+      outputs.see(values[used])
+      outputs.count_ids(values[used])
     values = values[..., read].astype(np.result_type(values, np.float32))
     values[..., ids < 0] = -np.inf
     return values
@@ -393,11 +421,12 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
         return method(*map(sent, arguments))
       if name == 'step':
         states, after = method(arguments[0], sent(arguments[1]))
-        return states, logits(after)
+        return states, logits(after, np.ones(len(arguments[1]), bool))
       answer = method(sent(arguments[0]), *arguments[1:])
       if name == 'start':
-        return answer[0], logits(answer[1])
-      return answer if name == 'hidden' else logits(answer)
+        return answer[0], logits(answer[1], np.ones(len(arguments[0]), bool))
+      used = np.asarray(arguments[0]) != core.PAD
+      return answer if name == 'hidden' else logits(answer, used)
 
     renumber.__name__ = name  # Errors say it.
     return renumber
@@ -553,7 +582,14 @@ def usable(thing: object) -> bool:
 
 
 def predictor(
-  thing: Any, *, vocab_size: int, end: int, max_len: int, rows: int, label: str
+  thing: Any,
+  *,
+  vocab_size: int,
+  end: int,
+  max_len: int,
+  rows: int,
+  label: str,
+  outputs: Outputs | None = None,
 ) -> core.Predictor:
   """A user's object as a predictor, of the class that its methods allow.
 
@@ -564,20 +600,22 @@ def predictor(
     max_len: longest sequence, in tokens.
     rows: batch size of every call for logits and activations.
     label: what errors call it.
+    outputs: what sees its logits.
   """
   size: dict[str, Any] = dict(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
+  whole = {**size, 'rows': rows, 'outputs': outputs}
   hidden = has(thing, 'hidden')
   # The class that can do most: metrics ask by type what it can do.
   if hidden and callable(thing) and has(thing, 'patched'):
-    return WithPatched(thing, **size, rows=rows)
+    return WithPatched(thing, **whole)
   if has(thing, 'start', 'step'):
     cached = CachedWithHidden if hidden else Cached
-    return cached(thing, **size, rows=rows)
+    return cached(thing, **whole)
   if callable(thing):
-    whole = WithHidden if hidden else FromCallable
-    return whole(thing, **size, rows=rows)
+    reads = WithHidden if hidden else FromCallable
+    return reads(thing, **whole)
 
   def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
     with plugins.user_code(label, thing.answers):
@@ -593,11 +631,17 @@ class WithHidden(FromCallable, core.HiddenStates):
     """fields: of FromCallable."""
     super().__init__(thing, **fields)
     self._object = thing
+    # Checks a layer when it is first read; set once the model has passed.
+    self.check_layer: Callable[[int], None] | None = None
+    self._checked_layers = {-1}
 
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int
   ) -> np.ndarray:
     """See core.HiddenStates; every call has `rows` rows, padded at the end."""
+    if self.check_layer and layer not in self._checked_layers:
+      self._checked_layers.add(layer)
+      self.check_layer(layer)
     parts = []
     for num, shape, values in self._calls(
       self._object.hidden, layer, lengths, tokens
@@ -717,57 +761,6 @@ class Cached(FromCallable):
     return CacheSession(self, prefixes, lengths, num)
 
 
-def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
-  """Raises InputError where a cache does not say what the whole model says.
-
-  Rows begin and grow unevenly, as they do in sessions. A state must also be as
-  it was after a step was taken from it, since several continuations go on from
-  it.
-
-  tolerance: greatest difference of log-probabilities, in nats.
-  """
-  # Real sequences: an object may fail on tokens that no rule allows.
-  sample = world.sample(ROWS, 0)
-  rows = np.arange(len(sample))
-  length = int(min(sample.lengths.min(), predictor.max_len))
-  tokens = sample.tokens[:, :length]
-  # The whole model's answers are the reference for each state of the cache.
-  every = np.full(len(rows), length, np.int32)
-  whole = np.exp(predictor.log_probs(tokens, every))
-  # Prefixes of different lengths, as rows of a session have.
-  sizes = np.maximum(length // 2 - rows % 3, 1).astype(np.int32)
-  prefixes = padded(tokens, sizes, len(rows), int(sizes.max()))
-  states, log_probs = predictor.started(prefixes, sizes)
-  for turn in range(2 * length):
-    # Probabilities, not their logarithms: those of rare tokens differ freely.
-    apart = np.abs(np.exp(log_probs) - whole[rows, sizes - 1]).max(1)
-    if not apart.max() <= tolerance:
-      raise core.InputError(
-        f'{predictor.label}: after token {sizes[apart.argmax()]} start and '
-        f'step give a probability that differs by {apart.max():.3g} from that '
-        f'of the whole sequence; expected at most {tolerance:g}'
-      )
-    # All rows first; then some rows wait at each step.
-    going = (turn == 0) | ((rows + turn) % 3 > 0)
-    moving = np.flatnonzero(going & (sizes < length))
-    if not len(moving):
-      continue
-    # Taken twice from the same states: a state that is changed in place shows.
-    before = [states[row] for row in moving]
-    column = tokens[moving, sizes[moving]]
-    after, log_probs[moving] = predictor.stepped(before, column)
-    _, again = predictor.stepped(before, column)
-    if np.abs(np.exp(log_probs[moving]) - np.exp(again)).max() > tolerance:
-      raise core.InputError(
-        f'{predictor.label}: step gives another answer when it is taken again '
-        f'from the same states, after token {sizes[moving[0]]}; it must not '
-        'change the states that it was given'
-      )
-    for row, state in zip(moving, after, strict=True):
-      states[row] = state
-    sizes[moving] += 1
-
-
 class CachedWithHidden(Cached, WithHidden):
   """A user's object with both."""
 
@@ -809,7 +802,7 @@ class CacheSession(core.Session):
   ) -> None:
     """See core.Session."""
     if parents is not None:
-      # A state may be shared: a step leaves it as it is, see `check_cache`.
+      # A state may be shared: a step leaves it as it is, as is checked.
       self._states = np.take_along_axis(self._states, parents, 1)
       self._log_probs = np.take_along_axis(
         self._log_probs, parents[..., None], 1

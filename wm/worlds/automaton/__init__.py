@@ -14,13 +14,13 @@ is legal if some word of the language continues with it. Without accepting
 states, a sequence stops after `length` tokens or where nothing is legal.
 
 `WordProcess` is their distribution, a token at a time. A length w is drawn,
-then a word of that length, each as likely. With L_r(s) the number of words of r
-letters that are accepted from state s, a word that is in s after k letters goes
-on with mass
+then a word of that length uniformly. Let L_r(s) be the number of words of r
+letters that are accepted from state s. A word in state s after k letters has
+the mass
 
   T_k(s) = sum over w >= k of p(w) L_{w-k}(s) / L_w(start)
 
-of which p(k) L_0(s) / L_k(start) ends it, and T_{k+1}(v) goes to state v.
+of which p(k) L_0(s) / L_k(start) ends, and T_{k+1}(v) continues in state v.
 
 Pictures show states as circles, doubled where they accept.
 """
@@ -71,10 +71,10 @@ class World(
   core.Verbal,
   core.Described,
 ):
-  """A finite automaton of the user's, or a well-known one.
+  """A user's finite automaton, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
-  completed, breadth first. `facts` counts the others.
+  completed, breadth first. `stats` counts the others.
 
   Attributes:
     preset: name instead of a file: tomita1 to tomita7, dyck_KINDS_DEPTH, a
@@ -82,12 +82,11 @@ class World(
       automaton, random_STATES_SYMBOLS_LEGAL_SEED. STATES and SYMBOLS are at
       least 3; LEGAL is at least 2, at least a third of SYMBOLS, and less than
       SYMBOLS.
-    minimise: merge states that have the same continuations, which no suffix
-      distinguishes.
+    minimise: merge states with the same continuations.
     sampling: distribution of sampled words. Without accepting states, each
-      token is uniform over the legal ones. Else: 'lengths', a length is
-      uniform, then a word of that length is uniform; 'words', uniform over all
-      words, most of which are long.
+      token is uniform over the legal ones. Otherwise, 'lengths': first the
+      length is uniform, then the word among those of this length; 'words':
+      uniform over all words, most of which are long.
   """
 
   noun: ClassVar[str] = 'this automaton'
@@ -95,7 +94,7 @@ class World(
 
   file: str = field(
     '',
-    'automaton as .json, .csv, .graphml, .dot or .gv',
+    'automaton as .json, .csv, .graphml, .dot, .gv, .jff or .txt',
     format=readers.__name__,
   )
   regex: str = field('', 'regular expression instead', format=readers.__name__)
@@ -105,18 +104,23 @@ class World(
     32, 'most tokens of a sequence, `end` included', least=2, unit='tokens'
   )
   sampling: str = field('lengths', choices=('lengths', 'words'))
+  separator: str = field(
+    '', 'text between the symbols of a label; default: a label is one symbol'
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
     sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
     if len(sources) > 1:
       raise field_error(self, ' '.join(sources), 'one of these alone')
+    if self.separator and not self.file:
+      raise field_error(self, 'separator file', 'a file with separator')
 
   @functools.cached_property
   def given(self) -> machine.FiniteAutomaton:
     """The automaton as given; raises InputError where it is bad."""
     if self.file:
-      return readers.read(self.file)
+      return readers.read(self.file, self.separator)
     if self.regex:
       return readers.read_regex(self.regex)
     return machine.preset(self.preset or DEFAULT)
@@ -269,6 +273,10 @@ class World(
     kept. 'merged': another state has the same continuations.
     """
     return self._reduced.facts
+
+  def read_as(self) -> dict[str, str]:
+    """How the file was understood; empty of a preset or an expression."""
+    return dict(self.given.read_as)
 
   def render(self, state: np.ndarray) -> str:
     """The automaton with the state marked, or the state's moves if large."""

@@ -39,8 +39,9 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -52,7 +53,8 @@ from wm.worlds import groups
 
 END, OVER, PADDING = 'end', 'over', '<pad>'
 RESERVED = ('dead', OVER)  # Written forms of states that no file has.
-MOST_SYMBOLS = 125  # Compiled kernels take 126 labels; one is `end`.
+MOST_SYMBOLS = 4096
+PRESET_SYMBOLS = 125  # Of random automata and word problems.
 SHOWN = 3  # A merged state's name lists so many of its members.
 
 
@@ -65,6 +67,8 @@ class FiniteAutomaton(NamedTuple):
     delta: [S, A] int32 next states, DEAD where there is none.
     start: the state of the empty word.
     accepting: [S] bool, or None where sequences just stop.
+    outputs: [S] int, the same of states with the same outputs; None is none.
+    read_as: how its file was understood, see core.Described.
   """
 
   symbols: tuple[str, ...]
@@ -72,6 +76,8 @@ class FiniteAutomaton(NamedTuple):
   delta: np.ndarray
   start: int
   accepting: np.ndarray | None
+  outputs: np.ndarray | None = None
+  read_as: Mapping[str, str] = types.MappingProxyType({})
 
 
 class Reduced(NamedTuple):
@@ -100,6 +106,7 @@ def build(
   start: str,
   accepting: Sequence[str] | None,
   symbols: Sequence[str] | None = None,
+  outputs: Mapping[Any, str] = types.MappingProxyType({}),
 ) -> FiniteAutomaton:
   """A machine of named states.
 
@@ -109,7 +116,9 @@ def build(
     edges: (state, symbol, next state).
     start: one of the states.
     accepting: some of the states, or None where sequences just stop.
-    symbols: the alphabet in order; None is the edges' symbols, sorted.
+    symbols: the alphabet in order; None is the edges' symbols, sorted. Blanks
+      in them become '_'.
+    outputs: of states, or of (state, symbol); empty where there are none.
 
   Raises:
     InputError: an unknown state or symbol, a name that cannot be used, or two
@@ -118,9 +127,16 @@ def build(
   edges = list(edges)
   if symbols is None:
     symbols = sorted({symbol for _, symbol, _ in edges})
-  _check_symbols(where, symbols, accepting is not None)
+  tokens = ['_'.join(symbol.split()) for symbol in symbols]
+  _check_symbols(where, tokens, accepting is not None)
   row = _numbered(where, 'state', states)
   column = _numbered(where, 'symbol', symbols)
+  for token, symbol in zip(tokens, symbols, strict=True):
+    if tokens.count(token) > 1 and token != symbol:
+      raise core.InputError(
+        f'{where}: symbol {symbol!r} becomes {token!r}, which another one is, '
+        'too; expected symbols that differ by more than blanks'
+      )
   for state in RESERVED:
     if state in row:
       raise core.InputError(
@@ -146,17 +162,27 @@ def build(
     final = np.zeros(len(states), bool)
     final[[_known(where, 'state', name, row) for name in accepting]] = True
   first = _known(where, 'start state', start, row)
-  return FiniteAutomaton(tuple(symbols), tuple(states), delta, first, final)
+  classes = None
+  if outputs:
+    shown = [
+      tuple(outputs.get(key) for key in (state, *((state, x) for x in symbols)))
+      for state in states
+    ]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(shown))}
+    classes = np.array([numbers[each] for each in shown])
+  return FiniteAutomaton(
+    tuple(tokens), tuple(states), delta, first, final, classes
+  )
 
 
 def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
   """Raises InputError where symbols cannot be tokens."""
   taken = (PADDING, END) if ends else (PADDING,)
   for symbol in symbols:
-    if symbol.split() != [symbol] or symbol in taken:
+    if not symbol or symbol in taken:
       raise core.InputError(
-        f'{where}: {symbol!r} is no symbol; expected words without blanks '
-        f'other than {", ".join(taken)}'
+        f'{where}: {symbol!r} is no symbol; expected words other than '
+        f'{", ".join(taken)}'
       )
   if not 1 <= len(symbols) <= MOST_SYMBOLS:
     raise core.InputError(
@@ -201,7 +227,11 @@ def reduced(where: str, machine: FiniteAutomaton, minimise: bool) -> Reduced:
   final = None if machine.accepting is None else machine.accepting[useful]
   block = np.arange(len(useful), dtype=np.int32)
   if minimise:
-    block = dfa.minimize(delta, block * 0 if final is None else final)
+    classes = block * 0 if final is None else final
+    if machine.outputs is not None:
+      pairs = np.column_stack([classes, machine.outputs[useful]])
+      classes = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+    block = dfa.minimize(delta, classes)
   order = _breadth_first(delta, block, int(place[machine.start]))
   row = np.full(block.max() + 2, core.DEAD, np.int32)
   row[block[order]] = np.arange(len(order))
@@ -373,10 +403,10 @@ def _word_problem(name: str, group: groups.FiniteGroup) -> FiniteAutomaton:
   rows = np.arange(size)
   if name.endswith('_generators'):
     rows = group.generators()
-  if len(rows) > MOST_SYMBOLS:
+  if len(rows) > PRESET_SYMBOLS:
     raise core.InputError(
       f'automaton: {name} has {len(rows)} symbols; at most '
-      f'{MOST_SYMBOLS} are supported: {name}_generators has few'
+      f'{PRESET_SYMBOLS} are supported: {name}_generators has few'
     )
   symbols = tuple(group.names[row] for row in rows)
   delta = group.products(rows)
@@ -396,12 +426,12 @@ def _random(
   """
   if not (
     LEGAL_SETS <= states <= MOST_STATES
-    and LEGAL_SETS <= symbols <= MOST_SYMBOLS
+    and LEGAL_SETS <= symbols <= PRESET_SYMBOLS
     and max(LEAST_LEGAL, symbols / LEGAL_SETS) <= legal < symbols
   ):
     raise core.InputError(
       f'automaton: preset {name!r}; expected STATES from {LEGAL_SETS} to '
-      f'{MOST_STATES:,}, SYMBOLS from {LEGAL_SETS} to {MOST_SYMBOLS}, '
+      f'{MOST_STATES:,}, SYMBOLS from {LEGAL_SETS} to {PRESET_SYMBOLS}, '
       f'and LEGAL at least {LEAST_LEGAL}, at least a third of SYMBOLS, and '
       f'less than SYMBOLS; available: such as {RANDOM_EXAMPLE}'
     )

@@ -1,12 +1,12 @@
-"""What board games share: positions that remember the moves that led to them.
+"""Base classes of board games, whose states remember their moves.
 
 A state row is
 
   | position words | history: one item a move, in the order played, then 0 |
 
-so that a state comes with one prefix that reaches it; another one is a
-transposition, the same moves in another order. Two states are the same where
-their positions are.
+so that a state holds one prefix that reaches it. A transposition, the same
+moves in another order, is another prefix. Two states are the same if their
+positions are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,9 +28,9 @@ from wm.worlds.base import sampling
 PLIES, GAMES = 1, 2
 # Games drawn for one ply before another ply is drawn.
 REDRAW = 16
-# Games of each trial, of which not one is long enough, before it is an error.
+# Most games of a trial, all of them too short, before an error.
 HOPELESS = 64 * REDRAW
-# The pool of games is the same for any seed: states and prefixes are from it.
+# The pool of games, which gives states and prefixes, is the same for any seed.
 POOL_SEED = 0
 
 
@@ -62,20 +63,20 @@ class GameWorld(
   core.Described,
   words={'ply': 'moves made (bins of 10)'},
 ):
-  """A game of two players from its kernels.
+  """A game of two players, defined by its kernels.
 
   Subclasses are frozen dataclasses with the fields
 
     states: made by `states_field`
     pool: made by `pool_field`
-    policy: of sampled games, 'uniform' or another
+    policy: policy of sampled games, 'uniform' or another
 
   and give `vocab`, `max_len`, `init`, `advance`, `legal`, `play`,
   `transpositions`,
   `known`, `parse`, `format`.
   """
 
-  # Words of a position, and the type of one move in the history behind them.
+  # Words of a position, and the type of a move in the history after them.
   position_words: ClassVar[int]
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint8
   states: str
@@ -83,7 +84,7 @@ class GameWorld(
   policy: str
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; the pool's games are played at once."""
+    """See core.Bounded; memory holds all games of the pool."""
     del world
     games = self.pool if self.states == 'recurring' else 0
     return core.Cost(4 * games * self.max_len, 0, ('pool',))
@@ -96,7 +97,7 @@ class GameWorld(
   ) -> tuple[np.ndarray, np.ndarray]:
     """Games first..first + num - 1, each a function of (seed, number).
 
-    random: moves uniform over the legal ones, whatever the world samples.
+    random: whether moves are uniform over the legal ones in place of `policy`.
 
     Returns:
       tokens: [num, max_len] int32 with the header, padded with PAD.
@@ -126,11 +127,11 @@ class GameWorld(
 
   @abc.abstractmethod
   def known(self, states: np.ndarray) -> np.ndarray:
-    """[B] moves in the history of each state; below 0 where unknown."""
+    """[B] number of moves in each state's history; negative if unknown."""
 
   @property
   def plies(self) -> tuple[int, int]:
-    """Least and most moves made in a stratified state."""
+    """Fewest and most moves of a stratified state."""
     moves = self.max_len - len(self.header)
     return min(4, moves - 1), moves - 1
 
@@ -141,14 +142,14 @@ class GameWorld(
     return (states[:, : self.position_words] == core.DEAD).all(-1)
 
   def canonical(self, states: np.ndarray) -> np.ndarray:
-    """[B, K] int32: the words that make a state what it is; no history.
+    """[B, K] int32: the words that identify a state, without history.
 
-    Equal exactly where `state_id` is.
+    They are equal exactly if `state_id` is.
     """
     return states[:, : self.position_words]
 
   def hashes(self, states: np.ndarray) -> np.ndarray:
-    """[B] uint64 of the positions; anything where dead."""
+    """[B] uint64 hashes of positions; arbitrary for dead states."""
     return basics.hash64(*self.canonical(states).T)
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
@@ -176,7 +177,7 @@ class GameWorld(
     return len(self.header)
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """The 'ply', -1 where it is unknown."""
+    """The 'ply', -1 if it is unknown."""
     moves = self.known(states)
     return {'ply': np.where(moves < 0, -1, moves // 10 * 10)}
 
@@ -188,7 +189,7 @@ class GameWorld(
     packed[:, :length] = sequences.tokens
     mixed = basics.hash64(sequences.lengths)
     for word in packed.view(np.uint64).T:
-      # No token is 0, so a word of zeros is padding, which is up to the batch.
+      # No token is 0, so a word of zeros is padding, which may vary.
       mixed = np.where(word != 0, basics.hash64(mixed, word), mixed)
     return mixed
 
@@ -205,10 +206,10 @@ class GameWorld(
     return self.walk(self.init(len(tokens)), tokens, lengths)[1]
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """[num, W] states drawn as the field `states` says; none is over.
+    """[num, W] states from the distribution `states`; none is over.
 
     Raises:
-      InputError: no random game lasts as long, or no position recurs.
+      InputError: random games are too short, or no position recurs.
     """
     if self.states == 'recurring':
       place = sampling.picks(seed, num, len(self._pool.keys))
@@ -239,7 +240,7 @@ class GameWorld(
     return self.after(tokens, lengths)
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32: only as many moves as the state remembers."""
+    """[T, 2] int32: the number of moves that each state remembers."""
     played = np.where(self.dead(states), 0, self.known(states))
     if self.states == 'recurring':
       played = np.where(self._pool.find(self, states, played)[1], played, 0)
@@ -287,8 +288,8 @@ class GamePool(NamedTuple):
   """Positions that several prefixes of a pool of games reach.
 
   Attributes:
-    keys: [G] uint64, ascending, of position and moves made.
-    states: [G, W] each with one of its prefixes as history.
+    keys: [G] uint64 hashes of position and number of moves, ascending.
+    states: [G, W] states, each with one of its prefixes as history.
     offsets: [G + 1] int64 into `rows`.
     rows: [P] int64, a game that begins with each distinct prefix.
     moves: [N, L] int32, the games' moves without header.
@@ -303,14 +304,14 @@ class GamePool(NamedTuple):
   def find(
     self, world: GameWorld, states: np.ndarray, plies: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Place [T] among the keys, and [T] bool: is the state one of them?"""
+    """Index [T] among the keys, and [T] bool: is the state among them?"""
     keys = basics.hash64(world.state_id(states), plies)
     place = np.searchsorted(self.keys, keys)
     place = np.minimum(place, len(self.keys) - 1)
     return place, self.keys[place] == keys
 
   def draw(self, place: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """[T, L] int32: games whose prefix is drawn uniformly from those there."""
+    """[T, L] int32: games whose prefix is drawn uniformly at each index."""
     size = np.diff(self.offsets)[place].astype(np.uint64)
     pick = basics.hash64(seeds) % np.maximum(size, np.uint64(1))
     return self.moves[self.rows[self.offsets[place] + pick.astype(np.int64)]]
@@ -364,13 +365,66 @@ def _none_recurs(world: GameWorld) -> core.InputError:
   )
 
 
-class RecordedGames(core.World):
-  """What a world inherits whose games `wm.data.pgn_games` reads.
+# Fields of a line of JSON or CSV with the sequence; the first present is used.
+FIELDS = (
+  *('tokens', 'moves', 'game_moves', 'transcript', 'pgn', 'san'),
+  *('input', 'sequence', 'text'),
+)
+
+
+def field_of(record: Mapping[str, Any], where: str) -> Any:
+  """The sequence in a record; raises InputError without any of FIELDS."""
+  for name in FIELDS:
+    if name in record:
+      return record[name]
+  raise core.InputError(
+    f'{where} has no field {" or ".join(map(repr, FIELDS))}; available: '
+    f'{", ".join(map(str, record)) or "none"}'
+  )
+
+
+class Symmetric(core.World):
+  """A world with symmetries: renamings of tokens, such as a board's mirror."""
+
+  @abc.abstractmethod
+  def symmetries(self) -> np.ndarray:
+    """[G, V] int32: image of each token, the identity first.
+
+    Images of a legal sequence are legal.
+    """
+
+
+class Transcript(NamedTuple):
+  """A game from its written form, up to the first bad move.
 
   Attributes:
-    least: games of fewer plies are left out.
-    length: longer games are cut to so many plies.
-    start: '' for games from the usual first position, as recorded ones are.
+    tokens: ids of its moves.
+    fault: the bad move, as written; '' if there is none.
+    unreadable: whether the bad move cannot be parsed; otherwise it is illegal.
+  """
+
+  tokens: list[int]
+  fault: str = ''
+  unreadable: bool = False
+
+
+class Transcribed(core.World):
+  """A world that parses games in several human notations."""
+
+  @abc.abstractmethod
+  def transcribe(
+    self, texts: Sequence[str]
+  ) -> tuple[list[Transcript], dict[str, int]]:
+    """Parses games, a text each; also returns notes on parsing -> counts."""
+
+
+class RecordedGames(Transcribed):
+  """Base class of worlds whose games `wm.data.pgn_games` reads.
+
+  Attributes:
+    least: games of fewer plies are dropped.
+    length: longer games are cut to this number of plies.
+    start: '' for games from the standard position, as recorded games are.
   """
 
   least: int
@@ -381,7 +435,7 @@ class RecordedGames(core.World):
   def from_moves(
     self, packed: np.ndarray, lengths: np.ndarray
   ) -> core.Sequences:
-    """Sequences of games, opened as every sequence of the world is.
+    """Sequences of games, with the header of every sequence of the world.
 
     Args:
       packed: [sum of lengths] uint16 packed moves, the games end to end.

@@ -1,6 +1,7 @@
-"""Sampling: splits of sequences, endless lists of them, and random play.
+"""Sampling: splits of sequences, endless lists of sequences, and random play.
 
-In random play each token is uniform over the legal ones, until it is over.
+In random play each token is uniform over the legal ones until the world is
+over.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from wm import core
 from wm.core import basics, inputs, registry
 
 SPLITS = 'all', 'train', 'heldout'
-# One key in HELDOUT, or more, is held out, whatever the seed of sampling.
+# At least one key in HELDOUT is held out, for all seeds of sampling.
 HELDOUT, SALT = 20, 0x5EED
-# Tokens played at a time: bounds memory, no effect on results.
+# Tokens played at a time, to bound memory; results do not depend on it.
 CHUNK_TOKENS = 1 << 23
 
 
 def check_split(split: str) -> None:
-  """Raises InputError where there is no such split."""
+  """Raises InputError for an unknown split."""
   inputs.check_known(split, SPLITS, f'unknown split {split!r}')
 
 
@@ -36,7 +37,7 @@ def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
 
 
 def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-  """[B] tokens uniform over the legal [B, V]; DEAD where there is none."""
+  """[B] tokens drawn uniformly from legal [B, V]; DEAD if none is legal."""
   count = legal.sum(-1)
   # A uniform number next to 1 can round up to `count`.
   place = np.minimum((uniform * count).astype(np.int64), count - 1)
@@ -53,9 +54,9 @@ def picks(seed: int, num: int, size: int) -> np.ndarray:
 def normalised(
   mass: np.ndarray, tokens: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """What `core.SequenceProcess.next` gives, from masses [B, K] of tokens.
+  """The result of `core.SequenceProcess.next`, from masses [B, K] of tokens.
 
-  tokens: [B, K], or [K] for all rows. Without any mass a row has no token.
+  tokens: [B, K], or [K] for all rows. A row without mass has no token.
   """
   total = np.maximum(mass.sum(-1, keepdims=True), np.finfo(float).tiny)
   with np.errstate(divide='ignore'):  # The logarithm of no mass is -inf.
@@ -86,7 +87,7 @@ def stream(
   have, first, limit = 0, 0, 2**16 + 400 * num
   check_split(split)
   while (have < num and first < limit) or not batches:
-    # One per cent more than are expected to be needed, so that rounds are few.
+    # One per cent more than expected, so that few rounds are needed.
     asked = int((num - have) / rate * 1.01) + 8
     asked = min(asked, max(CHUNK_TOKENS // length, 1))
     batch = play(np.arange(first, first + asked))
@@ -131,17 +132,16 @@ def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
 class UniformPlay(core.Generative):
   """A world whose samples are random play, to `max_len` or until it is over.
 
-  One of other players, whose distribution is known, overrides
-  `sequence_process`.
+  A world with another known distribution overrides `sequence_process`.
   """
 
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
-    """Its distribution; see core.Generative.data_distribution."""
-    del replan  # Random play goes on from any state alike.
+    """The distribution of samples; see core.Generative.data_distribution."""
+    del replan  # Random play continues in the same way from any state.
     return Play(self)
 
   def played_otherwise(self) -> str:
-    """Why its samples are not random play; '' where they are."""
+    """Reason why the distribution of samples is not known, or ''."""
     return ''
 
   def data_distribution(
@@ -164,12 +164,12 @@ class UniformPlay(core.Generative):
 class Play(core.SequenceProcess):
   """Random play; the memory is a state of the world.
 
-  Samples are cut at `max_len` tokens, and the law goes on: what follows the
-  last token is what is legal.
+  The process continues after `max_len` tokens, where samples are cut: legal
+  tokens follow the last token.
   """
 
   def __init__(self, world: core.World) -> None:
-    """world: whose legal tokens are played."""
+    """world: world whose legal tokens are played."""
     self._world = world
 
   def init(self, batch: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What finite worlds share: everything that follows from a transition table.
+"""Base classes of finite worlds, which a transition table defines.
 
 `TableWorld` is for worlds whose states are rows of one table.
 """
@@ -18,21 +18,21 @@ from wm.kernels import dfa
 from wm.worlds.base.sampling import UniformPlay, picks, stream
 
 SHOWN = 8  # Names that an error lists.
-# Longest suffix of exact boundaries by default, and most of a pair to list.
+# Default of the longest suffix of exact boundaries, and most suffixes a pair.
 DEEPEST, LISTED = 5, 40_000
 
 
 class Automaton(NamedTuple):
-  """A finite table that compiled kernels run on, and where B states are in it.
+  """A transition table for compiled kernels, and the rows of B states.
 
-  A state is (row, goal): labels move the row, the goal stays. A world without
+  A state is (row, goal): labels change the row, the goal stays. A world without
   goals uses dfa.NO_GOAL.
 
   Attributes:
     delta: [S, A] int32, next row, or DEAD.
     tokens: [A] int32, token id of each label, ascending.
-    end: token that is legal where row == goal, DEAD for none.
-    rows: [B] int32, DEAD for states that are no row.
+    end: token that is legal if row == goal, DEAD for none.
+    rows: [B] int32, DEAD for states without a row.
     goals: [B] int32.
   """
 
@@ -48,18 +48,18 @@ class Tabled(core.Finite):
 
   @property
   def turns_known(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Order of the labels of each row, and the rows that have one.
+    """Order of the labels of each row, and the rows with an order.
 
-    Only the published program's enumeration depends on it; None is ascending.
+    Only the published program's enumeration depends on it; None: ascending.
     """
     return None, None
 
   @abc.abstractmethod
   def automaton(self, states: np.ndarray) -> Automaton:
-    """The table, and where in it the states [B, W] are."""
+    """The table, and the rows of states [B, W]."""
 
   def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
-    """See core.Enumerable.traced; any state that is in the table will do."""
+    """See core.Enumerable.traced; every state of the table is allowed."""
     from wm.kernels import device_rules  # Deferred: it imports JAX.
 
     delta, tokens, end, rows, goals = self.automaton(states)
@@ -73,7 +73,7 @@ class Tabled(core.Finite):
     depth: int,
     published: bool = False,
   ) -> core.Boundary:
-    """Boundaries of pairs of states, the end token before all others."""
+    """Boundaries of pairs of states; the end token sorts before all others."""
     left, right = self.automaton(first), self.automaton(second)
     pairs = left.rows, right.rows, left.goals, right.goals
     if published:
@@ -89,24 +89,24 @@ class Tabled(core.Finite):
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
-    """Sizes of boundary and interior of a pair [W], by length, exact."""
+    """Exact sizes of boundary and interior of a pair [W], by length."""
     left, right = self.automaton(first[None]), self.automaton(second[None])
     return _pair_sizes(left, right, depth)
 
 
 class OneLabel(core.Labelled):
-  """A world whose states are rows of a table, which its one label names."""
+  """A world whose states are rows of a table; the one label is the row."""
 
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Labelled.edited: any state becomes any other."""
+    """See core.Labelled.edited: an edit may give any state."""
     valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
     valid &= states[:, 0] >= 0
     return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
 
   def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.Labelled.from_labels: a row of the table, or none."""
+    """See core.Labelled.from_labels: the label is the row of the table."""
     valid = labels < self.heads.sizes[0]
     return np.where(valid, labels, core.DEAD).astype(np.int32)
 
@@ -114,24 +114,24 @@ class OneLabel(core.Labelled):
 class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
-  Sequences start in row 0, have no end token and run to `max_len` tokens.
-  Subclasses are frozen dataclasses that give `delta`, `vocab`, and a field
+  Sequences start in row 0, have no end token and have up to `max_len` tokens.
+  Subclasses are frozen dataclasses that define `delta`, `vocab`, and a field
   `length` or `max_len`.
   """
 
-  length: int = 0  # 0 is none: `max_len` is given instead.
+  length: int = 0  # 0: the subclass defines `max_len` instead.
 
   @property
   @abc.abstractmethod
   def delta(self) -> np.ndarray:
-    """[S, A] int32 next rows, DEAD where illegal."""
+    """[S, A] int32 next rows, DEAD for illegal tokens."""
 
   @functools.cached_property
   def checked(self) -> np.ndarray:
     """`delta` as [S, A] int32.
 
     Raises:
-      InputError: it is no such table, or does not fit the vocabulary.
+      InputError: `delta` is malformed, or does not fit the vocabulary.
     """
     delta, tokens = np.asarray(self.delta), len(self.vocab)
     if delta.ndim != 2 or delta.dtype.kind != 'i' or not delta.size:
@@ -156,18 +156,18 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
 
   @property
   def max_len(self) -> int:
-    """Most tokens of a sequence, `end` included."""
+    """Maximum tokens of a sequence, `end` included."""
     return self.length
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; grows with the field `length` where there is one."""
+    """See core.Bounded; grows with the field `length`, if it exists."""
     del world
     fields = ('length',) if self.length else ()
     return resources.sequences_cost(self.max_len, *fields)
 
   @property
   def boundary_depth(self) -> int:
-    """Up to DEEPEST; less where a state may have more than LISTED suffixes."""
+    """DEEPEST, or less if a state may have more than LISTED suffixes."""
     most = int((self.checked >= 0).sum(1).max())
     depths = range(2, DEEPEST + 1)
     return max([1, *(depth for depth in depths if most**depth <= LISTED)])
@@ -212,7 +212,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     return stream(self, num, seed, split)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """Uniform over the states that some prefix reaches."""
+    """States uniform over those that some prefix reaches."""
     rows = np.flatnonzero(self._arrivals[1:].any(0))
     return rows[picks(seed, num, len(rows))].astype(np.int32)[:, None]
 
@@ -222,10 +222,10 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
 
   @functools.cached_property
   def _ways(self) -> np.ndarray:
-    """[max_len, S]: prefixes of k moves to each row, each k scaled by its max.
+    """[max_len, S]: numbers of prefixes of k moves to each row, scaled per k.
 
-    Prefixes leave room for one more token. Ratios within a k are all that
-    backward sampling needs, and scaling keeps them finite.
+    Prefixes leave room for one more token. Each k is scaled by its maximum,
+    which keeps numbers finite: backward sampling only needs ratios within a k.
     """
     resources.require_memory(9 * self.max_len * len(self.checked), self.name)
     ways = np.zeros((self.max_len, len(self.checked)))
@@ -234,17 +234,17 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     heads = self.checked[sources, labels]
     for k in range(1, self.max_len):
       np.add.at(ways[k], heads, ways[k - 1, sources])
-      # A row of zeros, which nothing reaches, stays one.
+      # A row of zeros, without any prefix, stays zero.
       ways[k] /= max(ways[k].max(), 1e-300)
     return ways
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
-    """[max_len, S] bool: is a row reached by some prefix of k moves?"""
+    """[max_len, S] bool: does a prefix of k moves reach each row?"""
     return self._ways > 0
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32; a number between the two may have no prefix."""
+    """[T, 2] int32; some numbers of moves in between may have no prefix."""
     bounds = first_and_last(self._arrivals[1:, states[:, 0]])
     bounds[states[:, 0] < 0, 1] = 0
     return bounds
@@ -252,7 +252,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:
-    """Uniform over all prefixes of moves[t] tokens that end in states[t]."""
+    """Prefixes uniform over those of moves[t] tokens that reach states[t]."""
     rows, moves = states[:, 0].copy(), np.asarray(moves)
     ok = (rows >= 0) & (moves >= 1) & (moves < self.max_len)
     ok[ok] = self._ways[moves[ok], rows[ok]] > 0
@@ -265,7 +265,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
         into = slice(edges.indptr[row], edges.indptr[row + 1])
         mass = np.cumsum(self._ways[k - 1, edges.sources[into]])
         pick = np.searchsorted(mass, draws[k - 1] * mass[-1], side='right')
-        # Rounding can lead past the last predecessor that has any mass.
+        # Rounding may lead past the last predecessor with mass.
         pick = min(pick, np.flatnonzero(np.diff(mass, prepend=0.0))[-1])
         tokens[t, k - 1] = edges.labels[into][pick] + 1
         row = edges.sources[into][pick]
@@ -293,11 +293,11 @@ class NamedTableWorld(TableWorld):
   @property
   @abc.abstractmethod
   def names(self) -> tuple[str, ...]:
-    """[S] name of each row; none is 'dead'."""
+    """[S] name of each row; 'dead' is reserved."""
 
   @functools.cached_property
   def rows(self) -> Mapping[str, int]:
-    """Row of each name that `parse` takes."""
+    """Name that `parse` accepts -> row."""
     return {name: row for row, name in enumerate(self.names)}
 
   def parse(self, text: str) -> np.ndarray:
@@ -314,9 +314,9 @@ class NamedTableWorld(TableWorld):
 
 
 def first_and_last(reached: np.ndarray) -> np.ndarray:
-  """[T, 2] int32 least and most moves, from [K, T] bool: by k + 1 of them?
+  """[T, 2] int32 fewest and most moves, from reached [K, T] by k + 1 moves.
 
-  The most is 0 where there is none.
+  The most is 0 if no number of moves reaches.
   """
   least = reached.argmax(0) + 1
   most = np.where(reached.any(0), len(reached) - reached[::-1].argmax(0), 0)
@@ -328,8 +328,8 @@ def _pair_sizes(
 ) -> tuple[list[int], list[int]]:
   """Sizes of boundary and interior of one pair of states, by length.
 
-  Pairs of rows are counted, not suffixes, in Python integers of any size
-  (Vafa et al. 2024, Defs. 2.3 and 2.4).
+  It counts pairs of rows instead of listing suffixes, in Python integers of any
+  size (Vafa et al. 2024, Defs. 2.3 and 2.4).
 
   left, right: the same table with one state each.
   """

@@ -1,12 +1,12 @@
 """Chess: a token is a legal move, the state the position.
 
-A move is legal exactly where the rules of moving allow it, from any position:
+A move is legal exactly if the rules of movement allow it in the position:
 repetition, the fifty-move rule and dead material end sampled games (`stop`),
-not the language. A sequence begins with the start token, which sets up the
-board; so what is counted from there is perft. The state is what decides which
-moves are legal from now on: placement, side to move, castling rights and an
-en-passant square where a pawn may legally take (Walker and Lyons 2026,
-sections 2 and 4, with states named as FIDE's repetition rule compares them).
+but do not make moves illegal. A sequence begins with the start token, which
+sets up the board, so counts from there are perft. The state determines all
+later legal moves: placement, side to move, castling rights and an en-passant
+square if a pawn may legally take (Walker and Lyons 2026, sections 2 and 4, with
+states compared as in FIDE's repetition rule).
 
 State words, a row of the kernels and the history behind it:
 
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -41,6 +41,7 @@ from wm.core import basics, registry
 from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.kernels import chess as kernels
+from wm.kernels.chess import san as chess_san
 from wm.worlds.base import games, sampling, svg, verbal
 from wm.worlds.chess import notation
 
@@ -57,10 +58,10 @@ VALUES = np.array([0, 1, 3, 3, 5, 9, 0, -1, -3, -3, -5, -9, 0])
 WORDS = notation.WORDS
 FLAGS, KNOWN = 8, 10  # Words: side, rights, en-passant file; moves known.
 BEFORE, UNKNOWN = -2, notation.HISTORY_UNKNOWN
-LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
+LONGEST = 5_900  # Plies of the longest possible game, about: the 75-move rule.
 MOST_LEAST = 100  # Nearly every random game has more plies.
-MOST_SHORT = 1000  # Games in a row that are too short.
-# Share of short games, which are dropped and in the law; of so many games.
+MOST_SHORT = 1000  # Most consecutive games that are too short.
+# Most dropped games for a known distribution, as a share of the second number.
 MOST_DROPPED, DROPPED_OF = 0.05, 2000
 TEXTS = verbal.Texts(__file__)
 
@@ -72,31 +73,31 @@ class World(
   games.GameWorld,
   games.RecordedGames,
 ):
-  """Chess and random games played of it.
+  """Chess, with random games.
 
   Attributes:
-    vocabulary: tokens of moves: 'compact', each possible move; 'packed', each
-      of the published ids, most of which are the move of no piece.
-    length: most plies of a sequence; longer games are cut. Of the published
-      random games the longest has 698.
-    lengths: where sampled games are cut before that: 'whole', nowhere, as
-      published; 'human', after as many plies as a game of people has, so that
-      what is unfamiliar in random games is the positions alone.
-    stop: end of a sampled game: 'claims', as published, as soon as a player may
-      claim a draw; 'automatic', where the arbiter ends it (fivefold repetition,
-      75 moves, dead material); 'moves', where no move is legal.
+    vocabulary: tokens of moves: 'compact': each possible move; 'packed': each
+      published id, most of which no piece can move.
+    length: most plies of a sequence; longer games are cut. The longest
+      published random game has 698.
+    lengths: earlier cuts of sampled games: 'whole': none, as published;
+      'human': at the lengths of human games, so that random games differ from
+      human ones in their positions alone.
+    stop: end of a sampled game: 'claims': when a player may claim a draw, as
+      published; 'automatic': when the arbiter ends the game (fivefold
+      repetition, 75 moves, dead material); 'moves': when no move is legal.
     policy: moves that sampled games prefer: 'uniform' as published, or
       'few_captures', 'promotions', 'shuffling' (of knights and rooks),
       'castling', 'en_passant'; see kernels.chess.games. Trials of metrics
-      draw their states from uniform games in any case.
+      always draw their states from uniform games.
     least: shorter sampled games are dropped and counted; 20 as published. If
       more than 5 % are dropped, as in some endgames, the distribution of games
       is not known; 0 drops none.
-    start: FEN that every game starts from, such as an endgame of a few pieces;
-      '' is the standard position. The start token is named after it, so that
-      data of another start are refused.
-    ep: the en-passant label: 'raw', after every double push, as published;
-      'legal', where a pawn may take.
+    start: FEN of the position that games start from, such as an endgame of a
+      few pieces; '' is the standard position. The start token has its name, so
+      that data with another start are refused.
+    ep: the en-passant label: 'raw': after every double push, as published;
+      'legal': only if a pawn may take.
   """
 
   noun: ClassVar[str] = 'chess'
@@ -138,7 +139,7 @@ class World(
 
   @functools.cached_property
   def _columns(self) -> np.ndarray:
-    """[20480] int32 token of each packed id, DEAD where it has none."""
+    """[20480] int32 token of each packed id, DEAD for none."""
     tokens = notation.token_ids(self.vocabulary)
     return np.where(tokens > 0, tokens, core.DEAD).astype(np.int32)
 
@@ -244,19 +245,19 @@ class World(
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay.
 
-    It goes on where a game is cut or ends before no move is legal (`length`,
-    `lengths`, `stop`), which no token says. The short games that are dropped
-    are in it: it is off by their share in total variation. Uniform games from
-    the usual start have fewer than 20 plies in .2 % of cases (42 of 20,042),
-    'shuffling' ones in 1.2 %, and those of king and queen against king in 29 %.
-    Above MOST_DROPPED there is no law.
+    The process continues beyond ends that no token marks (`length`, `lengths`,
+    `stop`). It includes the dropped short games, so it is off by their share in
+    total variation. Uniform games from the standard position have fewer than 20
+    plies in .2 % of cases (42 of 20,042), 'shuffling' ones in 1.2 %, and games
+    of king and queen against king in 29 %. Above MOST_DROPPED the distribution
+    counts as unknown.
     """
     if self.policy == 'uniform':
       return super().sequence_process(replan)
     return ChessPlay(self, self.policy)
 
   def played_otherwise(self) -> str:
-    """See sampling.UniformPlay; and where too many games are dropped."""
+    """See sampling.UniformPlay; also a reason if too many games are dropped."""
     why = super().played_otherwise()
     if why or self._short_share <= MOST_DROPPED:
       return why
@@ -275,9 +276,9 @@ class World(
     return float((self.play(DROPPED_OF, 0)[1] < least).mean())
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Games by number, without those of fewer than `least` plies.
+    """Games by number, without games of fewer than `least` plies.
 
-    counts: 'games_dropped_short', games left out before the last one given.
+    counts: 'games_dropped_short', number of dropped games before the last.
     """
     least, asked = min(self.least, self.length) + 1, num
     while True:
@@ -455,6 +456,36 @@ class World(
     tokens[:, 1:][used] = notation.token_ids(self.vocabulary)[packed]
     return core.Sequences(tokens, lengths + np.int32(1))
 
+  def transcribe(
+    self, texts: Sequence[str]
+  ) -> tuple[list[games.Transcript], dict[str, int]]:
+    """See games.Transcribed: SAN or UCI, numbered or not."""
+    start = self.vocab[self.header[0]]
+    # Corpora of language models begin each game with a semicolon.
+    lines = [
+      text.removeprefix(start).lstrip('; ').encode() + b'\n' for text in texts
+    ]
+    data, ends = b''.join(lines), np.cumsum([0, *map(len, lines)])
+    read = chess_san.read(data, ends, self.origin)
+    tokens = notation.token_ids(self.vocabulary)[read.moves].tolist()
+    transcripts = []
+    for n, (length, error) in enumerate(
+      zip(read.lengths.tolist(), read.errors.tolist(), strict=True)
+    ):
+      first, last = read.words[n]
+      if not length and not error:  # Numbers, or a result alone.
+        error, first, last = (
+          chess_san.ERRORS.index('unreadable'),
+          *ends[n : n + 2],
+        )
+      fault = data[first:last].decode('utf-8', 'replace').strip()
+      row = [*self.header, *tokens[n][:length]]
+      transcript = games.Transcript(
+        row, fault, chess_san.ERRORS[error] == 'unreadable'
+      )
+      transcripts.append(transcript)
+    return transcripts, {}
+
   # Labels.
 
   @functools.cached_property
@@ -463,7 +494,7 @@ class World(
     if not self.start:
       return kernels.start()
     origin = notation.parse_fen(self.start)
-    origin[10] = 0  # Moves known before it: all there were.
+    origin[10] = 0  # Number of moves before it.
     return origin
 
   @functools.cached_property
@@ -487,9 +518,9 @@ class World(
     return kernels.labels(states, self.ep)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Who has more material, and whether the side to move is in check.
+    """'material', the side with more of it, and whether a side is in check.
 
-    'material': 0 black, 1 nobody, 2 white, at 9, 5, 3, 3 and 1 a piece.
+    'material': 0 black, 1 equal, 2 white; pieces count 9, 5, 3, 3 and 1.
     """
     men = self.labels(states)[:, GROUPS['board']]
     ahead = np.sign(VALUES[men].sum(1))

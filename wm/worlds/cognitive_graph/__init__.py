@@ -1,17 +1,17 @@
 """Planning on CogEval's graphs: walks to a goal, before and after a change.
 
-A model learns a graph from walks (`cognitive_graph(name='n15star')`), then
-sees short walks through what an edit has changed, and must plan with both.
-Edits are the changes of `graphs`. A walk begins with its goal and its start:
+A model learns a graph from walks (`cognitive_graph(name='n15star')`), then sees
+short walks through the edited part of the graph, and must plan with both. The
+edits are those of `graphs`. A walk begins with its goal and its start:
 
     goal   start   node   node ... node   end
     n8     n1      n11    n2      n8      end
     reward n1      n11    n2      n8      end
 
-A goal is a node, or `reward`: the nodes with the largest reward that an agent
-can come to from the graph's start. A step is legal where an arc makes it and
-the goal can still be reached; `end` is legal at the goal. The rules are the
-table of an automaton, see `Plans`.
+A goal is a node, or `reward`: the nodes with the largest reward that can be
+reached from the graph's start. A step is legal if the graph has the arc and the
+goal can still be reached; `end` is legal at the goal. The rules are the table
+of an automaton; see `Plans`.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class World(
   core.Verbal,
   core.Described,
 ):
-  """A graph, one of its changes, and walks on it.
+  """A graph, possibly with an edit, and walks on it.
 
   Attributes:
     name: name of a graph, or its letter in the paper: n7line (A), n7tree (B),
       n13line (C), n15star (D), n16cluster (E), n21star (F).
-    edit: change of the graph: '' for none, or a condition of CogEval, such as
+    edit: edit of the graph: '' for none, or a condition of CogEval, such as
       'transReval' or 'nonteleDetour'.
-    part: walks that are sampled: 'all', between all pairs of goal and start, a
-      fifth of which are held out; 'changed', of an edit, shortest walks along
-      each new step, from where a step is gone to where it led, and into the
-      largest reward where that is another one. Held out are then all other
-      pairs whose shortest walks are others than before the edit.
+    part: sampled walks: 'all': between all pairs of goal and start, a fifth of
+      which are held out; 'changed': shortest walks that show the edit: along
+      each new arc, between the ends of each removed arc, and to the largest
+      reward if the edit moves it. All other pairs whose shortest walks the edit
+      changes are then held out.
   """
 
   noun: ClassVar[str] = 'this graph'

@@ -1,21 +1,31 @@
 """Street maps, and the sequences that travel on them.
 
-A sequence is `origin destination direction ... direction end`. The map is
-read from files or generated; its states and rules are `navigation`'s.
+A sequence is `origin destination direction ... direction end`. The map is read
+from files or generated; `navigation` defines its states and rules.
 
-Prompts name streets one by one, or what leaves each intersection:
+The generated city is in the manner of Manhattan, for work without downloads:
+
+      o===o===o===o===o     rim and every fourth street: two-way
+      |   v   ^ / v   |     other streets and avenues: one-way, alternating
+      o-<-o-<-o-<-o-<-o     one diagonal avenue, two-way
+      |   v / ^   v   |     culs-de-sac, and streets that leave or enter the
+      o===o===o===o===o     map and never come back
+
+The whole is turned by 29 degrees and gently bent, so that labels vary.
+
+Prompts list streets one by one, or the exits of each intersection:
 
 streets   From Mira, north leads to Kulo.
 places    At Mira you can go N (to Kulo) or E (to Bado).
 
 Origins and destinations are uniform, or from taxi trips in the TLC schema, CSV
-or Parquet. Every trip's ends go to the nearest intersection: in metres, or in
-degrees as published (Vafa et al. 2024, appendix B), where a degree of longitude
-counts as much as one of latitude. What cannot be used is dropped and counted by
-cause, in this order: `unreadable` (missing, not a number, not a coordinate),
-`zero` (a meter without a fix writes 0), `outside` (further than OUTSIDE_M from
-that intersection), `same_node`. `other_nodes` are those used whose ends the
-other rule takes elsewhere.
+or Parquet. Both ends of a trip are mapped to the nearest intersection: in
+metres, or in degrees as published (Vafa et al. 2024, appendix B), where a
+degree of longitude counts as much as one of latitude. Unusable trips are
+dropped and counted by cause, in this order: `unreadable` (missing, not a
+number, not a coordinate), `zero` (a meter without a fix writes 0), `outside`
+(further than OUTSIDE_M from that intersection), `same_node`. `other_nodes`
+counts used trips whose ends the other rule maps to other intersections.
 """
 
 from __future__ import annotations
@@ -24,6 +34,7 @@ import csv
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -88,12 +99,12 @@ class World(
   Attributes:
     rows: crossings along the generated city, which is used without files.
     traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
-    nearest: intersection that an end of a trip goes to: nearest in 'metres', or
-      in 'degrees' as published.
-    max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
-      prefixes of trials as published. Prefixes follow any other value.
-    heldout: share of the pairs of origin and destination that the held-out
-      split has, in steps of 1 / sampling.HELDOUT.
+    nearest: distance for mapping a trip's ends to intersections: 'metres', or
+      'degrees' as published.
+    max_moves: directions of the longest sequence; 0 is MAX_MOVES[traversal],
+      with prefixes of trials as published. Any other value limits prefixes too.
+    heldout: share of origin-destination pairs in the held-out split, in steps
+      of 1 / sampling.HELDOUT.
   """
 
   noun: ClassVar[str] = 'this city'
@@ -105,7 +116,8 @@ class World(
   edges: str = field('', 'CSV file of streets', format=f'{_READER}.load_csv')
   file: str = field(
     '',
-    'GraphML of networkx or OSMnx, or OSM XML, instead of these',
+    'GraphML, GML or node-link JSON of networkx or OSMnx, or OSM XML, instead '
+    'of these',
     format=f'{_READER}.load_file',
   )
   rows: int = 8
@@ -135,8 +147,16 @@ class World(
     most=1 - 1 / sampling.HELDOUT,
   )
 
+  collisions: float = field(
+    0.01,
+    'largest share of streets of files that may be lost, as a shorter one '
+    'leaves the intersection in the same direction',
+    least=0,
+    most=1,
+  )
+
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; and the lengths of streets under all weightings."""
+    """See core.Bounded; includes street lengths under all weightings."""
     del world
     names, more = ['max_moves'], PLANNED * self.max_moves
     if self.traversal == 'noisy':
@@ -159,12 +179,16 @@ class World(
 
   @functools.cached_property
   def graph(self) -> streets.StreetGraph:
-    """The street graph; raises InputError where its files are bad."""
-    if self.nodes:
-      return streets.load_csv(self.nodes, self.edges)
-    if self.file:
-      return streets.load_file(self.file)
-    return streets.generate(self.rows, self.columns, self.city_seed)
+    """The street graph; raises InputError for bad files."""
+    if not self.nodes and not self.file:
+      return generate(self.rows, self.columns, self.city_seed)
+    graph = (
+      streets.load_csv(self.nodes, self.edges)
+      if self.nodes
+      else streets.load_file(self.file)
+    )
+    streets.check_lost(graph, self.collisions, self.file or self.edges)
+    return graph
 
   @property
   def moves(self) -> int:
@@ -173,7 +197,7 @@ class World(
 
   @property
   def prefix_limit(self) -> int:
-    """As published for every traversal, unless `max_moves` is given."""
+    """The published limit for every traversal, unless `max_moves` is set."""
     return self.max_moves or navigation.PREFIX_MOVES
 
   @functools.cached_property
@@ -198,10 +222,10 @@ class World(
     return sampling.in_split(key, split, round(self.heldout * sampling.HELDOUT))
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Sequences of the world's traversal; `counts` says what was dropped.
+    """Sequences of the world's traversal; `counts` has the dropped ones.
 
-    Shortest and noisy routes are drawn without replacement: there are fewer
-    than `num` where pairs run out. `side` names the noisy weighting of each.
+    Shortest and noisy routes are drawn without replacement, so there may be
+    fewer than `num`. `side` has the noisy weighting of each.
     """
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -227,8 +251,8 @@ class World(
   ) -> routes.RouteProcess:
     """See core.Generative and `routes`.
 
-    What follows origin and destination does not depend on the split: a pair
-    that is not in it goes on as it would.
+    The route after origin and destination does not depend on the split, and is
+    also defined for pairs of the other split.
     """
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -258,7 +282,7 @@ class World(
     return routes.ReplannedProcess(self, wanted, MIN_MOVES, lengths)
 
   def stats(self) -> dict[str, int]:
-    """Size of the graph, what is reached in it, what loading resolved, trips.
+    """Sizes of the graph, its reachable parts, fixes of loading, and trips.
 
     See `streets.facts`, `streets.build` and `load_trips`.
     """
@@ -268,13 +292,17 @@ class World(
     }
     return size | self._reached | self.graph.counts | self._trips.counts
 
+  def read_as(self) -> dict[str, str]:
+    """How the files were interpreted; empty for a generated city."""
+    return dict(self.graph.read_as)
+
   @functools.cached_property
   def _reached(self) -> dict[str, int]:
     return streets.facts(self.graph)
 
   @functools.cached_property
   def _trips(self) -> Trips:
-    """Trips of the file, each pair once; none where pairs are uniform."""
+    """Trips of the file, each pair once; empty if pairs are uniform."""
     if not self.trips:
       return Trips(np.zeros((0, 2), np.int64), {})
     loaded, counts = load_trips(self.trips, self.graph, self.nearest)
@@ -289,7 +317,7 @@ class World(
 
   @property
   def _pairs(self) -> tuple[routes.Numbered, int]:
-    """Function from numbers to origins and destinations, and how many."""
+    """Function from numbers to origins and destinations, and their count."""
     size = len(self.graph)
     if not self.trips:
       return lambda number: np.divmod(number, size), size * size
@@ -320,11 +348,11 @@ class World(
     noisy = self.traversal == 'noisy'
     side = {'weighting': drawn.weighting} if noisy else {}
     lengths = (drawn.moves + 3).astype(np.int32)
-    distinct = self.traversal != 'random'  # Walks may repeat.
+    distinct = self.traversal != 'random'  # Random walks may repeat.
     return core.Sequences(tokens, lengths, side, counts, distinct)
 
   def costs(self, sequences: core.Sequences) -> core.Costs:
-    """Metres travelled, and of the shortest path of each pair (Dijkstra).
+    """Metres travelled, and metres of each pair's shortest path (Dijkstra).
 
     The first row is under true lengths; others, of noisy shortest paths, under
     each noisy weighting (section 2).
@@ -397,6 +425,120 @@ class World(
       return _TELL[wording](table, rows, style)
 
     return verbal.extent(table, tell, 'intersections', TEXTS.frame(wording))
+
+
+TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.
+BLOCK_M = (110.0, 190.0)  # Metres between streets, and between avenues.
+CENTRE = (40.75, -73.98)  # Degrees.
+MOST = 1_000_000  # Crossings; a street graph of this size fits in memory.
+
+
+def generate(rows: int, columns: int, seed: int) -> streets.StreetGraph:
+  """A city of rows x columns crossings, and a few dead ends besides.
+
+  Nodes are numbered from 1, crossings first, by row. Nearly all of them are
+  strongly connected. Lengths are great-circle distances in metres.
+
+  Raises:
+    InputError: fewer than 2 rows or columns, or more than MOST crossings.
+  """
+  if rows < 2 or columns < 2 or rows * columns > MOST:
+    raise core.InputError(
+      f'a city of {rows} x {columns} crossings; expected at least 2 x 2 and at '
+      f'most {MOST:,} in all'
+    )
+  rng = np.random.default_rng([seed, rows, columns])
+  pairs = _grid(rows, columns, rng) + _diagonal(rows, columns, rng)
+  north_east = _places(rows, columns, rng)
+  spurs, places = _spurs(rows, columns, north_east, rng)
+  lat, lon = _degrees(np.concatenate([north_east.reshape(-1, 2), places]))
+  sources, targets = np.array(pairs + spurs).T
+  edges, lengths = (sources, None, targets), np.full(len(sources), np.nan)
+  ids, where = np.arange(1, len(lat) + 1), f'city of {rows} x {columns}'
+  return streets.build(ids, lat, lon, edges, lengths, where)
+
+
+def _grid(
+  rows: int, columns: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+  """Edges of streets and avenues; alternate ones run the same way."""
+  flip_street, flip_avenue = rng.integers(2, size=2)
+  pairs = []
+  for r in range(rows):
+    line = [r * columns + c for c in range(columns)]
+    pairs += _line(line, r, rows, r % 2 == flip_street)
+  for c in range(columns):
+    line = [r * columns + c for r in range(rows)]
+    pairs += _line(line, c, columns, c % 2 == flip_avenue)
+  return pairs
+
+
+def _line(
+  line: list[int], index: int, count: int, forward: bool
+) -> list[tuple[int, int]]:
+  steps = list(itertools.pairwise(line))
+  back = [(v, u) for u, v in steps]
+  if index in (0, count - 1) or index % 4 == 0:
+    return steps + back
+  return steps if forward else back
+
+
+def _diagonal(
+  rows: int, columns: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+  """A two-way avenue across the blocks, from one rim to another."""
+  start = int(rng.integers(0, max(columns - rows, 0) + 1))
+  line = [r * columns + start + r for r in range(rows) if start + r < columns]
+  steps = list(itertools.pairwise(line))
+  return steps + [(v, u) for u, v in steps]
+
+
+def _places(rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+  """[rows, columns, 2] metres along the avenues and across them, bent."""
+  along, across = np.meshgrid(
+    np.arange(rows) * BLOCK_M[0], np.arange(columns) * BLOCK_M[1], indexing='ij'
+  )
+  places = np.stack([along, across], axis=-1)
+  # Slopes below one keep the bent grid from folding over itself.
+  for axis, wave_m in ((0, 1900.0), (1, 1300.0)):
+    phase = rng.uniform(0, 2 * math.pi)
+    bend = np.sin(2 * math.pi * places[..., 1 - axis] / wave_m + phase)
+    places[..., axis] += 0.35 * wave_m / (2 * math.pi) * bend
+  return places + rng.normal(0, 6.0, places.shape)
+
+
+def _spurs(
+  rows: int, columns: int, places: np.ndarray, rng: np.random.Generator
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+  """Culs-de-sac (two-way), exits and entries (one-way) at the rim."""
+  # Few exits: a long random walk that can end in one will.
+  kinds = ('cul', 'cul', 'cul', 'exit', 'cul', 'cul', 'cul', 'entry')
+  count = max(rows * columns // 24, 2)
+  rim = [(r, c) for r in (0, rows - 1) for c in range(columns)]
+  rim += [(r, c) for r in range(1, rows - 1) for c in (0, columns - 1)]
+  chosen = rng.permutation(len(rim))[:count]
+  middle = places.reshape(-1, 2).mean(0)
+  pairs, spots = [], []
+  for number, index in enumerate(chosen):
+    r, c = rim[index]
+    away = places[r, c] - middle
+    spots.append(places[r, c] + 90.0 * away / np.linalg.norm(away))
+    node, crossing = rows * columns + number, r * columns + c
+    if kinds[number % len(kinds)] != 'entry':
+      pairs.append((crossing, node))
+    if kinds[number % len(kinds)] != 'exit':
+      pairs.append((node, crossing))
+  return pairs, np.array(spots)
+
+
+def _degrees(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Latitudes and longitudes of places in metres along and across."""
+  along, across = (places - places.mean(0)).T
+  north = along * math.cos(TURN) - across * math.sin(TURN)
+  east = along * math.sin(TURN) + across * math.cos(TURN)
+  lat = CENTRE[0] + np.degrees(north / streets.EARTH_M)
+  scale = streets.EARTH_M * math.cos(math.radians(CENTRE[0]))
+  return lat, CENTRE[1] + np.degrees(east / scale)
 
 
 # Farther from every intersection than this is not on the map. The longest

@@ -1,31 +1,21 @@
 """Street graphs: intersections, and at most one edge in each compass direction.
 
 A graph comes from CSV files, from OpenStreetMap through OSMnx (the extra
-`maps`) or from a generated city. Edges are labelled by the bearing from their
-start to their end; where two leave an intersection in one direction, the
-shorter stays (ties: the smaller neighbour id) and the other is counted as a
-collision.
+`maps`) or from a generated city (`maps.generate`). Edges are labelled by the
+bearing from their start to their end; where two leave an intersection in one
+direction, the shorter stays (ties: the smaller neighbour id) and the other is
+counted as a collision.
 
-The generated city is in the manner of Manhattan, for work without downloads:
-
-      o===o===o===o===o     rim and every fourth street: two-way
-      |   v   ^ / v   |     other streets and avenues: one-way, alternating
-      o-<-o-<-o-<-o-<-o     one diagonal avenue, two-way
-      |   v / ^   v   |     culs-de-sac, and streets that leave or enter the
-      o===o===o===o===o     map and never come back
-
-The whole is turned by 29 degrees and gently bent, so that labels vary.
-
-`load_csv` and `load_file` say what files may hold. Nodes without coordinates
-are placed by networkx's spring layout of seed 0, whose longest edge is HOP_M
-long. Then no edge is left out: those of an intersection share its eight
-directions, so that the angles to where they lead are smallest in all.
+`load_csv` and `load_file` say what files may hold, and `read_as` of a graph how
+its own were understood. Nodes without coordinates are placed by networkx's
+spring layout of seed 0, whose longest edge is HOP_M long. Then no edge is left
+out: those of an intersection share its eight directions, so that the angles to
+where they lead are smallest in all.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -44,6 +34,25 @@ DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 EARTH_M = 6_371_009.0  # Mean Earth radius in metres, as OSMnx takes it.
 HOP_M = 100.0  # Metres of an edge without length between nodes without places.
 MOST_PLACED = 1000  # Nodes of a spring layout, which takes some seconds.
+# Names of latitudes and longitudes, and of lengths; the first there are count.
+PLACES = (
+  *(('lat', 'lon'), ('lat', 'lng'), ('latitude', 'longitude'), ('y', 'x')),
+  ('y_m', 'x_m'),
+)
+LENGTHS = ('length_m', 'distance_m', 'length', 'distance', 'weight')
+# Names that may be of coordinates or of lengths, and are none of these.
+_COORDINATE = re.compile(
+  'lat.*|lo?ng?.*|[xy]|[xy]_.*|[xy]?(pos|coord).*|loc.*|geom.*|point|centroid|'
+  '(easting|northing).*'
+)
+_LENGTH = re.compile(
+  '.*(len|dist|metre|meter|mile).*|.*_(km|m|ft|mi)|km|weights?|cost.*|'
+  '.*(time|duration).*'
+)
+FAR_M = 5000.0  # Median of edges beyond which plain x and y are no degrees.
+APART = 20.0  # Most times that lengths differ from distances, in the median.
+# Words for a street that runs one way, in an undirected graph.
+ONE_WAY = ('yes', 'true', '1', '1.0', '-1', 'reverse')
 # Words of sequences and of states, which are no names of nodes.
 RESERVED = ('<pad>', 'end', *DIRECTIONS, '?')
 
@@ -60,6 +69,9 @@ class StreetGraph:
     length_m: [S, 8] float64, metres; NaN where there is no edge.
     counts: what was resolved or dropped while loading, cause -> count.
     names: [S] of nodes in sequences, by default their ids.
+    lost: sources, labels, targets and metres of the collisions, each [K].
+    read_as: see core.Described.
+    placed: False where a drawing stands in for the places.
   """
 
   ids: np.ndarray
@@ -69,6 +81,9 @@ class StreetGraph:
   length_m: np.ndarray
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   names: tuple[str, ...] = ()
+  lost: tuple[np.ndarray, ...] = ()
+  read_as: dict[str, str] = dataclasses.field(default_factory=dict)
+  placed: bool = True
 
   def __post_init__(self) -> None:
     if not self.names:
@@ -225,12 +240,19 @@ def build(
   lengths = np.full(delta.shape, np.nan)
   delta[row[sources[shortest]], labels[shortest]] = row[targets[shortest]]
   lengths[row[sources[shortest]], labels[shortest]] = length_m[shortest]
+  # A longer street to where another one leads in that direction is no loss.
+  rest = np.setdiff1d(order, shortest)
+  rest = rest[delta[row[sources[rest]], labels[rest]] != row[targets[rest]]]
   counts = {
-    'collisions': len(order) - len(shortest),
+    'collisions': len(rest),
+    'parallel': len(order) - len(shortest) - len(rest),
     'nodes_without_edges': int((~used).sum()),
     'great_circle_lengths': int(missing[shortest].sum()),
   }
-  return StreetGraph(ids[used], lat[used], lon[used], delta, lengths, counts)
+  rest = rest[used[targets[rest]]]
+  lost = row[sources[rest]], labels[rest], row[targets[rest]], length_m[rest]
+  nodes = ids[used], lat[used], lon[used]
+  return StreetGraph(*nodes, delta, lengths, counts, lost=lost)
 
 
 def _check_nodes(
@@ -250,6 +272,19 @@ def _check_nodes(
       )
 
 
+def check_lost(graph: StreetGraph, most: float, where: str) -> None:
+  """Raises InputError where more than a share of the streets collides."""
+  lost = graph.counts['collisions']
+  if lost > most * (total := graph.num_edges + lost):
+    share = math.ceil(100 * lost / total)
+    raise core.InputError(
+      f'{where}: {lost} of {total} streets are lost, as a shorter one leaves '
+      f'their intersection in the same direction; expected at most '
+      f'{100 * most:g} %: give each edge a direction of its own, or allow it '
+      f'by maps(collisions={share / 100:g})'
+    )
+
+
 def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   """Two CSV files: nodes, and edges that run one way.
 
@@ -259,45 +294,129 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
 
   osm_id: an integer or a name; names are tokens, with '_' for blanks and
       commas, and with '_' behind one that is a token already, such as N.
-  lat, lon: degrees. Without both columns, nodes are placed as in a drawing:
-      by a spring layout of a fixed seed, whose longest edge is 100 m.
+  lat, lon: degrees; also called latitude and longitude, or y and x. x_m and y_m
+      are metres on a plane. Without such columns, nodes are placed as in a
+      drawing: by a spring layout of a fixed seed, whose longest edge is 100 m.
   direction: N, NE, E, SE, S, SW, W or NW; of several edges of a node in one
       direction the shortest is kept. Without the column it is the bearing; of
       nodes without places, the eight directions nearest to the bearings, each
       once, so that all edges are kept.
-  length_m: metres. Empty or absent, it is the great-circle distance; of nodes
-      without places 100 m.
+  length_m: metres; also called length, distance or weight. Empty or absent, it
+      is the great-circle distance; of nodes without places 100 m.
 
   Raises:
     InputError: a missing file or column, a malformed value, an unknown node
       or direction, and all that `build` checks.
   """
-  table = csv_file.read(nodes, ('osm_id',))
+  table = _lowered(csv_file.read(nodes, ('osm_id',)))
   ids, names = _identified(table['osm_id'], str(nodes))
-  located = {'lat', 'lon'} & {*table}
-  if len(located) == 1:
-    (column,) = located
-    raise core.InputError(
-      f'{nodes} has a column {column} alone; expected lat and lon, or neither'
-    )
-  places = None
-  if located:
-    lat, lon = (_numbers(nodes, k, table[k], float) for k in ('lat', 'lon'))
-    _check_nodes(ids, lat, lon, str(nodes))
-    places = lat, lon
-  table = csv_file.read(edges, ('node', 'neighbor'))
+  read_as: dict[str, str] = {}
+  places = _located(str(nodes), table, table['osm_id'], None, read_as)
+  table = _lowered(csv_file.read(edges, ('node', 'neighbor')))
   sources = _rows(edges, 'node', table['node'], ids, names)
   targets = _rows(edges, 'neighbor', table['neighbor'], ids, names)
-  labels = _labels(edges, table['direction']) if 'direction' in table else None
-  length_m = np.full(len(sources), np.nan)
-  if 'length_m' in table:
-    stated = [n for n, text in enumerate(table['length_m']) if text.strip()]
-    texts = [table['length_m'][n] for n in stated]
-    length_m[stated] = _numbers(edges, 'length_m', texts, float)
-    if not np.isfinite(length_m[stated]).all():
-      raise core.InputError(f'{edges}: length_m must be finite')
-  links = sources, labels, targets
-  return _built(ids, names, places, links, length_m, str(edges))
+  lengths = _lengths(str(edges), table, len(sources))
+  ends = sources, targets
+  return _built((ids, names, places), ends, table, lengths, str(edges), read_as)
+
+
+def _lowered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+  """Columns by their names in lower case; the first of equal ones counts."""
+  return {name.lower(): table[name] for name in reversed(table)}
+
+
+def _located(
+  where: str,
+  table: dict[str, list[Any]],
+  nodes: Sequence[Any],
+  crs: Any,
+  read_as: dict[str, str],
+) -> tuple[np.ndarray, np.ndarray] | None:
+  """Latitudes and longitudes [S] of nodes; None if they have none.
+
+  Args:
+    where: what to call the input in errors.
+    table: attributes of nodes by name, None where a node lacks one.
+    nodes: what to call them.
+    crs: of x and y; None is degrees.
+    read_as: gets 'places'.
+
+  Raises:
+    InputError: some nodes have them, they are no numbers or beyond the globe,
+      or an attribute may be a coordinate and is none of PLACES.
+  """
+  listed = ', '.join(f'{x} and {y}' for y, x in PLACES)
+  pair = next((pair for pair in PLACES if {*pair} <= {*table}), None)
+  if pair is None:
+    if single := [name for name in table if _COORDINATE.fullmatch(name)]:
+      raise core.InputError(
+        f'{where} has a column {single[0]} alone, or of a name unknown here; '
+        f'expected places as lat and lon ({listed}), or none'
+      )
+    read_as['places'] = 'none: a drawing was invented'
+    return None
+  columns = [table[name] for name in pair]
+  lacking = [
+    node
+    for node, *values in zip(nodes, *columns, strict=True)
+    if None in values
+  ]
+  if lacking:
+    raise core.InputError(
+      f'{where}: node {lacking[0]} and {len(lacking) - 1} more of {len(nodes)} '
+      f'lack {pair[1]} or {pair[0]}; expected both of each, or of none'
+    )
+  lat, lon = (_numbers(where, name, table[name], float) for name in pair)
+  unit, finite = 'degrees', np.isfinite(lat) & np.isfinite(lon)
+  if pair == ('y_m', 'x_m') and finite.all():
+    unit = 'metres on a plane'
+    lat, lon = (np.degrees((v - v.mean()) / EARTH_M) for v in (lat, lon))
+  elif pair == ('y', 'x') and crs and str(crs).lower() != 'epsg:4326':
+    unit = f'{crs}, taken to degrees'
+    with inputs.extra('maps', f'{where}, whose coordinates are in {crs},'):
+      import pyproj
+    with inputs.reading(where, 'a street graph with a crs that is known'):
+      change = pyproj.Transformer.from_crs(
+        str(crs), 'EPSG:4326', always_xy=True
+      )
+      lon, lat = map(np.asarray, change.transform(lon, lat))
+  for name, column, most in zip(pair, (lat, lon), (90, 180), strict=True):
+    bad = np.flatnonzero(~(np.abs(column) <= most))
+    if bad.size:
+      plane = '; call metres on a plane x_m and y_m, or state their crs'
+      raise core.InputError(
+        f'{where}: node {nodes[bad[0]]} has {name}={column[bad[0]]}; expected '
+        f'degrees from -{most} to {most}' + plane * (name in 'xy')
+      )
+  read_as['places'] = f'{", ".join(pair)} ({unit})'
+  return lat, lon
+
+
+def _lengths(
+  where: str, table: dict[str, list[Any]], num: int
+) -> tuple[str, np.ndarray]:
+  """The attribute of lengths, '' where there is none, and metres [num] or NaN.
+
+  Raises:
+    InputError: no finite numbers, or an attribute may be a length and is none
+      of LENGTHS.
+  """
+  length_m = np.full(num, np.nan)
+  name = next((name for name in LENGTHS if name in table), '')
+  if not name:
+    if unknown := [name for name in table if _LENGTH.fullmatch(name)]:
+      raise core.InputError(
+        f'{where}: edges have {unknown[0]}, which may be a length; expected '
+        f'metres as one of {", ".join(LENGTHS)}, or no such attribute'
+      )
+    return name, length_m
+  values = [('' if v is None else str(v).strip()) for v in table[name]]
+  stated = [n for n, text in enumerate(values) if text]
+  texts = [values[n] for n in stated]
+  length_m[stated] = _numbers(where, name, texts, float)
+  if not np.isfinite(length_m[stated]).all():
+    raise core.InputError(f'{where}: {name} must be finite')
+  return name if stated else '', length_m
 
 
 def _token(text: str) -> str:
@@ -331,19 +450,33 @@ def _identified(
 
 
 def _built(
-  ids: np.ndarray,
-  names: tuple[str, ...],
-  places: tuple[np.ndarray, np.ndarray] | None,
-  edges: tuple[np.ndarray, np.ndarray | None, np.ndarray],
-  length_m: np.ndarray,
+  nodes: tuple[
+    np.ndarray, tuple[str, ...], tuple[np.ndarray, np.ndarray] | None
+  ],
+  ends: tuple[np.ndarray, np.ndarray],
+  table: dict[str, list[Any]],
+  lengths: tuple[str, np.ndarray],
   where: str,
+  read_as: dict[str, str],
 ) -> StreetGraph:
-  """As `build`, of nodes that may have names and no places (lat, lon).
+  """As `build`, of nodes that may have names and no places.
 
-  names: of nodes whose ids are 1 .. S; () where their ids are.
+  Args:
+    nodes: ids [S]; names where ids are 1 .. S, else (); and (lat, lon).
+    ends: sources and targets [E].
+    table: attributes of edges.
+    lengths: see `_lengths`.
+    where: what to call the input in errors.
+    read_as: as far as it is known.
   """
-  sources, labels, targets = edges
+  (ids, names, places), (sources, targets) = nodes, ends
+  name, length_m = lengths
+  labels = None
+  if stated := table.get('direction'):
+    labels = _labels(where, ['' if v is None else str(v) for v in stated])
+  usual, placed = 'great-circle distances', places is not None
   if places is None:
+    usual = f'{HOP_M:g} m each'
     places = _layout(len(ids), sources, targets, where)
     length_m = np.where(np.isnan(length_m), HOP_M, length_m)
     if labels is None:
@@ -355,12 +488,47 @@ def _built(
       )
       named = names or [*map(str, ids.tolist())]
       labels = _spread(places, sources, targets, named, where)
+  else:
+    _check_units(places, (sources, targets), lengths, where, read_as)
   lat, lon = places
   graph = build(ids, lat, lon, (sources, labels, targets), length_m, where)
-  if not names:
-    return graph
-  used = tuple(names[number - 1] for number in graph.ids.tolist())
-  return dataclasses.replace(graph, names=used)
+  missing = int(np.isnan(lengths[1]).sum())
+  stand_in = f'{missing} of {len(lengths[1])} are {usual}' if missing else ''
+  unread = [x for x in LENGTHS if x != name and any(table.get(x, ()))]
+  about = [f'{name} (metres)' if name else '', stand_in]
+  about += [f'{", ".join(unread)} not used'] if unread else []
+  read_as['lengths'] = '; '.join(text for text in about if text)
+  read_as['directions'] = 'direction' if stated else 'by bearings'
+  changes: dict[str, Any] = {'read_as': read_as, 'placed': placed}
+  if names:
+    changes['names'] = tuple(names[k - 1] for k in graph.ids.tolist())
+  return dataclasses.replace(graph, **changes)
+
+
+def _check_units(
+  places: tuple[np.ndarray, np.ndarray],
+  ends: tuple[np.ndarray, np.ndarray],
+  lengths: tuple[str, np.ndarray],
+  where: str,
+  read_as: dict[str, str],
+) -> None:
+  """Raises InputError where places are no degrees or lengths no metres."""
+  (lat, lon), (sources, targets), (name, length_m) = places, ends, lengths
+  metres = great_circle(lat[sources], lon[sources], lat[targets], lon[targets])
+  both = np.isfinite(length_m) & (metres > 0) & (length_m > 0)
+  apart = float(np.median(length_m[both] / metres[both])) if both.any() else 1.0
+  unclear = read_as['places'] == 'y, x (degrees)' and not both.any()
+  if not name.endswith('_m') and not 1 / APART <= apart <= APART:
+    wrong = f'by {name}, edges are {apart:.2g} times as long as'
+  elif unclear and metres.size and np.median(metres) > FAR_M:
+    wrong = f'edges are {np.median(metres) / 1000:,.0f} km long if'
+  else:
+    return
+  raise core.InputError(
+    f'{where}: {wrong} places are read as {read_as["places"]}; expected '
+    'degrees (lat, lon), metres on a plane (x_m, y_m) or a crs, and lengths in '
+    'metres (length_m)'
+  )
 
 
 def _layout(
@@ -374,7 +542,7 @@ def _layout(
   if size > MOST_PLACED:
     raise core.InputError(
       f'{where}: {size:,} nodes without places; expected at most '
-      f'{MOST_PLACED:,}, or x and y (lon and lat) of each in degrees'
+      f'{MOST_PLACED:,}, or lat and lon of each in degrees'
     )
   nx = _networkx()
   graph = nx.Graph()
@@ -508,16 +676,20 @@ def _rows(
 
 
 def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
-  """Labels of a direction column."""
+  """Labels of a direction column, in any case."""
   index = {name: label for label, name in enumerate(DIRECTIONS)}
   for text in set(texts):
     what = f'{path}: unknown direction {text!r}'
-    inputs.check_known(text.strip(), index, what)
-  return np.array([index[text.strip()] for text in texts], np.int64)
+    inputs.check_known(text.strip().upper(), index, what)
+  return np.array([index[text.strip().upper()] for text in texts], np.int64)
 
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
-  """Text of nodes.csv and edges.csv, which `load_csv` reads back unchanged."""
+  """Text of nodes.csv and edges.csv, which `load_csv` reads back unchanged.
+
+  Lengths and places that stand in are left out, and streets that are lost are
+  there: so they are said, or refused, where the files are read.
+  """
 
   def lines(header: str, *columns: np.ndarray) -> str:
     # The repr of Python's numbers is exact.
@@ -526,128 +698,24 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
 
   sources, labels, targets = graph.edges()
   length_m = graph.length_m[sources, labels]
+  if graph.lost:
+    columns = zip((sources, labels, targets, length_m), graph.lost, strict=True)
+    sources, labels, targets, length_m = map(np.concatenate, columns)
+  lat, lon = graph.lat, graph.lon
+  usual = np.full(len(sources), HOP_M)
+  if graph.placed:
+    usual = great_circle(lat[sources], lon[sources], lat[targets], lon[targets])
+  metres = np.where(length_m == usual, '', length_m.astype(object))
   names, ids = np.array(DIRECTIONS)[labels], np.array(graph.names)
   return (
-    lines('osm_id,lat,lon', ids, graph.lat, graph.lon),
+    lines('osm_id,lat,lon', ids, lat, lon)
+    if graph.placed
+    else lines('osm_id', ids),
     lines(
       'node,direction,neighbor,length_m',
-      *(ids[sources], names, ids[targets], length_m),
+      *(ids[sources], names, ids[targets], metres),
     ),
   )
-
-
-TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.
-BLOCK_M = (110.0, 190.0)  # Metres between streets, and between avenues.
-CENTRE = (40.75, -73.98)  # Degrees.
-MOST = 1_000_000  # Crossings; a street graph of this size fits in memory.
-
-
-def generate(rows: int, columns: int, seed: int) -> StreetGraph:
-  """A city of rows x columns crossings, and a few dead ends besides.
-
-  Nodes are numbered from 1, crossings first, by row. Nearly all of them are
-  strongly connected. Lengths are great-circle distances in metres.
-
-  Raises:
-    InputError: fewer than 2 rows or columns, or more than MOST crossings.
-  """
-  if rows < 2 or columns < 2 or rows * columns > MOST:
-    raise core.InputError(
-      f'a city of {rows} x {columns} crossings; expected at least 2 x 2 and at '
-      f'most {MOST:,} in all'
-    )
-  rng = np.random.default_rng([seed, rows, columns])
-  pairs = _grid(rows, columns, rng) + _diagonal(rows, columns, rng)
-  north_east = _places(rows, columns, rng)
-  spurs, places = _spurs(rows, columns, north_east, rng)
-  lat, lon = _degrees(np.concatenate([north_east.reshape(-1, 2), places]))
-  sources, targets = np.array(pairs + spurs).T
-  edges, lengths = (sources, None, targets), np.full(len(sources), np.nan)
-  ids, where = np.arange(1, len(lat) + 1), f'city of {rows} x {columns}'
-  return build(ids, lat, lon, edges, lengths, where)
-
-
-def _grid(
-  rows: int, columns: int, rng: np.random.Generator
-) -> list[tuple[int, int]]:
-  """Edges of streets and avenues; alternate ones run the same way."""
-  flip_street, flip_avenue = rng.integers(2, size=2)
-  pairs = []
-  for r in range(rows):
-    line = [r * columns + c for c in range(columns)]
-    pairs += _line(line, r, rows, r % 2 == flip_street)
-  for c in range(columns):
-    line = [r * columns + c for r in range(rows)]
-    pairs += _line(line, c, columns, c % 2 == flip_avenue)
-  return pairs
-
-
-def _line(
-  line: list[int], index: int, count: int, forward: bool
-) -> list[tuple[int, int]]:
-  steps = list(itertools.pairwise(line))
-  back = [(v, u) for u, v in steps]
-  if index in (0, count - 1) or index % 4 == 0:
-    return steps + back
-  return steps if forward else back
-
-
-def _diagonal(
-  rows: int, columns: int, rng: np.random.Generator
-) -> list[tuple[int, int]]:
-  """A two-way avenue across the blocks, from one rim to another."""
-  start = int(rng.integers(0, max(columns - rows, 0) + 1))
-  line = [r * columns + start + r for r in range(rows) if start + r < columns]
-  steps = list(itertools.pairwise(line))
-  return steps + [(v, u) for u, v in steps]
-
-
-def _places(rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
-  """[rows, columns, 2] metres along the avenues and across them, bent."""
-  along, across = np.meshgrid(
-    np.arange(rows) * BLOCK_M[0], np.arange(columns) * BLOCK_M[1], indexing='ij'
-  )
-  places = np.stack([along, across], axis=-1)
-  # Slopes below one keep the bent grid from folding over itself.
-  for axis, wave_m in ((0, 1900.0), (1, 1300.0)):
-    phase = rng.uniform(0, 2 * math.pi)
-    bend = np.sin(2 * math.pi * places[..., 1 - axis] / wave_m + phase)
-    places[..., axis] += 0.35 * wave_m / (2 * math.pi) * bend
-  return places + rng.normal(0, 6.0, places.shape)
-
-
-def _spurs(
-  rows: int, columns: int, places: np.ndarray, rng: np.random.Generator
-) -> tuple[list[tuple[int, int]], np.ndarray]:
-  """Culs-de-sac (two-way), exits and entries (one-way) at the rim."""
-  # Few exits: a long random walk that can end in one will.
-  kinds = ('cul', 'cul', 'cul', 'exit', 'cul', 'cul', 'cul', 'entry')
-  count = max(rows * columns // 24, 2)
-  rim = [(r, c) for r in (0, rows - 1) for c in range(columns)]
-  rim += [(r, c) for r in range(1, rows - 1) for c in (0, columns - 1)]
-  chosen = rng.permutation(len(rim))[:count]
-  middle = places.reshape(-1, 2).mean(0)
-  pairs, spots = [], []
-  for number, index in enumerate(chosen):
-    r, c = rim[index]
-    away = places[r, c] - middle
-    spots.append(places[r, c] + 90.0 * away / np.linalg.norm(away))
-    node, crossing = rows * columns + number, r * columns + c
-    if kinds[number % len(kinds)] != 'entry':
-      pairs.append((crossing, node))
-    if kinds[number % len(kinds)] != 'exit':
-      pairs.append((node, crossing))
-  return pairs, np.array(spots)
-
-
-def _degrees(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Latitudes and longitudes of places in metres along and across."""
-  along, across = (places - places.mean(0)).T
-  north = along * math.cos(TURN) - across * math.sin(TURN)
-  east = along * math.sin(TURN) + across * math.cos(TURN)
-  lat = CENTRE[0] + np.degrees(north / EARTH_M)
-  scale = EARTH_M * math.cos(math.radians(CENTRE[0]))
-  return lat, CENTRE[1] + np.degrees(east / scale)
 
 
 # Highways one may drive on, as OSMnx's network type 'drive' has them.
@@ -666,21 +734,29 @@ def osmnx_library() -> Any:
 
 
 def load_file(path: str | Path) -> StreetGraph:
-  """GraphML of networkx or OSMnx (.graphml), or OSM XML (.osm, .xml).
+  """Street graph of networkx or OSMnx: .graphml, .gml, .json, or OSM XML.
 
-  GraphML is what `networkx.write_graphml` and `osmnx.save_graphml` write:
+  GraphML is what `networkx.write_graphml` and `osmnx.save_graphml` write, GML
+  what `write_gml` writes, JSON what `node_link_data` gives, with its edges as
+  "edges" or "links". `wm.from_graph` takes such graphs as they are.
 
-  nodes: ids are integers or names, as in nodes.csv. Attributes x and y are
-      longitude and latitude in degrees. If no node has them, nodes are placed
-      as in a drawing, by a spring layout of a fixed seed whose longest edge is
-      100 m; then no edge is left out, and at most eight may leave a node.
-  edges: directed ones run one way, undirected ones both ways. The attribute
-      length is in metres; without, it is the great-circle distance, or 100 m
-      of nodes without places. Other attributes are not read.
+  nodes: ids are integers or names, as in nodes.csv. Attributes lat and lon,
+      latitude and longitude, or y and x are degrees; where the graph has a
+      `crs`, such as EPSG:32618, y and x are in it (the extra `maps`). y_m and
+      x_m are metres on a plane. If no node has them, nodes are placed as in a
+      drawing, by a spring layout of a fixed seed whose longest edge is 100 m;
+      then no edge is left out, and at most eight may leave a node.
+  edges: directed ones run one way, undirected ones both ways, but for those
+      with oneway=yes, which run as their attributes from and to say. Length,
+      length_m, distance or weight is in metres; without, it is the great-circle
+      distance, or 100 m of nodes without places. The attribute direction is
+      one of the eight; without, it is the bearing. Attributes that may be a
+      place or a length, and have other names, are refused; the rest are not
+      read.
 
-  Directions are the bearings; of several edges of a node in one direction the
-  shortest is kept. OSM XML is read by OSMnx (the extra `maps`), streets that
-  one may drive on alone.
+  Of several edges of a node in one direction the shortest is kept. OSM XML is
+  read by OSMnx (the extra `maps`), streets that one may drive on alone, without
+  turn restrictions.
 
   Raises:
     InputError: no such file, another suffix, not a street graph, or what
@@ -690,19 +766,46 @@ def load_file(path: str | Path) -> StreetGraph:
 
 
 def read_file(path: str | Path) -> Any:
-  """The file as a networkx graph; one of OSMnx is simplified and drivable."""
+  """The file as a multigraph of networkx; OSM XML simplified and drivable."""
   path = Path(path)
-  if path.suffix not in ('.graphml', '.osm', '.xml'):
+  kinds = {'.graphml': 'GraphML', '.gml': 'GML', '.json': 'node-link JSON'}
+  kinds |= dict.fromkeys(('.osm', '.xml'), 'OSM XML')
+  if path.suffix not in kinds:
     raise core.InputError(
-      f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
+      f'{path}: unknown suffix {path.suffix!r}; expected {", ".join(kinds)}'
     )
-  with inputs.reading_file(path, 'a street graph in GraphML or OSM XML'):
-    if path.suffix != '.graphml':
-      return _from_xml(osmnx_library(), path)
-    graph = _networkx().read_graphml(path)
-    if 'crs' not in graph.graph:
+  kind = kinds[path.suffix]
+  with inputs.reading_file(path, f'a street graph in {kind}'):
+    if kind == 'GraphML':
+      graph = _networkx().read_graphml(path, force_multigraph=True)
+      for name in ('node_default', 'edge_default'):  # OSMnx cannot write them.
+        del graph.graph[name]
       return graph
-    return osmnx_library().io.load_graphml(path)  # It converts the types.
+    if kind == 'OSM XML':
+      return _from_xml(osmnx_library(), path)
+    text = path.read_text('utf-8-sig')
+    if kind == 'node-link JSON':
+      return _node_link(inputs.parse_json(text))
+    # NumPy's numbers are written as calls by some versions of networkx.
+    text = re.sub(r'(?i)\bnp\.\w+\(([^()]*)\)', r'\1', text)
+    label = 'label' if re.search(r'\blabel\b', text) else 'id'
+    graph, nx = _networkx().parse_gml(text, label=label), _networkx()
+    return (nx.MultiDiGraph if graph.is_directed() else nx.MultiGraph)(graph)
+
+
+def _node_link(parts: dict[str, Any]) -> Any:
+  """The networkx graph of a node-link object, of any version."""
+  nx = _networkx()
+  kind = nx.MultiDiGraph if parts.get('directed') else nx.MultiGraph
+  graph = kind()
+  graph.graph.update(parts.get('graph') or {})
+  for node in parts['nodes']:
+    graph.add_node(node['id'])
+    graph.nodes[node['id']].update(node)
+  for link in parts['links' if 'links' in parts else 'edges']:
+    key = graph.add_edge(link['source'], link['target'])
+    graph.edges[link['source'], link['target'], key].update(link)
+  return graph
 
 
 def _from_xml(osmnx: Any, path: Path) -> Any:
@@ -732,42 +835,58 @@ def from_networkx(graph: Any, where: str) -> StreetGraph:
     nodes = [nodes[n] for n in np.argsort(ids)]
     ids = np.sort(ids)
   row = {node: n for n, node in enumerate(nodes)}
-  places = _places_of(graph, nodes, where)
-  with inputs.reading(where, 'a street graph with lengths in metres'):
-    edges = [
-      (row[u], row[v], float(data.get('length', 'nan')))
-      for u, v, data in graph.edges(data=True)
-    ]
+  read_as: dict[str, str] = {}
+  table = _columns([graph.nodes[node] for node in nodes])
+  places = _located(where, table, nodes, graph.graph.get('crs'), read_as)
+  edges = [*graph.edges(data=True)]
   if not graph.is_directed():
-    edges += [(v, u, length) for u, v, length in edges]
+    edges = _both_ways(edges, where, read_as)
   straight = [edge for edge in edges if edge[0] != edge[1]]
   if not straight:
     raise core.InputError(f'{where}: no path between any pair of nodes')
-  sources, targets, length_m = map(np.array, zip(*straight, strict=True))
-  links = sources, None, targets
-  converted = _built(ids, names, places, links, length_m, where)
+  sources, targets = (
+    np.array([row[edge[k]] for edge in straight]) for k in (0, 1)
+  )
+  table = _columns([data for _, _, data in straight])
+  lengths = _lengths(where, table, len(straight))
+  located = ids, names, places
+  converted = _built(
+    located, (sources, targets), table, lengths, where, read_as
+  )
   converted.counts['self_loops'] = len(edges) - len(straight)
   return converted
 
 
-def _places_of(
-  graph: Any, nodes: Sequence[Any], where: str
-) -> tuple[np.ndarray, np.ndarray] | None:
-  """Latitudes and longitudes [S] of nodes; None if no node has them.
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+  """Attributes of nodes or edges by name, None where one lacks it."""
+  lowered = [{str(k).lower(): v for k, v in row.items()} for row in rows]
+  names = dict.fromkeys(name for row in lowered for name in row)
+  return {name: [row.get(name) for row in lowered] for name in names}
 
-  Raises:
-    InputError: some nodes have them, or they are no numbers.
-  """
-  lacking = [n for n in nodes if not {'x', 'y'} <= {*graph.nodes[n]}]
-  if len(lacking) == len(nodes):
-    return None
-  if lacking:
-    raise core.InputError(
-      f'{where}: node {lacking[0]} and {len(lacking) - 1} more of {len(nodes)} '
-      'lack x or y; expected degrees of each, or of none'
-    )
-  with inputs.reading(where, 'a street graph with x and y in degrees'):
-    lat, lon = (
-      np.array([float(graph.nodes[n][name]) for n in nodes]) for name in 'yx'
-    )
-  return lat, lon
+
+def _both_ways(
+  edges: list[tuple[Any, Any, dict[str, Any]]],
+  where: str,
+  read_as: dict[str, str],
+) -> list[tuple[Any, Any, dict[str, Any]]]:
+  """Edges of an undirected graph, both ways where they do not run one way."""
+  ways = []
+  for u, v, data in edges:
+    if 'direction' in data:
+      raise core.InputError(
+        f'{where} is undirected, and its edges have direction; expected a '
+        'directed graph, as a direction holds one way'
+      )
+    forward, back = (u, v, data), (v, u, data)
+    if str(data.get('oneway', '')).lower() not in ONE_WAY:
+      ways += [forward, back]
+      continue
+    ends = str(data.get('from', '')), str(data.get('to', ''))
+    if {*ends} != {str(u), str(v)}:
+      raise core.InputError(
+        f'{where} is undirected, and its edge {u} - {v} is one-way; expected a '
+        'directed graph, or attributes from and to'
+      )
+    ways.append(forward if ends[0] == str(u) else back)
+  read_as['undirected edges'] = 'run both ways, but for one-way ones'
+  return ways

@@ -3,14 +3,14 @@
     t0 t0 | x y | x y | x y | x y | ...      t0 names the time step
             planet  sun  planet  sun
 
-A world whose state is not a function of its tokens: bins fix neither the
-velocity nor the masses. After tokens every bin may follow; what follows is
-physics, which `sample` carries as side data (the orbits of the inductive-bias
-probes, Vafa et al. 2025, section 3). States that are drawn know it too: from
-these the bins of the orbit are legal, and those near them; see `systems`.
+The state is not a function of the tokens: bins determine neither the velocity
+nor the masses. After tokens alone every bin is legal. The hidden state, which
+determines the orbit, is side data of `sample` (the orbits of the inductive-bias
+probes, Vafa et al. 2025, section 3). Sampled states have it too: from them only
+the bins of the orbit are legal, and bins near them; see `systems`.
 
 `Posterior` is the distribution of sequences of two bodies, by a particle
-filter. Before a system's first bin its particles are draws of the world itself.
+filter. Before a system's first bin, its particles are sampled from the world.
 
     memory | count | step | alive | hash | bins seen | particles
     words  | 1     | 1    | 1     | 2    | 2 rows    | 16 each, as float64
@@ -64,23 +64,23 @@ class World(
 ):
   """Systems of a sun and planets on Kepler orbits around it.
 
-  Planets do not pull each other. The centre of mass rests, and the sun moves.
-  A system that leaves the box, or has fewer than two samples a period of one of
-  its planets, is left out and counted.
+  Planets do not attract each other. The centre of mass rests, and the sun
+  moves. A system is dropped and counted if it leaves the box, or has fewer than
+  two samples per period of one of its planets.
 
   The published sizes: orbits(systems='exoplanets', planets=10, bins=7000,
   box=50.0, rows=1000, steps=(0.0189, 0.486), centre=1.0), and with
   systems='two_body', planets=1 its two-body variant.
 
   Attributes:
-    planets: most planets of a system, whose number is uniform; of 'solar', 8
-      are all of them, and 1 is any of them.
+    planets: most planets of a system; their number is uniform. For 'solar', 8
+      is all planets, and 1 is any one of them.
     steps: time steps in years; each system has one of them.
     centre: standard deviation of the centre of mass along each axis, AU.
     table: CSV file of exoplanets to fit masses to, with columns
       planet_solar_mass and star_solar_mass; '' is the built-in fit.
-    tolerance: bins along each axis by which a token may be off the orbit, and
-      still be legal from a drawn state.
+    tolerance: greatest distance in bins, along each axis, of a legal token from
+      the orbit of a sampled state.
   """
 
   noun: ClassVar[str] = 'planetary orbits'
@@ -146,13 +146,13 @@ class World(
     return 2
 
   def init(self, batch: int) -> np.ndarray:
-    """[batch, W]: which kind of token is next, of no system; see `states`."""
+    """[batch, W]: the kind of the next token, without a system."""
     states = np.full((batch, random_systems.WORDS), core.DEAD, np.int32)
     states[:, WORD] = START
     return states
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.World; a step is named twice, then x and y take turns."""
+    """See core.World; two tokens for the time step, then x and y in turn."""
     word, drawn = states[:, WORD], states[:, NUMBER] >= 0
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
@@ -174,7 +174,7 @@ class World(
     return after
 
   def legal(self, states: np.ndarray) -> np.ndarray:
-    """See core.World: every bin, but of a system those near its orbit."""
+    """See core.World: all bins; for a sampled state, bins near its orbit."""
     word = states[:, WORD]
     legal = np.zeros((len(states), len(self.vocab)), bool)
     legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
@@ -193,7 +193,7 @@ class World(
     return np.abs(tokens - center) <= self.tolerance
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
-    """The word, or of a system a hash; see core.World."""
+    """The word, or a hash of the system; see core.World."""
     ids = states[:, WORD].astype(np.int64)
     drawn = np.flatnonzero(states[:, NUMBER] >= 0)
     if drawn.size:
@@ -205,7 +205,7 @@ class World(
 
   @functools.cached_property
   def options(self) -> random_systems.Options:
-    """What systems are drawn."""
+    """Options of the distribution of systems."""
     return random_systems.Options(
       self.systems,
       self.planets,
@@ -223,7 +223,7 @@ class World(
       InputError: too few systems of a time step stay in the box with two
         samples a period.
     """
-    # Nearly all that are drawn are of the other split if it is 'heldout'.
+    # Nearly all drawn systems belong to 'train'.
     rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
@@ -235,7 +235,7 @@ class World(
       numbers = np.arange(first, first + asked)
       drawn = random_systems.draw(self.options, seed, numbers)
       batch = self._in_bins(drawn, numbers)
-      # Every system that is drawn is counted, of whichever split it is.
+      # Counts systems of both splits.
       used = tally.used(batch)
       batch = batch.take(used)
       rows = sampling.in_split(self.split_key(batch), split)
@@ -258,13 +258,13 @@ class World(
     return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
 
   def posterior(self, particles: int, sweeps: int, seed: int) -> Posterior:
-    """See core.Latent: of one planet, and systems of a known density."""
+    """See core.Latent: for one planet, and systems of a known density."""
     return Posterior(self, particles, sweeps, seed)
 
   # The hidden state.
 
   def hidden_states(self, sequences: core.Sequences) -> np.ndarray:
-    """[N, L, 6] of the row of each token; NaN of the sun and the time step."""
+    """[N, L, 6] states of each token's row; NaN for suns and time steps."""
     rows = self.trajectory(sequences).state
     none = np.full((len(rows), 1, len(COLUMNS)), np.nan)
     return np.repeat(np.concatenate([none, rows], axis=1), 2, axis=1)
@@ -332,17 +332,17 @@ class World(
       )
     return _systems_of(sequences.side)
 
-  # Trials. Of a drawn state the past and the future are exact. A prefix that
-  # reaches it is the system as it was before, seen for some frames: at least as
-  # many as fix the next `ahead` ones within `tolerance` bins (`systems.SIGMAS`
-  # standard deviations of the linear error), and no two of one length differ.
-  # Another state to tell from it has the same bodies at the same places, and
-  # one planet with another velocity, so that their tokens part after 1, 2 to 5,
-  # or 6 to 20 frames, one of the three by chance.
+  # Trials. The past and the future of a sampled state are exact. A prefix that
+  # reaches it is the system's past, observed for some frames: at least as many
+  # as determine the next `ahead` frames within `tolerance` bins
+  # (`systems.SIGMAS` standard deviations of the linear error). All prefixes of
+  # one length are equal. The state to compare with has the same bodies at the
+  # same places, and one planet with another velocity, so that their tokens
+  # differ after 1, 2 to 5, or 6 to 20 frames, at random.
 
   @property
   def boundary_depth(self) -> int:
-    """The x and the y of a row: each token more triples what is listed."""
+    """The x and the y of a row; a further token would triple the suffixes."""
     return 2
 
   def chosen(self, states: np.ndarray) -> ChosenSystems:
@@ -350,12 +350,12 @@ class World(
     return random_systems.chosen_systems(self.options, states, self.rows - 1)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """See core.Prefixed: systems of `sample`, half of whose rows are seen.
+    """See core.Prefixed: systems of `sample` after half of their rows.
 
-    Those that have a prefix.
+    Only systems with a prefix are returned.
 
     Raises:
-      InputError: almost none has.
+      InputError: almost no system has a prefix.
     """
     asked = num
     while True:
@@ -416,7 +416,7 @@ class World(
     return np.take_along_axis(tokens, at, axis=1), first
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """See core.Prefixed: frames. None where too few fix the next ones."""
+    """See core.Prefixed: numbers of frames that determine the next ones."""
     bounds = np.zeros((len(states), 2), np.int32)
     bounds[:, 1] = -1
     whole = states[:, WORD] == X
@@ -433,7 +433,7 @@ class World(
       part = ChosenSystems(systems.systems, systems.place[alike], row[alike])
       seen = part.at(row[alike] // part.bodies - most)
       error = random_systems.spread(seen, int(most), self.ahead, self.width)
-      # More frames never say less: the first that is enough is the least.
+      # More frames never determine less, so the first enough is the fewest.
       least = (error > limit).sum(1) + 1
       bounds[mine[alike], 0] = least
       bounds[mine[alike], 1] = np.where(least <= most, most, -1)
@@ -469,7 +469,7 @@ class World(
     return core.Prefixes(tokens[:, : lengths.max(initial=0)], lengths, ok)
 
   def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
-    """See core.Prefixed; where no push is right, the state itself."""
+    """See core.Prefixed; the state itself if no change of velocity fits."""
     others, num = states.copy(), len(states)
     if not num:
       return others
@@ -487,14 +487,14 @@ class World(
     frames = self.parts_after(np.repeat(states, len(level), 0), tried)
     frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
     fits = (frames >= low[:, None]) & (frames <= high[:, None])
-    # Of the pushes that fit, one by chance.
+    # A random one of the fitting changes.
     order = np.where(fits, basics.uniforms(seed, 3, row[:, None], level), 2)
     some_fit = fits.any(1)
     others[some_fit, NUDGE] = nudge[row, order.argmin(1)][some_fit]
     return others
 
   def _stays(self, states: np.ndarray) -> np.ndarray:
-    """[N] bool: is it a system that `sample` would keep?"""
+    """[N] bool: would `sample` keep each system?"""
     chosen = self.chosen(states)
     systems = chosen.systems
     _, outside = orbits.bins(systems, self.rows - 1, *self.grid)
@@ -503,9 +503,9 @@ class World(
     return ((outside == 0) & (slow | ~exists).all(1))[chosen.place]
 
   def parts_after(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """[N] frames until what follows the first is illegal from the second.
+    """[N] frames until the first state's tokens are illegal from the second.
 
-    0 where it is never, to the end of a sequence.
+    0 if they stay legal to the end of a sequence.
     """
     num = 2 * (self.rows - 1)
     left, right = (self.forecast(side, num) for side in (first, second))
@@ -515,10 +515,11 @@ class World(
 
 
 class _DropCounts:
-  """Counts systems that are left out, by cause.
+  """Counts dropped systems by cause.
 
   Attributes:
-    counts: cause -> systems; of a world of clipped ones, what is there.
+    counts: cause -> number of systems. A world that clips positions drops none,
+      and counts them all the same.
   """
 
   def __init__(self, world: World) -> None:
@@ -528,7 +529,7 @@ class _DropCounts:
     self._kept = dict.fromkeys(world.steps, 0)
 
   def used(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] bool: does each system count? All do where they are clipped."""
+    """[N] bool: is each system used? All are if positions are clipped."""
     side: dict[str, Any] = sequences.side
     drawn = _systems_of(side)
     exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]

@@ -1,8 +1,8 @@
 """Othello: a token is a square, the state the board and whose turn it is.
 
-Black moves first; a disc must outflank. There is no token for a pass: the
-turn stays where the other side cannot move, and the game is over when neither
-can (Vafa et al. 2024, section 4.3, with the side to move in the state).
+Black moves first; a move must outflank discs. There is no token for a pass: a
+side moves again if the other cannot move, and the game is over if neither can
+(Vafa et al. 2024, section 4.3, with the side to move in the state).
 
     a b c d e f g h     the start; square 8 * row + column of the 8x8 grid,
   4 . . . O X . . .     smaller boards in its middle; tokens are the squares
@@ -11,15 +11,14 @@ can (Vafa et al. 2024, section 4.3, with the side to move in the state).
 State words: black low and high, white low and high (a bit a square), the side
 to move (0 black, 1 white, 2 over), 15 of history; all DEAD in a dead state.
 
-Openings are all orders in which given squares can be played from the start.
-Different orders of the same squares lead to different boards, so that a model
-cannot tell their states apart by which squares were played (Vafa et al. 2025
-score inductive biases there).
+Openings are all legal orders of given squares from the start. Different orders
+of the same squares lead to different boards, so that the set of played squares
+does not distinguish their states (Vafa et al. 2025 score inductive biases
+there).
 
-Functions of a board are the tasks of Vafa et al. 2025 (section 8 of what their
-program does): each as the paper has it, and, where it differs, as the program
-computes it, which takes the stored 0, 1, 2 for empty, black, white, while they
-are white, empty, black.
+Functions of a board are the tasks of Vafa et al. 2025: each as in the paper,
+and, if it differs, as in the program. The program reads the stored 0, 1, 2 as
+empty, black, white, although they are white, empty, black.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
@@ -52,6 +51,8 @@ class World(
   core.Labelled,
   core.Verbal,
   games.GameWorld,
+  games.Transcribed,
+  games.Symmetric,
 ):
   """A board and the games played on it.
 
@@ -59,8 +60,8 @@ class World(
     policy: choice of moves in sampled games: 'uniform', over legal moves;
       'greedy', most discs flipped; 'mobility', fewest replies; 'search',
       alpha-beta to `depth`.
-    openings: squares, as 'd3 c3 c4', or a name in OPENINGS; held-out
-      sequences are all orders in which these can be played from the start.
+    openings: squares, e.g. 'd3 c3 c4', or a name in OPENINGS; held-out
+      sequences are then all legal orders of these squares from the start.
   """
 
   noun: ClassVar[str] = 'Othello'
@@ -71,7 +72,7 @@ class World(
   size: int = field(8, 'squares a side', choices=kernels.SIZES)
   policy: str = field('uniform', choices=othello_games.POLICIES)
   noise: float = field(
-    0.0, 'probability that a move is uniform all the same', least=0, most=1
+    0.0, 'probability of a uniform move instead', least=0, most=1
   )
   depth: int = field(
     2, "plies that the policy 'search' looks ahead", least=1, most=8
@@ -80,14 +81,20 @@ class World(
   pool: int = games.pool_field()
   records: str = field(
     '',
-    'file or folder of games that are sampled instead',
+    'file or folder of games to sample from instead',
     kw_only=True,
     format=othello_records.__name__,
   )
+  lost: float = field(
+    inputs.LOST,
+    'share of a file of games that may be dropped for one reason',
+    least=0,
+    most=1,
+    kw_only=True,
+  )
   openings: str = dataclasses.field(default='', kw_only=True)
 
-  # Whether games are recorded decides which interfaces a world has, and these
-  # are found by its class.
+  # Recorded games have other interfaces, which callers find by class.
   def __new__(cls, *args: Any, records: str = '', **others: Any) -> World:
     """A world of `records` is a `RecordedWorld` one."""
     del args, others
@@ -112,7 +119,7 @@ class World(
 
   @functools.cached_property
   def _runs(self) -> list[tuple[int, int, int]]:
-    """(first token, first bit, how many) where both go up by ones."""
+    """(first token, first bit, count) of runs in which both ascend by one."""
     cuts = np.flatnonzero(np.diff(self._squares) != 1) + 1
     runs = np.split(np.arange(self.max_len), cuts)
     return [(r[0] + 1, int(self._squares[r[0]]), len(r)) for r in runs]
@@ -121,6 +128,17 @@ class World(
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then 'a1', 'b1', ... without the four of the start."""
     return othello_records.vocab(self.size)
+
+  def symmetries(self) -> np.ndarray:
+    """See games.Symmetric: the 4 of the board's 8 that keep the start.
+
+    These are the identity, half a turn, and reflections in both diagonals.
+    """
+    grid = np.arange(64).reshape(8, 8)
+    turned = grid[::-1, ::-1]
+    images = [image.ravel() for image in (grid, turned, grid.T, turned.T)]
+    tokens = [kernels.tokens_of(self.size)[bits] for bits in images]
+    return np.stack([np.append(0, row[self._squares]) for row in tokens])
 
   @property
   def max_len(self) -> int:
@@ -202,8 +220,8 @@ class World(
   def heads(self) -> core.Heads:
     """The squares, a1, b1, ..., and the side to move.
 
-    A probe reads discs as mine and theirs: models are known to hold colours
-    that way round.
+    A probe reads discs as mine and theirs, as models represent them (Nanda et
+    al. 2023).
     """
     squares = self.size**2
     groups = {'board': slice(0, squares), 'side': slice(squares, None)}
@@ -225,10 +243,10 @@ class World(
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Labelled.edited: a disc turns, or the other side is to move.
+    """See core.Labelled.edited: turns a disc, or changes the side to move.
 
-    Squares stay taken and empty, as the number of moves has them, and the side
-    to move has a move.
+    Edits neither fill nor empty squares, which would change the number of
+    moves, and the side to move must have a legal move.
     """
     arguments = self._position(states), self.labels(states), label, value
     *position, possible = edited_position(*arguments)
@@ -272,7 +290,7 @@ class World(
     )
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Games of the split; held-out ones are `openings` where there are any."""
+    """Games of the split; 'heldout' are the `openings` if set."""
     if not self.openings or split != 'heldout':
       return super().sample(num, seed, split)
     squares = opening_squares(self.openings, self.vocab)
@@ -282,6 +300,12 @@ class World(
     tokens[:, : len(squares)] = moves[chosen]
     lengths = np.full(len(chosen), len(squares), np.int32)
     return core.Sequences(tokens, lengths, distinct=True)
+
+  def transcribe(
+    self, texts: Sequence[str]
+  ) -> tuple[list[games.Transcript], dict[str, int]]:
+    """See games.Transcribed, and `records` for what is read."""
+    return othello_records.transcribe(texts, self.size)
 
   def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
@@ -422,11 +446,12 @@ class World(
     return self.rows(board(BLACK), board(WHITE), side)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Parity of black discs; are black ones more: at all, above, at the edge?
+    """Functions of black discs: 'parity', 'majority', 'balance', 'edges'.
 
-    'parity', 'majority', 'balance' (the upper half against the lower one) and
-    'edges'. As published: of white discs the parity and the balance; at the
-    edge, are white ones more than empty squares?
+    They are the parity of their number; whether they outnumber white discs;
+    whether the upper half has more than the lower; and whether they outnumber
+    white discs at the edge. The published program uses white discs for parity
+    and balance, and compares white discs with empty squares at the edge.
     """
     board = self.labels(states)[:, :-1].reshape(-1, self.size, self.size)
     black, white, empty = (board == disc for disc in (BLACK, WHITE, EMPTY))
@@ -489,8 +514,7 @@ def edited_position(
 
   Returns:
     black, white, side: as given.
-    known: [B] bool, there is such a position; others are as they were, or
-      are of no meaning.
+    known: [B] bool, whether the position exists; others are meaningless.
   """
   black, white, side = position
   rows, squares = np.arange(len(side)), labels.shape[1] - 1
@@ -510,7 +534,7 @@ def edited_position(
 def labels_as_put(
   tokens: np.ndarray, lengths: np.ndarray, first: np.ndarray, places: np.ndarray
 ) -> np.ndarray:
-  """[N, L, K] uint8: sides take turns, and discs stay as they are put.
+  """[N, L, K] uint8 labels if sides alternate and discs are never turned.
 
   Args:
     tokens: [N, L] int32, of lengths [N].
@@ -536,7 +560,7 @@ class RecordedWorld(World):
 
   @functools.cached_property
   def _records(self) -> othello_records.Records:
-    return othello_records.read(self.records, self.size)
+    return othello_records.read(self.records, self.size, self.lost)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Recorded games without duplicates, in an order by seed."""
@@ -563,8 +587,8 @@ Chances = Callable[[np.ndarray], tuple[np.ndarray, float, float]]
 class OthelloPlay(sampling.Play):
   """Games of a policy with noise; the memory is a state of the world.
 
-  A move is uniform over all legal ones with the probability of the noise, and
-  else over those that the policy favours.
+  With the probability of the noise a move is uniform over legal moves, and
+  otherwise over the moves that the policy prefers.
   """
 
   def __init__(
@@ -572,10 +596,11 @@ class OthelloPlay(sampling.Play):
   ) -> None:
     """Takes the players.
 
-    world: whose policy it is.
-    squares: [n] bit of each token but padding.
-    chances: of states, see `wm.kernels.othello_games.chances`.
-    replan: does a game go on from positions that the players never reach?
+    world: world of the policy.
+    squares: [n] bit of each token except padding.
+    chances: function from states to move probabilities; see
+      `wm.kernels.othello_games.chances`.
+    replan: whether games continue from positions that the policy never reaches.
     """
     super().__init__(world)
     self._bits = np.append(0, squares).astype(np.uint64)
@@ -603,10 +628,9 @@ class OthelloPlay(sampling.Play):
       return np.where(odds > 0, tokens, core.DEAD), np.log(odds)
 
 
-# Of the board of 8 x 8. The published program takes the fifth most frequent
-# board after ten moves; eight boards, of two sets of squares, share its rank,
-# and its sort is not stable: 'published' is what it most likely gave, 'tied'
-# the other one.
+# For the 8 x 8 board. The published program takes the fifth most frequent board
+# after ten moves. Eight boards, of two sets of squares, share this rank, and
+# its sort is unstable: 'published' is its most likely result, 'tied' the other.
 OPENINGS = {
   'published': 'c3 f3 c4 f4 f5 d6 e6 f6 f7 g7',
   'tied': 'c3 d3 f4 f5 c6 d6 e6 f6 g6 c7',

@@ -8,26 +8,59 @@ A `.wtb` file is a header and a record for each game, little-endian:
                    | byte | best result, a byte | 60 moves, a byte each:
                    | 10 * row + column, both from 1; 0 after the last
 
-Any other file is text, one game a line: moves as f5d6c3 or f5 d6 c3; what
-follows '#' is no move. Passes are not written in either.
+Any other file is text, one game a line: moves as f5d6c3, f5 d6 c3 or numbered;
+what follows '#' is no move. A line of JSON, and a row of a .csv file, has them
+in a field (games.FIELDS). Passes may be written (PASS) where there is one; a
+database has none. Squares may be numbers, and of all ways to number them
+(NUMBERINGS) the first counts that makes the most games legal. Othello-GPT's
+numbers go down the columns from a1, not along the rows: the board reflected in
+its diagonal, which leaves the start as it is, so games are as legal either way.
 """
 
 from __future__ import annotations
 
 import codecs
+import csv
 import functools
+import io
 import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, schema
 from wm.kernels import othello as kernels
+from wm.worlds.base import games
 
+KINDS = '.wtb', '.txt', '.jsonl', '.csv'
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
+LONGEST = 4096  # Bytes of a line that are read; a game has some 300.
 WIDTH = 61  # Moves read of a game: one more than the longest has.
 SHOWN = 3  # Rejected games that `facts` names.
+PASS = re.compile(rb'pass|pas|pa|ps|--|-1|@@@@|@@|z0|0000')
+_NUMBER = rb'(?<![a-h])[0-9]+ *[.):]+'  # Of a move.
+_PART = re.compile(
+  rb'(?P<move>[a-h][0-9])|(?P<pass>%b)|%b|[\s,;|.]+|-(?![-1])|(?P<bad>[^\s]{1,2})'
+  % (PASS.pattern, _NUMBER)
+)
+_PLAIN = re.compile(rb'(?:[a-h][0-9])*')
+_NUMBERS = re.compile(rb'[\s,\[\]]*(?:-?[0-9]+[\s,\[\]]+)*-?[0-9]+[\s,\[\]]*')
+# Row and column, from 0, of the number of a square on a board of a size.
+NUMBERINGS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
+  'from 0, a1 b1 ..': lambda n, size: divmod(n, size),
+  'from 0, the last row first': lambda n, size: (
+    size - 1 - n // size,
+    n % size,
+  ),
+  'from 1, a1 b1 ..': lambda n, size: divmod(n - 1, size),
+  '11 to 88, row and column': lambda n, size: (n // 10 - 1, n % 10 - 1),
+  'from 1, without the start': lambda n, size: _named(n - 1, size),
+  'from 0, without the start': lambda n, size: _named(n, size),
+}
+_TRIED = 100  # Games by which the numbering is found.
 # In place of a token: no square of the board, one filled from the start.
 UNREADABLE, FILLED = -1, -2
 
@@ -89,7 +122,7 @@ def vocab(size: int = 8) -> tuple[str, ...]:
   return ('<pad>', *names)
 
 
-class _ReadGames(NamedTuple):
+class _RecordedMoves(NamedTuple):
   """Games as read, N rows of WIDTH moves.
 
   Attributes:
@@ -98,6 +131,8 @@ class _ReadGames(NamedTuple):
     numbers: [N] see `Rejected.game`.
     written: [N, WIDTH] bytes, what stands in place of each move.
     files: [N] str, see `Rejected.file`.
+    passed: [N] moves before the first pass that is none; DEAD if all are.
+    numbering: [N] str, in NUMBERINGS, '' where squares have names.
   """
 
   tokens: np.ndarray
@@ -105,28 +140,31 @@ class _ReadGames(NamedTuple):
   numbers: np.ndarray
   written: np.ndarray
   files: np.ndarray
+  passed: np.ndarray
+  numbering: np.ndarray
 
 
-def read(path: str, size: int = 8) -> Records:
+def read(path: str, size: int = 8, lost: float = 1.0) -> Records:
   """Reads a file of games, or a folder of them; leaves out the illegal ones.
 
   Args:
     path: a WTHOR database if it ends in .wtb, else text; of a folder, all
-      files that end in .wtb or .txt, in order of name.
+      files that end as one of KINDS, in order of name.
     size: squares a side of the board they must be played on.
+    lost: share of a file that may be left out for one reason.
 
   Raises:
     InputError: no such file; a truncated database, or one of another board
-      size; no legal game in it.
+      size; no legal game in it, or too many illegal ones.
   """
   folder, names = pathlib.Path(path), ['']
   if folder.is_dir():
-    kinds, names = ('.wtb', '.txt'), [child.name for child in folder.iterdir()]
-    names = sorted(n for n in names if pathlib.Path(n).suffix.lower() in kinds)
+    names = [child.name for child in folder.iterdir()]
+    names = sorted(n for n in names if pathlib.Path(n).suffix.lower() in KINDS)
   # An empty text stands for a folder without such files.
-  parts = [_text(b'', size), *(_file(folder, name, size) for name in names)]
+  parts = [_text([], size), *(_file(folder, name, size) for name in names)]
   records = _checked(
-    _ReadGames(*map(np.concatenate, zip(*parts, strict=True))), size
+    _RecordedMoves(*map(np.concatenate, zip(*parts, strict=True))), size
   )
   if not len(records.sequences):
     first = f'; the first: {records.rejected[0]}' if records.rejected else ''
@@ -134,17 +172,46 @@ def read(path: str, size: int = 8) -> Records:
       f'{path} holds no legal game of othello(size={size}) among '
       f'{len(records.rejected)}{first}'
     )
+  sizes = dict(zip(names, [len(part.files) for part in parts[1:]], strict=True))
+  firsts: dict[tuple[str, str], list[Rejected]] = {}
+  for game in records.rejected:
+    firsts.setdefault((game.file, game.cause), []).append(game)
+  for (name, cause), rejected in firsts.items():
+    share = len(rejected), sizes[name], rejected[0]
+    inputs.Lost(name or path, cause, *share).check(lost)
   return records
 
 
-def _file(path: pathlib.Path, name: str, size: int) -> _ReadGames:
+def _file(path: pathlib.Path, name: str, size: int) -> _RecordedMoves:
   """The games of a file, `name` where it is one of a folder `path`."""
   path = path / name
   with inputs.reading_file(path, 'a file of games'):
     data = path.read_bytes()
-    wthor = path.suffix.lower() == '.wtb'
-    games = _wthor(data, path, size) if wthor else _text(data, size)
-  return games._replace(files=np.full(len(games.files), name))
+    if path.suffix.lower() == '.wtb':
+      read = _wthor(data, path, size)
+    else:
+      table = path.suffix.lower() == '.csv'
+      read = _text(_games(data, str(path), table), size)
+  return read._replace(files=np.full(len(read.files), name))
+
+
+def _games(data: bytes, where: str, table: bool) -> list[bytes]:
+  """Text of the game of each line; a table's head is one without."""
+  data = data.removeprefix(codecs.BOM_UTF8)
+  if table:
+    rows = csv.DictReader(io.StringIO(data.decode()), strict=True)
+    texts = [games.field_of(row, f'{where}, a row') for row in rows]
+    return [b'', *(str(text).encode() for text in texts)]
+  lines = data.splitlines()
+  for k, line in enumerate(lines):
+    if line[:1] in (b'{', b'['):
+      place = f'{where}, line {k + 1}'
+      value = schema.parse(line.decode(), dict | list, place)
+      if isinstance(value, dict):
+        value = games.field_of(value, place)
+      words = value if isinstance(value, list) else [value]
+      lines[k] = ' '.join(map(str, words)).encode()
+  return lines
 
 
 def _firsts(tokens: np.ndarray) -> np.ndarray:
@@ -156,7 +223,7 @@ def _firsts(tokens: np.ndarray) -> np.ndarray:
   return np.sort(np.unique(items, return_index=True)[1])
 
 
-def _wthor(data: bytes, path: pathlib.Path, size: int) -> _ReadGames:
+def _wthor(data: bytes, path: pathlib.Path, size: int) -> _RecordedMoves:
   if len(data) < HEADER:
     raise core.InputError(
       f'{path} is truncated: {len(data)} bytes, expected a header of {HEADER}'
@@ -182,27 +249,130 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _ReadGames:
   lengths = WIDTH - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
   written = np.array([str(k) for k in range(256)], 'S3')[moves]
-  return _ReadGames(
-    tokens, lengths, np.arange(num) + 1, written, np.full(num, '')
-  )
+  none = np.full(num, ''), np.full(num, core.DEAD), np.full(num, '')
+  return _RecordedMoves(tokens, lengths, np.arange(num) + 1, written, *none)
 
 
-def _text(data: bytes, size: int) -> _ReadGames:
-  data = data.removeprefix(codecs.BOM_UTF8).lower()
-  lines = [line.split(b'#')[0] for line in data.splitlines()]
+def _named(number: int, size: int) -> tuple[int, int]:
+  """Row and column of a token's square; outside of the board if none."""
+  bits = kernels.squares(size)
+  inside = 0 <= number < len(bits)
+  row, column = divmod(int(bits[number]), 8) if inside else (9, 9)
+  return row - (8 - size) // 2, column - (8 - size) // 2
+
+
+def _numbered(lines: Sequence[bytes], size: int) -> tuple[list[bytes], str]:
+  """Lines of numbers as lines of names, and how squares are numbered."""
+
+  def renamed(
+    line: bytes, rule: Callable[[int, int], tuple[int, int]]
+  ) -> bytes:
+    """A line with the names of its numbers, by a rule of NUMBERINGS."""
+    names = []
+    for number in map(int, re.findall(rb'-?[0-9]+', line)):
+      row, column = rule(number, size)
+      inside = 0 <= row < size and 0 <= column < size
+      name = f'{"abcdefgh"[column]}{row + 1}' if inside else f'?{number}'
+      if not inside and number in (-1, size * size):
+        name = 'pass'
+      names.append(name)
+    return ' '.join(names).encode()
+
+  def legal(rule: Callable[[int, int], tuple[int, int]]) -> int:
+    named = _named_games([renamed(line, rule) for line in lines[:_TRIED]], size)
+    steps = kernels.replay(named.tokens, named.lengths, size)[0]
+    return int((steps == named.lengths).sum())
+
+  best = max(NUMBERINGS, key=lambda name: legal(NUMBERINGS[name]))
+  return [renamed(line, NUMBERINGS[best]) for line in lines], best
+
+
+def _text(lines: Sequence[bytes], size: int) -> _RecordedMoves:
+  """Games of lines, those without moves left out."""
+  lines = [line[:LONGEST].split(b'#')[0].lower() for line in lines]
+  where = [k for k, line in enumerate(lines) if _NUMBERS.fullmatch(line)]
+  named: list[bytes] = []
+  numbering = ''
+  if where:
+    named, numbering = _numbered([lines[k] for k in where], size)
+  for k, line in zip(where, named, strict=True):
+    lines[k] = line
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
-  games = [b''.join(lines[k].split()) for k in numbers]
-  lengths = np.array([-(-len(line) // 2) for line in games], np.int64)
+  read = _named_games([lines[k] for k in numbers], size)
+  kinds = np.where(np.isin(numbers, where), numbering, '')
+  return read._replace(numbers=numbers + 1, numbering=kinds)
+
+
+def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
+  """Games of lines in which squares have names."""
+  rows, passes = [], []
+  for n, line in enumerate(lines):
+    row = b''.join(line.split())
+    if not _PLAIN.fullmatch(row):
+      parts = [*_PART.finditer(line)]
+      moves = [part['move'] or part['bad'] for part in parts]
+      at = np.cumsum([move is not None for move in moves])
+      passes += [(n, at[k]) for k, part in enumerate(parts) if part['pass']]
+      row = b''.join(move.ljust(2) for move in moves if move)
+    rows.append(row)
+  lengths = np.array([len(row) // 2 for row in rows], np.int64)
   # One move more than a game has is read, so that a longer one shows.
   longest = size * size - 3
-  block = b''.join(line[: 2 * longest].ljust(2 * WIDTH) for line in games)
+  block = b''.join(row[: 2 * longest].ljust(2 * WIDTH) for row in rows)
   letters = np.frombuffer(block, np.uint8).reshape(-1, WIDTH, 2)
   tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   lengths = np.minimum(lengths, longest)
-  return _ReadGames(
-    tokens, lengths, numbers + 1, written, np.full(len(games), '')
-  )
+  num = len(rows)
+  passed = np.full(num, core.DEAD)
+  if passes:
+    # A pass is one where the same side moves before and after it, or nobody.
+    row, at = np.array(passes[::-1], np.int64).T
+    sides = [
+      kernels.replay(tokens[row], np.clip(k, 0, lengths[row]), size)[3]
+      for k in (at - 1, at)
+    ]
+    wrong = ((sides[0] != sides[1]) & (sides[1] != kernels.OVER)) | (at == 0)
+    passed[row[wrong]] = at[wrong]
+  none = np.arange(num) + 1, written, np.full(num, ''), passed
+  return _RecordedMoves(tokens, lengths, *none, np.full(num, ''))
+
+
+def transcribe(
+  texts: Sequence[str], size: int
+) -> tuple[list[games.Transcript], dict[str, int]]:
+  """See games.Transcribed."""
+  read = _text([text.encode() for text in texts], size)
+  transcripts = [games.Transcript([], text, True) for text in texts]
+  steps, wrong = _followed(read, size)
+  for row, number in enumerate(read.numbers.tolist()):
+    fault, unreadable = '', False
+    if wrong[row]:
+      rejected = _rejected(read, row, int(steps[row]), size)
+      fault = rejected.move or rejected.cause
+      unreadable = rejected.cause == 'unreadable move'
+    tokens = read.tokens[row, : steps[row]].tolist()
+    transcripts[number - 1] = games.Transcript(tokens, fault, unreadable)
+  return transcripts, _numberings(read)
+
+
+def _numberings(read: _RecordedMoves) -> dict[str, int]:
+  """How squares are numbered -> games."""
+  names, counts = np.unique(read.numbering, return_counts=True)
+  return {
+    f'squares by number {name}': int(count)
+    for name, count in zip(names, counts, strict=True)
+    if name
+  }
+
+
+def _followed(read: _RecordedMoves, size: int) -> tuple[np.ndarray, np.ndarray]:
+  """[N] moves before the first fault, and whether there is one."""
+  lengths = read.lengths.astype(np.int32)
+  steps = kernels.replay(read.tokens, lengths, size)[0]
+  passed = (read.passed >= 0) & (read.passed <= steps)
+  wrong = (steps < lengths) | (lengths == 0) | passed
+  return np.where(passed, read.passed, steps).astype(np.int32), wrong
 
 
 def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
@@ -216,42 +386,46 @@ def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
   return tokens
 
 
-def _checked(games: _ReadGames, size: int) -> Records:
+def _checked(read: _RecordedMoves, size: int) -> Records:
   """Splits games into legal ones and rejected ones."""
   length = size * size - 4
-  lengths = games.lengths.astype(np.int32)
-  steps, *position = kernels.replay(games.tokens, lengths, size)
-  good = (steps == lengths) & (lengths > 0)
+  lengths = read.lengths.astype(np.int32)
+  sides = kernels.replay(read.tokens, lengths, size)[3]
+  steps, wrong = _followed(read, size)
   rejected = tuple(
-    _rejected(games, row, int(steps[row]), size)
-    for row in np.flatnonzero(~good).tolist()
+    _rejected(read, row, int(steps[row]), size)
+    for row in np.flatnonzero(wrong).tolist()
   )
-  rows = np.flatnonzero(good)
-  used = np.arange(games.tokens.shape[1]) < lengths[:, None]
-  tokens = np.where(used, games.tokens, core.PAD)[rows, :length]
+  rows = np.flatnonzero(~wrong)
+  used = np.arange(read.tokens.shape[1]) < lengths[:, None]
+  tokens = np.where(used, read.tokens, core.PAD)[rows, :length]
   first = _firsts(tokens)
   tokens, rows = tokens[first], rows[first]
-  counts = {'duplicate': int(good.sum()) - len(rows)}
+  counts = {'duplicate': int((~wrong).sum()) - len(rows)}
   for game in rejected:
     counts[game.cause] = counts.get(game.cause, 0) + 1
   sequences = core.Sequences(
     tokens.astype(np.int32),
     lengths[rows],
-    {'game': games.numbers[rows]},
-    {cause: number for cause, number in counts.items() if number},
+    {'game': read.numbers[rows]},
+    {cause: number for cause, number in counts.items() if number}
+    | _numberings(read),
   )
-  return Records(sequences, rejected, position[2][rows] != kernels.OVER)
+  return Records(sequences, rejected, sides[rows] != kernels.OVER)
 
 
-def _rejected(games: _ReadGames, row: int, ply: int, size: int) -> Rejected:
-  number, file = int(games.numbers[row]), str(games.files[row])
-  if not games.lengths[row]:
+def _rejected(read: _RecordedMoves, row: int, ply: int, size: int) -> Rejected:
+  number, file = int(read.numbers[row]), str(read.files[row])
+  if not read.lengths[row]:
     return Rejected(number, 'no moves', 0, '', 'start', file)
   names = vocab(size)
-  before = ''.join(names[token] for token in games.tokens[row, :ply])
-  token = games.tokens[row, ply]
+  before = ''.join(names[token] for token in read.tokens[row, :ply])
+  if ply == read.passed[row]:
+    line = number, 'illegal move', ply + 1, 'pass', before or 'start', file
+    return Rejected(*line)
+  token = read.tokens[row, ply]
   cause = 'unreadable move' if token == UNREADABLE else 'illegal move'
-  written = games.written[row, ply].decode('ascii', 'replace').strip()
+  written = read.written[row, ply].decode('ascii', 'replace').strip()
   move = names[token] if token > 0 else written
   return Rejected(number, cause, ply + 1, move, before or 'start', file)
 

@@ -1,18 +1,19 @@
 """The seating puzzle: n people, n seats in a row, and statements about them.
 
-A token is a statement, legal while some arrangement makes it and all those
-before it true; the state is the set of arrangements that are left (Vafa et al.
-2024, section 4.2). Statements, P and Q people, i a seat, d from 1 to n - 1:
+A token is a statement. It is legal if an arrangement satisfies it and all
+statements before it. The state is the set of remaining arrangements (Vafa et
+al. 2024, section 4.2). For people P and Q, a seat i and d from 1 to n - 1, the
+statements are:
 
     P@i     P is in seat i
     P-Q=d   P is d seats away from Q
 
-`World` gives its rules, sequences, states and pictures, in words too; the task
-that puts it to language models as the paper does is `wm.papers.seating`.
+`World` gives rules, sequences, states and pictures, also in words; the Inspect
+task `wm/seating` asks language models about it as in the paper.
 
-State word: a row of the table of all sets that statements can leave, in order
-of discovery: row 0 is all arrangements, and a row's written form is the first
-of the shortest lists of statements that leave it.
+State word: a row of the table of all sets of arrangements that statements can
+leave, in order of discovery. Row 0 is all arrangements. The written form of a
+row is the first of the shortest lists of statements that leave its set.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class World(
   core.Described,
   words={'left': 'arrangements left'},
 ):
-  """People who are being seated.
+  """People who take seats in a row, and statements about them.
 
   Attributes:
-    length: statements of a sequence of random play; one more than those of the
+    length: statements of a sequence of random play, one more than in the
       longest prefix.
     least: fewest random valid statements that lead to a trial's state.
-    most: most of these statements; their number is uniform between (published:
-      1 and 2).
+    most: most of these statements; their number is uniform from `least` to
+      `most` (published: 1 and 2).
   """
 
   noun: ClassVar[str] = 'this seating puzzle'

@@ -1,9 +1,9 @@
-"""A text game's map as a world: sequences are walks from where it starts.
+"""A text game's map as a world: sequences are walks from its start.
 
-A token is an action, a state the set of places where the walk may be. A
-sequence stops after `length` actions, or where none leads on. Some actions lead
-to different places at different times: a lift, or a wind. A reader of the map
-alone knows then only a set of places (the subset construction):
+A token is an action; a state is the set of places where the walk may be. A
+sequence stops after `length` actions, or where no action is legal. Some actions
+lead to different places at different times: a lift, or a wind. The map alone
+then determines only a set of places (the subset construction):
 
     hall --enter--> {lift}    lift --out--> {hall, roof}    {hall, roof} --..
 
@@ -15,16 +15,16 @@ The example, which needs no data, is a hotel whose lift stops at random:
               |       |
               +-jump- roof
 
-The lift lets out in the hall or on the roof. From the bar, southwest is the
+The lift stops at the hall or at the roof. From the bar, southwest leads to the
 yard. The way back from the maid's room is only imputed.
 
-Prompts state a maze way by way, or place by place:
+Prompts describe a maze edge by edge, or place by place:
 
   ways    From "hall", north leads to "kitchen".
   rooms   In "hall": north goes to "kitchen", enter lift goes to "lift".
 
-Names of places are in quotes, as JSON writes them: games have places whose
-names hold brackets, commas and quotes.
+Names of places are quoted as in JSON, because some games have names with
+brackets, commas and quotes.
 
 maze       a map: places, edges, and the steps at which they are known
 readers    mazes of the three published generations, from a folder or archive;
@@ -221,9 +221,9 @@ class World(MazeWorld):
   """Walks on the map of one text game.
 
   Attributes:
-    step: last step of the walkthrough that is read; 0: all steps of the map.
-    imputed: count edges that are only imputed from their opposites.
-    start: place where walks start; '' is where the walkthrough does.
+    step: last step of the walkthrough to read; 0: all steps of the map.
+    imputed: include edges that are only imputed from their opposites.
+    start: place where walks start; '' is the walkthrough's start.
   """
 
   noun: ClassVar[str] = 'this text game'

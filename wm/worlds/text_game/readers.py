@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, schema
 from wm.worlds.text_game import maze as mazes
 
 STEPS = (
@@ -67,6 +67,7 @@ MOVE = re.compile(
   r'(.+?) --> (.*?) --> (.+), step (\d{1,9})(?:, answerable (\d{1,9}))?'
   r'(?:, desc: .*)?'
 )
+MOST_ENTRIES = 100_000  # Of a list; the largest game has some hundred edges.
 LONGEST = 1000  # Characters of a line of moves; the published ones have 150.
 RULE = '==========='  # Between the blocks of a walkthrough.
 BLOCK = re.compile('^==>STEP NUM:(.*)$', re.MULTILINE)
@@ -145,60 +146,46 @@ def walkthrough(
   return tuple(steps)
 
 
-def _json(files: Mapping[str, str], kind: str, where: str) -> list[Any]:
+_ENTRIES = {
+  'camera_ready': schema.Object(
+    dict.fromkeys(ENDS['camera_ready'], str) | dict.fromkeys(STEPS, int)
+  ),
+  'paper': schema.Object(
+    dict.fromkeys(ENDS['paper'], str)
+    | {'step_min_cutoff': int, 'seen_in_forward': bool}
+  ),
+}
+
+
+def _json(
+  files: Mapping[str, str], kind: str, where: str, item: schema.Shape
+) -> list[Any]:
   """The list in a JSON file."""
   if kind not in files:
     raise core.InputError(f'{where}.{kind} is missing')
-  with inputs.reading(f'{where}.{kind}', 'JSON'):
-    value = inputs.parse_json(files[kind])
-  if not isinstance(value, list):
-    raise core.InputError(f'{where}.{kind} is no list')
-  return value
-
-
-def _names(files: Mapping[str, str], kind: str, where: str) -> list[str]:
-  names = _json(files, kind, where)
-  for name in names:
-    if not isinstance(name, str):
-      raise core.InputError(f'{where}.{kind}: {name!r} is no name')
-  return names
+  shape = schema.List(item, most=MOST_ENTRIES)
+  return list(schema.parse(files[kind], shape, f'{where}.{kind}'))
 
 
 def _edges(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
   """A maze of the first two generations."""
-  rows = _json(files, 'edges.json', where)
-  first = rows[0] if rows and isinstance(rows[0], dict) else {}
-  generation = 'paper' if 'prev_node' in first else 'camera_ready'
+  rows = _json(files, 'edges.json', where, dict)
+  generation = 'paper' if rows and 'prev_node' in rows[0] else 'camera_ready'
   of = f'{where}.edges.json'
-  triples, stamps = [], []
-  for number, row in enumerate(rows):
-    if not isinstance(row, dict):
-      raise core.InputError(f'{of}: entry {number} is no object')
-    triples.append(
-      tuple(_field(row, key, str, of, number) for key in ENDS[generation])
-    )
+  schema.check(rows, schema.List(_ENTRIES[generation]), of)
+  triples = [tuple(row[key] for key in ENDS[generation]) for row in rows]
+  stamps = []
+  for row in rows:
     if generation == 'paper':
-      total = _field(row, 'step_min_cutoff', int, of, number)
-      walked = _field(row, 'seen_in_forward', bool, of, number)
-      forward = 0 if walked else mazes.NEVER
-      stamps.append([forward, mazes.NEVER, total] * 2)
+      forward = 0 if row['seen_in_forward'] else mazes.NEVER
+      stamps.append([forward, mazes.NEVER, row['step_min_cutoff']] * 2)
     else:
-      stamps.append([_field(row, key, int, of, number) for key in STEPS])
+      stamps.append([row[key] for key in STEPS])
   names = (
-    _names(files, 'locations.json', where),
-    _names(files, 'actions.json', where),
+    _json(files, 'locations.json', where, str),
+    _json(files, 'actions.json', where, str),
   )
   return mazes.made(game, generation, names, triples, stamps, of)
-
-
-def _field(row: dict, key: str, kind: type, where: str, number: int) -> Any:
-  """A value of an entry, exactly of a type."""
-  if type(row.get(key)) is not kind:
-    raise core.InputError(
-      f'{where}: entry {number} has {key}={row.get(key)!r}; expected '
-      f'{kind.__name__}'
-    )
-  return row[key]
 
 
 def _annotation(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
@@ -353,7 +340,12 @@ def _packed(
         )
       file = archive.extractfile(member)
       if file is not None:
-        files[game, name.removeprefix(f'{game}.')] = file.read()
+        key = game, name.removeprefix(f'{game}.')
+        if key in files:
+          raise core.InputError(
+            f'{path} has {game}/{name} in two places; expected each game once'
+          )
+        files[key] = file.read()
   return _some(files, path)
 
 

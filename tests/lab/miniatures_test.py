@@ -1,0 +1,246 @@
+"""The page of miniatures, and what of it is committed."""
+
+import copy
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+import wm
+from tests.lab.units_made_up import (
+  FAR,
+  NEAR,
+  WALKS,
+  entry,
+  finding,
+  record,
+  unit,
+)
+from wm import core
+from wm.core import registry
+from wm.lab import findings, miniatures, units, verdicts
+from wm.lab.verdicts import SHOWN, UNTESTED
+from wm.reporting import papers, tables
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / 'launch' / 'flags' / 'miniatures'
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A folder of one miniature whose walks are above its paths."""
+  place = tmp_path / 'minis'
+  series = [
+    entry(0.1 * k, spec='detour()', quantity=f'valid_{k / 10}')
+    for k in range(3)
+  ]
+  steps = [entry(0.2 * k, where={'two_way': k}) for k in range(3)]
+  for row, values in (('walks', FAR), ('paths', NEAR)):
+    for seed, value in enumerate(values):
+      made = unit(row, seed, entry(value), *series, *steps)
+      units.write(place / 'results' / 'maps', made)
+  (place / 'maps.flags').write_text('--row=walks: a()\n--row=paths: b()\n')
+  units.write(place / 'results' / 'maps', unit('gone', 0, entry(0.3)))
+  published = {'walks': 0.5}
+  listed = [
+    record({**WALKS, 'published': published}, **more)
+    for more in (
+      {'name': 'bars', 'picture': {'kind': 'bars'}},
+      {
+        'name': 'lines',
+        'picture': {
+          **{'kind': 'series', 'metric': 'detour', 'quantity': 'valid'},
+          'published': {'walks': {'0': 0.9}},
+        },
+      },
+      {
+        'name': 'curve',
+        'picture': {
+          **{'kind': 'curve', 'metric': 'compression', 'by': 'two_way'},
+          'quantity': 'precision',
+        },
+      },
+      {
+        'name': 'grid',
+        'picture': {
+          **{'kind': 'grid', 'metric': 'compression', 'by': 'two_way'},
+          'quantity': 'precision',
+        },
+      },
+      {'name': 'map', 'picture': {'kind': 'map'}},
+    )
+  ]
+  text = json.dumps({'findings': listed})
+  (place / 'findings.json').write_text(text)
+  return place
+
+
+def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
+  lines = []
+  judged = wm.findings(folder, tmp_path / 'out', log=lines.append)
+  assert [item.verdict for item in judged] == [SHOWN] * 5
+  decided = 'shown, after the data | 0.400 [0.377, 0.423], stated: &gt; 0 |'
+  assert lines[2:7] == [f'| A 2024 | walks win | {decided}'] * 5
+  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
+  for text in (page, html):
+    assert 'They do. ' in text
+    assert 'A 2024' in text
+    assert 'compression: precision: walks above paths' in text
+    assert 'shown, after the data' in text
+    assert f'Rule {finding(WALKS).rule_hash} of 2026-01-31; p ' in text
+    assert 'both adjusted for the 5 findings of A 2024.' in text
+    family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
+    assert family in text
+    assert 'corrected for the 5 findings of the paper, which the table' in text
+    assert verdicts.verdict_note([]) in text
+    assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
+  assert (
+    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890), n=900 in 300 '
+    'clusters | paths: 0.500' in page
+  )
+  assert '| 0.400 [0.377, 0.423] | &gt; 0 | 0 | 3 |' in page
+  assert '| – | walks 0.5 |' in page  # No ceiling; the paper's value.
+  assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
+  assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
+  rows_of_all = page[page.index('All rows: maps') :]
+  assert rows_of_all.index('| walks |') < rows_of_all.index('| paths |')
+  assert '| gone |' not in page
+  assert html.count('<img ') == 4
+  assert page.count('![walks win: ') == 4
+
+
+def test_a_finding_without_a_picture_has_its_numbers(folder, tmp_path):
+  bare = record(WALKS, name='bare')
+  assert 'picture' not in bare
+  (folder / 'findings.json').write_text(json.dumps({'findings': [bare]}))
+  wm.findings(folder, tmp_path)
+  page = (tmp_path / 'report' / 'report.md').read_text()
+  assert '## walks win (maps)' in page
+  assert '![walks win' not in page
+
+
+def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
+  results = folder / 'results' / 'maps'
+  for row, model, world, value in (
+    ('bayes', {'name': 'bayes', 'off': ''}, 'random', 0.95),
+    ('bayes_paths', {'name': 'bayes', 'off': ''}, 'shortest', 0.65),
+    ('bayes_replanning', {'name': 'bayes', 'off': 'replan'}, 'random', 0.97),
+    ('oracle', {'name': 'oracle'}, 'random', 1.0),
+  ):
+    made = unit(row, 0, entry(value), trained=False)
+    made.key.update(model=model, scored_in={'name': 'maps', 'by': world})
+    units.write(results, made)
+  for path in results.glob('walks-*.json'):
+    made = units.read(path)
+    made.key['scored_in'] = {'name': 'maps', 'by': 'random'}
+    units.write(results, made)
+  rows = '--row=walks: a()\n--row=paths: b()\n--row=bayes_paths: bayes()\n'
+  (folder / 'maps.flags').write_text(rows + '--row=bayes: bayes()\n')
+  with (folder / 'maps.flags').open('a') as file:
+    file.write('--row=bayes_replanning: bayes()\n--row=oracle: oracle()\n')
+  wm.findings(folder, tmp_path / 'out')
+  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  assert (
+    '| Bayes 0.950 [0.930, 0.970]; Bayes, replanning 0.970 [0.950, 0.990]; '
+    'oracle 1.000 [0.980, 1.020] |' in page
+  )
+
+
+def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
+  (tmp_path / 'out').mkdir()
+  for path in (folder / 'results' / 'maps').glob('paths-*.json'):
+    made = units.read(path)
+    units.write(
+      path.parent, dataclasses.replace(made, about={'commit': 'abc-dirty'})
+    )
+  results = wm.findings(folder, tmp_path / 'out')
+  assert {item.label for item in results} == {UNTESTED}
+  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  assert '6 units, 3 of code that was not committed, 0.1 processor' in page
+  reason = 'paths: 3 left out, of code that was not committed: paths-0, paths-1'
+  assert reason in page
+
+
+def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):
+  path = folder / 'findings.json'
+  good = json.loads(path.read_text())
+  for change, message in (
+    ({'miniature': 'mapps'}, "no miniature 'mapps'; available: maps"),
+    ({'picture': {'kind': 'bar'}}, "no picture 'bar'; available: bars"),
+  ):
+    bad = copy.deepcopy(good)
+    bad['findings'][0].update(change)
+    path.write_text(json.dumps(bad))
+    with pytest.raises(core.InputError, match=message):
+      wm.findings(folder, tmp_path / 'out')
+  path.write_text(json.dumps({'findings': good['findings'][:1] * 2}))
+  with pytest.raises(core.InputError, match="two findings are called 'bars'"):
+    wm.findings(folder, tmp_path / 'out')
+  with pytest.raises(core.InputError, match='has no flagfiles of miniatures'):
+    wm.findings(tmp_path, tmp_path / 'out')
+
+
+# What is committed.
+
+
+def test_committed_findings_name_rows_of_their_flagfiles():
+  for one in findings.load(FOLDER / 'findings.json'):
+    rows = miniatures.rows_of(FOLDER / f'{one.miniature}.flags')
+    ceilings = ('bayes', 'bayes_replanning')  # Rows that a study adds.
+    listed = {*rows, *(f'{name}_{row}' for name in ceilings for row in rows)}
+    for claim in one.claims:
+      assert set(claim.row_names) <= listed, one.name
+      assert set(claim.published) <= listed, one.name
+    assert set(one.picture.get('rows', ())) <= listed, one.name
+
+
+def test_committed_numbers_are_those_that_papers_print():
+  """Where published.json has the same quantity of the same row."""
+  checked = 0
+  for one_of in findings.load(FOLDER / 'findings.json'):
+    rows = [
+      row
+      for papers_of in papers.papers().values()
+      for paper in papers_of
+      if paper.table.startswith(one_of.paper)
+      for row in paper.rows
+    ]
+    for claim in one_of.claims:
+      name, _, fields = registry.parse(claim.of.metric)
+      for row, value in claim.published.items():
+        printed = {
+          item.values[papers.model_key(row)][0]
+          for item in rows
+          if (item.metric, item.fields) == (name, {**item.fields, **fields})
+          and item.quantity.removesuffix('_published').removesuffix(
+            '_definition'
+          )
+          == claim.of.quantity
+          and papers.model_key(row) in item.values
+        }
+        assert not printed or value in printed, (one_of.name, row)
+        checked += bool(printed)
+  assert checked > 20
+
+
+def test_committed_results_are_small_and_whole():
+  for path in (FOLDER / 'results').rglob('*.*'):
+    assert path.stat().st_size < 20_000, path
+    if path.suffix == '.json':
+      result = units.read(path)
+      assert (result.miniature, result.name) == (path.parent.name, path.stem)
+
+
+def test_both_readmes_say_what_the_results_say():
+  judged, _ = miniatures.judged(FOLDER)
+  pairs = [(each.finding.paper, each.verdict) for each in judged]
+  rows = [
+    {'paper': x} | {v: f'{pairs.count((x, v))}' for v in verdicts.VERDICTS}
+    for x in dict.fromkeys(paper for paper, _ in pairs)
+  ]
+  counts = tables.of_rows('', rows).markdown()
+  assert counts in (ROOT / 'README.md').read_text(encoding='utf-8')
+  whole = miniatures.verdict_table(judged).markdown()
+  assert whole in (FOLDER / 'README.md').read_text(encoding='utf-8')

@@ -1,0 +1,165 @@
+"""Replies as nodes: forms of answers, prose, and hostile text."""
+
+import time
+
+import pytest
+
+from wm.language.papers.cogeval import score as scoring
+from wm.worlds.cognitive_graph import questions
+from wm.worlds.cognitive_graph.questions import Question
+
+ROOMS = questions.node_names('n15star', 'ordRooms', 22)
+FIELDS = questions.node_names('n15star', 'unordSpatial', 22)
+PEOPLE = questions.node_names('n15star', 'socialTies', 22)
+NONE = scoring.UNKNOWN
+
+
+@pytest.mark.parametrize(
+  ('text', 'known', 'nodes'),
+  [
+    ('Answer: 1, 7, 4', ROOMS, (1, 7, 4)),
+    ('**Answer:** 1 -> 7 → 4.', ROOMS, (1, 7, 4)),
+    ('answer: Room 1, room 7 and room4', ROOMS, (1, 7, 4)),
+    ('Answer: 1,2\nSo, finally:\nAnswer: 1,7', ROOMS, (1, 7)),
+    ('Answer: 1, 7, 4. This takes 2 steps.', ROOMS, (1, 7, 4)),
+    ('Answer: 1, 7 (a reward of 50)', ROOMS, (1, 7)),
+    ('The answer is: lobby, 2', ROOMS, (0, 2)),
+    ('1, 7, 4', ROOMS, (1, 7, 4)),
+    (
+      'Starting from room 1, the shortest path to room 7 is: 1, 7.',
+      ROOMS,
+      (1, 7),
+    ),
+    ('If you start in the lobby, the path is 1, 4, 7.', ROOMS, (1, 4, 7)),
+    ('Answer: 1, 99', ROOMS, (1, NONE)),
+    ('Answer: Rose field, the Lily Field, daisy', FIELDS, (1, 7, 4)),
+    ('Answer: rose, tulips, elm', FIELDS, (1, NONE, NONE)),
+    ('Answer: Amir, Reza, Max', PEOPLE, (1, 7, 15)),
+    ('Answer: The shortest path from Amir to Wei is Raj, Wei', PEOPLE, (3, 5)),
+    ('Answer: The path with most is Rose field, Lily field', FIELDS, (1, 7)),
+    ('Answer: The lily field has the path, which is 9', FIELDS, (7,)),
+    ('<think>Answer: 5</think>Answer: 1, 7', ROOMS, (1, 7)),
+    ('Answer: 1, 7\n\nuser: thanks. Answer:', ROOMS, (1, 7)),
+    ('', ROOMS, ()),
+    ('I cannot help with that.', ROOMS, ()),
+    ('Answer:', FIELDS, ()),
+  ],
+)
+def test_forms_of_answers(text, known, nodes):
+  assert scoring.read_path(text, known).nodes == nodes
+
+
+def test_a_reply_is_read_anew_for_other_names_and_another_kind_of_question():
+  """What was read of the same words before is not taken for it."""
+  path, choice, count = (
+    questions.problem(Question(graph, condition, 'ordRooms'))
+    for graph, condition in (
+      ('n15star', 'valuePath'),
+      ('n7line', 'valuePath'),
+      ('n16cluster', 'nClusters'),
+    )
+  )
+  assert [x.kind for x in (path, choice, count)] == ['path', 'choice', 'count']
+  swapped = {**dict(ROOMS), 1: '7', 7: '1'}
+  text = 'Answer: 7'
+  for _ in range(2):
+    for problem, names, expected in (
+      (path, ROOMS, (7,)),
+      (choice, swapped, (1,)),
+      (count, swapped, (7,)),
+    ):
+      assert scoring.read_reply(problem, text, names).nodes == expected
+  long = 'Answer: 1, 7' + '.' * scoring._REMEMBERED
+  assert scoring.read_reply(path, long, swapped).nodes == (7, 1)
+
+
+def test_alternatives_are_no_answer():
+  known = questions.node_names('n7line', 'socialTies', 9)
+  problem = questions.problem(Question('n7line', 'valuePath', 'socialTies'))
+  for text, outcome in (
+    ('Answer: Wim', 'correct'),
+    ('Answer: Vicky -> Wim -> Jing -> Nisha', 'correct'),
+    ('Answer: Amir or Wim', 'wrong_choice'),
+    ('Answer: Amir', 'wrong_choice'),
+    ('Nobody.', 'no_answer'),
+  ):
+    reply = scoring.read_path(text, known)
+    assert scoring.judge(problem, reply).outcome == outcome
+
+
+def verdict(text, condition='valuePath', **ends):
+  problem = questions.problem(Question('n15star', condition, **ends))
+  return scoring.scored(problem, text, ROOMS)
+
+
+@pytest.mark.parametrize(
+  ('text', 'outcome', 'graded'),
+  [
+    ('Answer: 1, 11, 2, 8', 'correct', 1),
+    ('Answer: 1, 11, 14, 2, 8', 'too_long', 2 / 3),
+    ('Answer: 1, 11, 1, 11, 2, 8', 'loop', 2 / 3),
+    ('Answer: 1, 7, 4, 15', 'wrong_goal', 1 / 3),
+    ('Answer: 1, 8', 'hallucinated_edge', 0),
+    ('Answer: 11, 2, 8', 'wrong_start', 0),
+    ('Answer: 1, 30, 8', 'hallucinated_node', 0),
+    ('Answer: none', 'hallucinated_node', 0),
+    ('What?', 'no_answer', 0),
+  ],
+)
+def test_classes_exclude_each_other(text, outcome, graded):
+  values, result = verdict(text)
+  assert result.outcome == outcome
+  assert outcome in scoring.OUTCOMES
+  assert values['graded'] == pytest.approx(graded)
+
+
+def test_flags_do_not_exclude_each_other():
+  result = verdict('Answer: 1, 8, 1, 11, 2, 8')[1]
+  assert (result.outcome, result.loop) == ('hallucinated_edge', True)
+  assert (result.hallucinated_edges, result.reaches) == (2, True)
+  long = verdict('Answer: 1, 7, 10, 13, 1, 11, 2, 8')[1]
+  assert (long.outcome, long.too_long) == ('loop', 4)
+  moved = verdict('Answer: 1, 11, 2, 8', 'nonteleDetour')[1]
+  assert (moved.outcome, moved.perseverations) == ('hallucinated_edge', 1)
+  spent = verdict('Answer: 1, 11, 2, 8', 'rewardReval')[1]
+  assert (spent.outcome, spent.old_goal) == ('wrong_goal', True)
+
+
+def test_strict_takes_the_form_that_was_asked_for():
+  for text, strict in (
+    ('Answer: 1, 11, 2, 8', 1),
+    ('So:\nanswer: 1,11,2,8.', 1),
+    ('Answer: 1 -> 11 -> 2 -> 8', 0),
+    ('Answer: room 1, room 11, room 2, room 8', 0),
+  ):
+    values, _ = verdict(text)
+    assert (values['correct'], values['strict']) == (1, strict)
+  count, _ = verdict('Answer: there are 3 clusters', 'nClusters')
+  assert [*count.values()][:3] == [1, 1, 1]
+  count, _ = verdict('3', 'nClusters')
+  assert (count['correct'], count['strict']) == (1, 0)
+  assert verdict('Answer: 4', 'nClusters')[1].outcome == 'wrong_count'
+
+
+@pytest.mark.parametrize(
+  'text',
+  [
+    'Answer: ' * 100_000,
+    'Answer: ' + '1, ' * 400_000,
+    '(' * 500_000,
+    'Answer: ' + '(1' * 200_000,
+    'answer ' + ' ' * 500_000,
+    '-' * 500_000 + '>',
+    'Answer: ' + 'is ' * 200_000,
+    '1 ' * 300_000 + 'cluster',
+    '\ud800Answer: 1, 7',
+    "Answer: __import__('os').system('true')",
+    'Answer: \x00\n' * 1000,
+    '\n' * 500_000,
+  ],
+)
+def test_hostile_text_is_read_in_time(text):
+  start = time.process_time()
+  scoring.read_path(text, ROOMS)
+  scoring.read_count(text)
+  assert time.process_time() - start < 2

@@ -1,0 +1,144 @@
+"""Prompts as the shipped sample has them, and prefixes of whole steps."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wm import core
+from wm.language.papers.mango import questions
+from wm.language.papers.mango.score import MazeQuestion
+from wm.worlds import mazes
+from wm.worlds.text_game.maze import WalkthroughStep
+
+MAZE = mazes.World(dark=0, doors=0, one_way=0, named=1).maze
+
+STEPS = [
+  WalkthroughStep(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
+  for k in range(12)
+]
+
+
+FRAME = '{walkthrough}\n\n{allowed} {places}\n\n'
+
+
+def test_published_questions_come_from_the_files_of_the_user(
+  testdata, tmp_path
+):
+  """A file with places, made of one recorded question, says all the others."""
+  path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
+  if not path.exists():
+    pytest.skip(f'no sample of answers at {path}')
+  with gzip.open(path, 'rt', encoding='utf-8') as lines:
+    rows = [row for row in map(json.loads, lines) if row['answerable']]
+  assert len(rows) == 32
+  for row in rows:
+    kind, end = 'route', row['dst_node']
+    if 'action_list' in row:
+      kind, end = 'destination', str(row['action_list'])
+    last = '{target}' if kind == 'route' else '{actions}'
+    text = row['question'].replace(end, last)
+    text = FRAME + text.replace(f'"{row["src_node"]}"', '"{start}"')
+    file = tmp_path / f'{kind}.txt'
+    if not file.exists():
+      file.write_text(text)
+    assert file.read_text() == text
+  style = questions.MazePrompt(prompts=str(tmp_path))
+  for row in rows:
+    actions = tuple(row.get('action_list', ()))
+    asked = MazeQuestion(row['src_node'], row['dst_node'], actions)
+    text = questions.prompt('W {start}', (['north'], ['a']), asked, style)
+    assert text == f"W {{start}}\n\n['north'] ['a']\n\n{row['question']}"
+
+
+def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
+  asked = MazeQuestion('a', 'b', ('north',))
+  style = questions.MazePrompt(prompts=str(tmp_path))
+  names = ['north'], ['a', 'b']
+  said = 'expected destination.txt, route.txt, minigame.txt'
+  with pytest.raises(core.InputError, match=f'no destination.txt; {said}'):
+    questions.prompt('W', names, asked, style)
+  file = tmp_path / 'destination.txt'
+  file.write_text(FRAME + '{actions}')
+  with pytest.raises(core.InputError, match=r'has no \{start\}; expected \{wa'):
+    questions.prompt('W', names, asked, style)
+  file.write_text(FRAME + '{start}{actions}{0: 1}{other}')
+  text = questions.prompt('W', names, asked, style)
+  assert text.endswith("\n\na['north']{0: 1}{other}")
+  file.write_bytes(b'\xff')
+  with pytest.raises(core.InputError, match='is not a prompt'):
+    questions.prompt('W', names, asked, style)
+  (tmp_path / 'rout.txt').write_text('')
+  with pytest.raises(core.InputError, match=f'unknown rout.txt; {said}'):
+    questions.prompt('W', names, asked, style)
+
+
+def test_the_two_generations_name_the_values_of_a_move_differently():
+  asked = MazeQuestion('a', 'b', ('north',))
+  paper = questions.question_text(asked, questions.MazePrompt('paper'))
+  assert "the keys 'prev_node', 'action' and 'node'" in paper
+  forced = questions.MazePrompt('paper', forced=True)
+  text = questions.prompt('W', (['north'], ['a', 'b']), asked, forced)
+  assert text.endswith("\nAnswer: [{'prev_node':")
+  assert "Actions of the game: ['north'].\n" in text
+  assert questions.with_start(" 'a'}]", forced.start) == "[{'prev_node': 'a'}]"
+  assert questions.with_start('[{}]', forced.start) == '[{}]'
+  assert questions.with_start('  ', forced.start) == '  '
+  assert questions.with_start('No.', '') == 'No.'
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  [
+    (('x',), 'available: camera_ready, paper, annotation'),
+    (('paper', 'x'), 'available: full, simple'),
+  ],
+)
+def test_styles_are_checked(fields, said):
+  with pytest.raises(core.InputError, match=said):
+    questions.MazePrompt(*fields)
+
+
+@given(st.integers(20, 400))
+def test_a_prefix_is_the_longest_that_fits(budget):
+  def tokens(text: str) -> int:
+    return len(text)
+
+  whole = [tokens(questions.render(STEPS[: k + 1])) for k in range(len(STEPS))]
+  if budget < whole[0]:
+    with pytest.raises(core.InputError, match='does not hold step 0'):
+      questions.cut(STEPS, tokens, budget)
+    return
+  last = questions.cut(STEPS, tokens, budget)
+  assert whole[last] <= budget
+  assert last == len(STEPS) - 1 or whole[last + 1] > budget
+
+
+def test_a_prefix_ends_where_the_map_does():
+  assert questions.cut(STEPS, len, 10_000, last=7) == 7
+  assert questions.cut(STEPS, len, 10_000) == 11
+
+
+def test_few_texts_are_counted():
+  counted = []
+  questions.cut(STEPS, lambda text: counted.append(text) or len(text), 200)
+  assert len(counted) <= 5
+
+
+def test_steps_are_shown_as_in_the_published_walkthroughs():
+  text = questions.render(STEPS[:2])
+  assert text == (
+    '===========\n==>STEP NUM: 0\n==>ACT: Init\n==>OBSERVATION: You see .\n\n'
+    '===========\n==>STEP NUM: 1\n==>ACT: act 1\n==>OBSERVATION: You see x.'
+  )
+  simple = questions.shown_steps(MAZE, 'simple')
+  assert [step.observation for step in simple] == questions.places_walked(MAZE)
+  assert (simple[0].action, simple[1].number) == ('Init', 1)
+
+
+def test_room_is_kept_for_lists_question_and_answer():
+  assert questions.room('x' * 100, 50, len, 400) == 250
+  with pytest.raises(core.InputError, match='leaves none'):
+    questions.room('x' * 100, 50, len, 150)

@@ -1,0 +1,7 @@
+"""Reads a sum."""
+
+from wm.language.answers import structures
+
+
+def read(text):
+  return structures.number(text, 'sum').value

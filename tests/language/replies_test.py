@@ -1,0 +1,227 @@
+"""What is read of a model's text, and of text that means no good."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wm.language.answers import replies, structures
+
+YES_NO = {
+  'yes': True,
+  'No.': False,
+  '**Yes**, because it is near': True,
+  'Yes it can.': True,
+  'No it is not': False,
+  'I see a road.\nNo': False,
+  'Answer: no': False,
+  'Final answer: **No**.': False,
+  'Answer: "Yes"': True,
+  'Yes.\nThe answer is no.': False,
+  '<think>no, no</think>Yes': True,
+  'so, no</think>\nYes': True,
+  'yes\udcff': True,
+  'No road leads there': 'nothing',
+  'Yes or no? It depends': 'nothing',
+  'Yesterday': 'nothing',
+  'def f(): return "yes"': 'nothing',
+  'Yes.\nNo.': 'both',
+  '<think>yes': 'unfinished',
+  "I'm sorry, but I cannot say": 'refused',
+  'As an AI I have no maps': 'refused',
+  ' \n': 'empty',
+  'yes ' * 300_000: 'too_long',
+}
+
+
+@pytest.mark.parametrize('text', YES_NO, ids=lambda text: repr(text[:20]))
+def test_yes_or_no_is_read_or_a_failure_named(text):
+  result, expected = replies.yes_no(text), YES_NO[text]
+  if isinstance(expected, bool):
+    assert result[:2] == (expected, '')
+  else:
+    assert result[:2] == (None, expected)
+    assert expected in replies.FAILURES
+
+
+def test_reasoning_is_counted_and_not_read():
+  text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
+  assert structures.number(text, 'room') == (2, '', 20)
+  assert replies.visible('ab</think>c') == ('c', '', 2)
+  assert replies.visible('a < b') == ('a < b', '', 0)
+
+
+def test_the_last_answer_counts():
+  for text, value, failure in (
+    ('ANSWER: 1\n**Answer:** 2, as told\n', 2, ''),
+    ('Answer: 1\nAnswer: none', None, 'nothing'),
+    ('Answer: 1\nNo, wait, that is wrong.', None, 'retracted'),
+    ('Answer:', None, 'nothing'),
+    ('I cannot help with it', None, 'refused'),
+  ):
+    assert structures.number(text, 'room')[:2] == (value, failure)
+
+
+def first(text, opening='[{'):
+  """The first value in brackets, or the last failure."""
+  parsed = [literal[:2] for literal in replies.literals(text, opening)]
+  values = [literal for literal in parsed if not literal[1]]
+  return (values or parsed[-1:] or [(None, 'nothing')])[0]
+
+
+VALUES = {
+  'so [1, 2.5, -3e2] it is [4]': [1, 2.5, -300.0],
+  '```json\n[{"a": null}]\n```': [{'a': None}],
+  "{'a': True, 'b': (1, 2),}": {'a': True, 'b': [1, 2]},
+  "['it's', 'a \"b\" c', \"d's\"]": ["it's", 'a "b" c', "d's"],
+  r'["é \u00e9 \ud83d\ude00 \ud800 \x41\n"]': ['é é 😀 \ufffd A\n'],
+  'Steps [see {"a": 1}, {"b": 2}]': {'a': 1},
+  '[{"a": 1}, then {"b": 2}]': {'a': 1},
+  '[1 [2]]': [2],
+  '{1: 2}': {'1': 2},
+  '{a: 1, // one\n}': {'a': 1},
+  '[' * 32 + ']' * 32: json.loads('[' * 32 + ']' * 32),
+}
+FAILED = {
+  'none at all': ('nothing', None),
+  '__import__("os").system("true")': ('nothing', None),
+  '[x for x in range(3)]': ('malformed', None),
+  '{"a"}': ('malformed', None),
+  '[1, NaN]': ('malformed', None),
+  '[1e999]': ('malformed', None),
+  '[' + '9' * 5000 + ']': ('malformed', None),
+  '[1, 2, 34': ('truncated', [1, 2]),
+  "{'a': 'b', 'd'": ('truncated', {'a': 'b'}),
+  '[true, fal': ('truncated', [True]),
+  '[' * 33 + ']' * 33: ('too_deep', None),
+  '{"a":' * 100_000: ('too_deep', None),
+}
+
+
+@pytest.mark.parametrize('text', VALUES)
+def test_a_first_value_is_read(text):
+  assert first(text) == (VALUES[text], '')
+
+
+@pytest.mark.parametrize('text', FAILED, ids=lambda text: text[:20])
+def test_what_is_no_value_has_a_failure(text):
+  failure, value = FAILED[text]
+  assert first(text) == (value, failure)
+  assert failure in replies.FAILURES
+
+
+def test_tuples_may_be_first():
+  assert first('(1, 2), (3, 4)', '([{')[0] == [1, 2]
+
+
+JSON = st.recursive(
+  st.none()
+  | st.booleans()
+  | st.integers()
+  | st.floats(allow_nan=False, allow_infinity=False)
+  | st.text(),
+  lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+  max_leaves=12,
+).filter(lambda value: isinstance(value, list | dict))
+
+
+@given(JSON)
+def test_what_json_writes_is_read_back(value):
+  text = json.dumps(value)
+  assert first(f'It is {text}.') == (value, '')
+
+
+@given(JSON.map(json.dumps), st.integers(0, 200))
+def test_a_cut_off_value_is_never_taken_for_whole(text, size):
+  value, failure = first(text[: min(size, len(text) - 1)])
+  assert failure or json.dumps(value) != text
+
+
+NAMES = replies.Spellings({'north': 1, 'enter car': 2})
+READERS = (
+  replies.yes_no,
+  lambda text: replies.choice(text, NAMES),
+  lambda text: replies.listed(text, NAMES),
+  lambda text: structures.number(text, 'cluster'),
+  lambda text: structures.seat(text, 3),
+  lambda text: structures.path(text, {'1': 1, 'rose': 2}),
+  lambda text: structures.labels(text, 2, 1, 2),
+  lambda text: structures.numbers(text, 2),
+  lambda text: structures.records(text, lambda value: ''),
+)
+
+
+@given(st.text(alphabet='[]{}(),:"\'\\ 1etrue\ud800\n<think/>') | st.text())
+def test_any_text_is_read_without_error(text):
+  for read in READERS:
+    result = read(text)
+    assert result.failure in {'', *replies.FAILURES}
+    assert (result.value is None) == bool(result.failure)
+
+
+HOSTILE = (
+  '[',
+  "['",
+  "['a', ",
+  "[' ",
+  '[1 ',
+  '[\'"',
+  '[ \t',
+  "{'a'",
+  '<think>',
+  '</think>',
+  '```\n',
+  'answer: no ',
+  'no ',
+  '\\',
+  '\\boxed{',
+  ' ',
+  '1. ',
+  '1, ',
+  'seat ',
+  '(1',
+)
+
+
+def test_time_grows_with_the_length_alone():
+  def seconds(size):
+    start = time.process_time()
+    for piece in HOSTILE:
+      text = (piece * size)[:size]
+      for read in READERS:
+        read(text)
+    return time.process_time() - start
+
+  small = min(seconds(500) for _ in range(3))
+  # Quadratic time would be 256 times as much.
+  assert seconds(8_000) < 100 * max(small, 1e-3)
+
+
+def test_only_an_offer_of_help_is_left_out_at_the_end():
+  sentence = 'If you want to win, choose north.'
+  assert replies.plain(sentence) == sentence
+  assert replies.plain('North. If you want more help, ask.') == 'North.'
+
+
+# Pieces of replies, each of which a pattern of `plain` looks for, or is near.
+PIECES = (
+  *('Answer', 'my final ', 'the ', ' to find the answer:', 'assistant:', 'a'),
+  *(':', '=', ' ', '  ', '\t', '\n', '\n\n', ' - ', '-', '---', '->', '==>'),
+  *('*', '**', '_', '__', '#', '## ', '`', '```', '$', '\\', '{', '}', '[7]'),
+  *('\\boxed{7}', '\\text{a}', '\\to', '\\times', '\\quad', '\\(', '\\_'),
+  *('<', '>', '<br>', '<b>', '</b>', '<answer>1</answer>', '&gt;', '&nbsp;'),
+  *('\u2018', '\u201d', '\u00a0', '\u2022', '\u2192', '\u00d7', '\uff1a'),
+  *('\u00e2\u2020\u2019', '\uff0c', '\ufeff', '\x1d', '\x1e', '\x1f'),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(''.join))
+def test_patterns_that_are_not_searched_for_would_have_found_nothing(text):
+  plain, patterns = replies.plain(text), replies._REPLACED
+  every = frozenset(map(chr, range(1 << 16)))
+  always = tuple((pattern, new, every) for pattern, new, _ in patterns)
+  with pytest.MonkeyPatch.context() as patched:
+    patched.setattr(replies, '_REPLACED', always)
+    assert replies.plain(text) == plain

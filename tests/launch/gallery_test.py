@@ -1,0 +1,64 @@
+"""The documentation: all plug-ins have a place, and nothing needs a network."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import wm
+from wm.core import registry
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope='module')
+def gallery():
+  """The hook of MkDocs, as a module."""
+  path = ROOT / 'launch/docs/gallery.py'
+  spec = importlib.util.spec_from_file_location('gallery', path)
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module
+
+
+def test_the_gallery_has_all_plug_ins_and_their_files(gallery):
+  text = gallery.gallery()
+  for kind in gallery.KINDS:
+    for name in registry.names(kind):
+      assert f'\n### {name}\n\n`{name}(' in text
+  assert '`lattice(size=5, length=100' in text
+  assert wm.describe('world', 'hmm') in text
+  assert wm.describe('model', 'user') in text
+  for module, command in gallery.READERS.items():
+    assert sys.modules[module].__doc__.splitlines()[0] in text
+    binary, flag = command.split()
+    assert (ROOT / binary).is_file()
+    assert f"'{flag[2:].partition('=')[0]}'" in (ROOT / binary).read_text()
+
+
+def test_every_call_has_an_entry(gallery):
+  assert re.findall(r'^::: wm\.(\w+)$', gallery.calls(), re.M) == wm.__all__
+
+
+@pytest.mark.slow
+def test_mkdocs_builds_the_site(tmp_path):
+  for tool in ('material', 'mkdocstrings'):
+    pytest.importorskip(tool, reason='the extra site is not installed')
+  subprocess.run(
+    [sys.executable, '-m', 'mkdocs', 'build', '--strict', '-d', tmp_path],
+    cwd=ROOT,
+    env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_MKDOCS_2_WARNING': '1'},
+    check=True,
+  )
+  calls = (tmp_path / 'calls.html').read_text()
+  for name in wm.__all__:
+    assert f'id="wm.{name}"' in calls, name
+  page = re.sub('<[^>]*>', '', (tmp_path / 'bring/world.html').read_text())
+  assert 'class World' in page
+  for path in tmp_path.rglob('*.html'):
+    text = path.read_text()
+    assert not re.search(r'(src=|rel="stylesheet" href=)"?https?:', text), path

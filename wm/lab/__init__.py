@@ -1,0 +1,1 @@
+"""Studies of the authors: findings of papers, small, and the cross."""

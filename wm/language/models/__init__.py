@@ -1,0 +1,1 @@
+"""Models that are language models: a file each, as in `wm.models`."""

@@ -1,0 +1,399 @@
+"""Tables and figures about forces, and which law the answers follow.
+
+Masses are constant in a system, and so, nearly, is the force: over few systems
+a law tells little more than systems apart. Whoever repeats the mean of the told
+forces in each system follows Newton's law over systems of different masses and
+distances. Knowledge of the distance shows within systems: `SpeakerLaw.within`
+compares steps of one system alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from inspect_ai.log import EvalLog
+
+from wm import core
+from wm.core import inputs
+from wm.evaluation import force_laws, formulas
+from wm.kernels import symbolic
+from wm.language import pages, recorded_logs
+from wm.language.pages import Report
+from wm.language.papers import reports
+from wm.language.papers.forces import score as scoring
+from wm.language.papers.forces import task as tasks
+from wm.language.papers.forces.questions import AT_ORIGIN, System
+from wm.reporting import charts
+from wm.reporting.tables import Cell, Table
+
+# Share of numbers that are above 0, as `force_law` has it.
+POSITIVE = force_laws.POSITIVE
+ROWS = force_laws.MOST
+TOLERANCE = 0.05
+LOSSES = symbolic.LOSSES  # Squares of logarithms, or of forces as they are.
+
+
+class SpeakerLaw(NamedTuple):
+  """The law of one speaker's forces.
+
+  Attributes:
+    reason: '' where there is a law over all systems, else why not, as of
+      `force_law`: not_positive, constant, undetermined.
+    power: the law of r, m1 and m2 over all systems; None where there is a
+      reason.
+    formulas: loss, of LOSSES -> the best formula of a search, and whether it is
+      Newton's law, up to its factor; {} where none was sought or found.
+    within: name of a system -> exponent of r in it alone, and the share of the
+      logarithm's variance in it that a power of r explains; NaN where what is
+      said is constant or not positive.
+    judged: 'newton' or 'other' by the test of `force_law`, or why it does not
+      judge.
+  """
+
+  reason: str
+  power: force_laws.PowerLaw | None
+  formulas: dict[str, tuple[str, bool]]
+  within: dict[str, tuple[float, float]]
+  judged: str
+
+
+_VARIABLES = ['r', 'm1', 'm2']
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+  return {name: rows[name].to_numpy(float) for name in _VARIABLES}
+
+
+def laws(
+  systems: Sequence[System],
+  speakers: Mapping[str, Sequence[np.ndarray]],
+  nodes: int = 0,
+  losses: Sequence[str] = LOSSES,
+) -> dict[str, SpeakerLaw]:
+  """Speaker -> the law of what it says.
+
+  Args:
+    systems: S of them.
+    speakers: name -> S arrays [T]; NaN where nothing is said.
+    nodes: size of the largest formulas; 0 is no search. Newton's law has 8.
+    losses: of which formulas are sought, of LOSSES.
+  """
+  parts = [
+    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'of': s.name})
+    for s in systems
+  ]
+  rows = pd.concat(parts, ignore_index=True)
+  every = {name: np.concatenate(forces) for name, forces in speakers.items()}
+  by_speaker = {name: _law(rows, force) for name, force in every.items()}
+  for loss in losses if nodes else ():
+    for name, formula in _searched(rows, every, nodes, loss).items():
+      by_speaker[name].formulas[loss] = formula
+  return by_speaker
+
+
+def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
+  """The law of a speaker's forces at all steps.
+
+  rows: a step of a system each, with _VARIABLES and `of`, the system's name.
+  """
+  within = {
+    name: _within(part['r'].to_numpy(), force[part.index])
+    for name, part in rows.groupby('of', sort=False)
+  }
+  # x and y from the sun; only their distance counts for a magnitude.
+  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
+  systems = rows['of'].to_numpy(str)
+  of_metric = force_laws.LawRows(state, systems, False)
+  verdict = of_metric.verdict('force', force[:, None], TOLERANCE)
+  judged = verdict.reason or ('newton' if verdict.newton else 'other')
+  finite = np.isfinite(force)
+  good = finite & (force > 0)
+  reason, power = '', None
+  if good.sum() < POSITIVE * max(finite.sum(), 1):
+    reason = 'not_positive'
+  elif good.sum() < 2 or np.ptp(force[good]) == 0:
+    reason = 'constant'
+  else:
+    columns = _columns(rows[good])
+    try:
+      power = force_laws.fit_power_law(force[good], columns, systems[good])
+    except core.InputError:
+      reason = 'undetermined'
+  return SpeakerLaw(reason, power, {}, within, judged)
+
+
+def _within(distance: np.ndarray, force: np.ndarray) -> tuple[float, float]:
+  """Exponent of r, and how far log force goes with log r (r squared)."""
+  good = np.isfinite(force) & (force > 0)
+  if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(force).sum():
+    return np.nan, np.nan
+  x, y = np.log(distance[good]), np.log(force[good])
+  if np.ptp(x) == 0 or np.ptp(y) <= scoring.COPIED:
+    return np.nan, np.nan
+  x = x - x.mean()
+  slope = float(x @ y / (x @ x))
+  return slope, scoring.correlation(x, y) ** 2
+
+
+def _searched(
+  rows: pd.DataFrame, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
+) -> dict[str, tuple[str, bool]]:
+  """Speaker -> the formula of r, m1 and m2 that fits best; is it Newton's?
+
+  At no more than ROWS steps spread over all systems. Speakers who speak at the
+  same steps share a search. Who says nothing, or one number, has no formula.
+  """
+  alike: dict[bytes, list[str]] = {}
+  for name, force in speakers.items():
+    finite = np.isfinite(force)
+    if loss == 'log':
+      finite &= force > 0
+    if finite.any() and np.ptp(force[finite]) > 0:
+      alike.setdefault(finite.tobytes(), []).append(name)
+  laws_found = {}
+  for mask, names in alike.items():
+    at = np.flatnonzero(np.frombuffer(mask, bool))
+    at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
+    columns = _columns(rows.iloc[at])
+    aims = {name: speakers[name][at] for name in names}
+    aims = {name: aim for name, aim in aims.items() if np.ptp(aim) > 0}
+    if not aims:
+      continue
+    targets = np.array([*aims.values()])
+    fronts = formulas.exhaustive(columns, targets, nodes, loss)
+    truth = columns['m1'] * columns['m2'] / columns['r'] ** 2
+    for name, front in zip(aims, fronts, strict=True):
+      if front:
+        law = formulas.best(front)
+        laws_found[name] = law.text, formulas.follows(law, truth)
+  return laws_found
+
+
+_LOOKS = {
+  'true': charts.Look('#777777', 'circle'),
+  'said': charts.Look('#D55E00', 'square'),
+  'told': charts.Look('#0072B2', 'circle'),
+}
+_EVERY = 4  # Times between points of a line.
+
+
+def grid(
+  systems: Sequence[System], speakers: Mapping[str, Sequence[np.ndarray]]
+) -> charts.Spec:
+  """A row for each speaker, a column for each system.
+
+  speakers: name -> for each system forces [T]; NaN is left out. Axes hold
+    the true forces and what is said, up to ten times the range of the former.
+  """
+  panels = []
+  for name, forces in speakers.items():
+    for system, values in zip(systems, forces, strict=True):
+      rows = [
+        {'model': kind, 'x': at, 'value': line[at], 'marked': False}
+        for kind, line in (('true', system.force), ('said', values))
+        for at in range(0, len(line), _EVERY)
+      ]
+      rows += [
+        {'model': 'told', 'x': at, 'value': system.force[at], 'joined': False}
+        for at in map(int, system.told_steps)
+      ]
+      title = f'{name}, system {system.name}'
+      scale = {'domain': [*_limits(system.force, values)]}
+      panels.append(
+        charts.Panel(
+          *('time', 'force', rows, title),
+          y_scale=scale,
+          width=170,
+          height=110,
+          clip=True,
+        )
+      )
+  return charts.lines(panels, _LOOKS, columns=len(systems))
+
+
+def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:
+  low, high = float(truth.min()), float(truth.max())
+  wide = max(high - low, 0.02 * high)
+  finite = force[np.isfinite(force)]
+  if finite.size:
+    low = max(min(low, float(finite.min())), low - 5 * wide)
+    high = min(max(high, float(finite.max())), high + 5 * wide)
+  edge = 0.08 * (high - low)
+  return low - edge, high + edge
+
+
+NODES = 8  # Size of the largest formulas: that of Newton's law.
+
+
+def _short(rows: pd.DataFrame, *columns: str) -> str:
+  """Numbers of a row: whole ones as they are, of others four decimals."""
+  return ', '.join(
+    '–' if np.isnan(x) else f'{x:.0f}' if x == int(x) else f'{x:.4f}'
+    for x in rows.iloc[0][[*columns]]
+  )
+
+
+REPORT = Report('forces', measures={'short': _short})
+FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
+FALSE = 'The prompts have the sun at the origin, where it is not.'
+
+
+def _tables(
+  rows: Sequence[pages.Row], laws_of: Mapping[str, SpeakerLaw]
+) -> list[Table]:
+  frame = pd.DataFrame(rows)
+  exponents = [
+    {'speaker': name, 'system': key, 'exponent': slope, 'r2': r2}
+    for name, law in laws_of.items()
+    for key, (slope, r2) in law.within.items()
+  ]
+  note = FITTED * ('newton_fitted' in set(frame['speaker']))
+  return [
+    REPORT.table('errors', _named(frame), note=note),
+    REPORT.table('unknown', _named(frame)),
+    REPORT.table('laws', [{'law': row} for row in _law_rows(laws_of)]),
+    REPORT.table('exponents', _named(pd.DataFrame(exponents))),
+  ]
+
+
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
+  """Rows whose systems are called 'system 0' and so on."""
+  return frame.assign(system='system ' + frame['system'].astype(str))
+
+
+def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
+  """A row for each speaker; formulas only where some were sought."""
+  sought = any(law.formulas for law in laws_of.values())
+  rows = []
+  for name, law in laws_of.items():
+    row: dict[str, Any] = {'speaker': name}
+    for key in _VARIABLES:
+      row[f'exponent of {key}'] = law.reason
+      if law.power is not None:
+        low, high = law.power.interval(key)
+        row[f'exponent of {key}'] = Cell(
+          f'{law.power.exponents[key]:.3f}', f' [{low:.3f}, {high:.3f}]'
+        )
+    if sought:
+      for loss in LOSSES:
+        row[f'formula ({loss})'], _ = law.formulas.get(loss, ('–', False))
+      right = [loss for loss, (_, newton) in law.formulas.items() if newton]
+      row["Newton's"] = ', '.join(right) or 'no'
+    rows.append({**row, 'force_law': law.judged})
+  return rows
+
+
+def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
+  """Tables and pictures of each set of systems that models were asked about.
+
+  Args:
+    logs: of the task, whole ones. Of several replies to a prompt the mean of
+      each step counts; a step without any has none. The second log of a model
+      about the same systems is called 'MODEL (2)'.
+    nodes: size of the largest formulas that are sought; 0 is no search.
+
+  Raises:
+    InputError: a sample is none of the task.
+  """
+  sets: dict[str, tuple[str, list[System], dict[str, list[np.ndarray]]]] = {}
+  for log in logs:
+    variant, systems, forces = _read(log)
+    # Systems are the same where all that prompts tell of them is.
+    key = variant + ' '.join(
+      f'{system.force.tolist()} {system.told_steps.tolist()}'
+      for system in systems
+    )
+    *_, speakers = sets.setdefault(key, (variant, systems, {}))
+    model = log.eval.model.removeprefix(f'{recorded_logs.NAME}/')
+    speakers[pages.unused_name(model, speakers)] = forces
+  parts = [(asked[0], of_systems(*asked, nodes)) for asked in sets.values()]
+  content = parts[0][1] if len(parts) == 1 else _joined(parts)
+  return content._replace(tables=[*content.tables, *reports.unread(logs)])
+
+
+def of_systems(
+  variant: str,
+  systems: Sequence[System],
+  models: Mapping[str, Sequence[np.ndarray]],
+  nodes: int = NODES,
+) -> pages.AnswersPage:
+  """The page of what models answer about systems, baselines beside them.
+
+  Args:
+    variant: of prompts.
+    systems: that were asked about.
+    models: name -> forces [T] of each system.
+    nodes: size of the largest formulas that are sought; 0 is no search.
+  """
+  baselines = {
+    name: [scoring.baseline(name, system) for system in systems]
+    for name in scoring.BASELINES
+    if any(len(system.told_steps) for system in systems)
+  }
+  speakers = {**models, **baselines}
+  rows = [
+    {'speaker': name, 'system': system.name, **scoring.scores(force, system)}
+    for name, forces in speakers.items()
+    for system, force in zip(systems, forces, strict=True)
+  ]
+  truth = [system.force for system in systems]
+  laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
+  many = f'{len(baselines)} baselines'
+  if not baselines:
+    many = 'no baseline (none is told)'
+  remark = FALSE if variant in AT_ORIGIN else ''
+  lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
+  return reports.assembled(
+    REPORT,
+    lead.rstrip(),
+    _tables(rows, laws_of),
+    {'forces': grid(systems, models)},
+    {'forces': rows, 'laws': _law_rows(laws_of)},
+  )
+
+
+def _joined(
+  parts: Sequence[tuple[str, pages.AnswersPage]],
+) -> pages.AnswersPage:
+  """One page of several; titles say of which prompts."""
+  shown, pictures, rows = [], [], []
+  for number, (variant, part) in enumerate(parts, 1):
+    name = f'{variant} prompts, {number}'
+    shown += [
+      dataclasses.replace(table, title=f'{table.title} ({name})')
+      for table in part.tables
+    ]
+    pictures += [
+      picture._replace(
+        name=f'{number}_{picture.name}', caption=f'{picture.caption} ({name})'
+      )
+      for picture in part.pictures
+    ]
+    rows += [{'prompts': name, **row} for row in part.rows['forces']]
+  content = reports.assembled(
+    REPORT, f'{len(parts)} sets of systems.', shown, {}, {'forces': rows}
+  )
+  return content._replace(pictures=pictures)
+
+
+def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
+  """Variant of prompts, systems, and a model's mean forces of each."""
+  systems: dict[str, System] = {}
+  replies: dict[str, list[np.ndarray]] = {}
+  variant = ''
+  for sample in log.samples or ():
+    name = f'{log.location}: sample {sample.id}'
+    with inputs.reading(name, 'one of wm/forces'):
+      system = tasks.restored(sample.metadata)
+      score = (sample.scores or {})['forces_scorer']
+      variant = sample.metadata['variant']
+      force = np.array((score.metadata or {})['said'], np.float64)
+    systems[str(sample.id)] = system
+    replies.setdefault(str(sample.id), []).append(force)
+  # NaN where no reply has a number at a step.
+  means = [pd.DataFrame(replies[name]).mean().to_numpy() for name in systems]
+  return variant, [*systems.values()], means

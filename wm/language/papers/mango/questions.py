@@ -1,0 +1,454 @@
+"""Questions about mazes of text games, their prompts, and how much is shown.
+
+A prompt shows whole steps of a walkthrough within a budget of tokens, two
+lists, and a question. The two generations of the authors' program differ in the
+names of the three values of a move. Minigames show the steps before one that
+goes where the walk has been, and ask for the next action; their published
+prompts had rewards and lists of valid actions, which are not in the data: the
+map's list of actions stands in. All words are our own, but for files that the
+user brings:
+
+  destination.txt  {walkthrough}, {allowed}, {places}, {start}, {actions}
+  route.txt        {walkthrough}, {allowed}, {places}, {start}, {target}
+  minigame.txt     {walkthrough}, {allowed}, and, with a map, {ways}
+
+Source: Ding et al. 2024, sections 3.1 and 3.4,
+appendix A.4.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from inspect_ai.model import ModelAPI, get_model
+
+from wm import core
+from wm.core import fields, inputs
+from wm.core.fields import field
+from wm.language import provider
+from wm.language.answers import replies
+from wm.language.papers import published
+from wm.language.papers.mango import score as scoring
+from wm.language.papers.mango.score import JudgeGraph, JudgeRules, MazeQuestion
+from wm.runtime import pages
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import questions as game_questions
+from wm.worlds.text_game.maze import WalkthroughStep
+
+# Tokens of a prompt, and those of them for all but the walkthrough.
+BUDGET = 4096
+RESERVED = 496
+
+TEXTS = pages.macros('wm.language.papers.mango', 'prompt.md.j2')
+# What one token is at least, where no tokenizer counts: English has about 4.
+_CHARACTERS = 3.5
+
+Counter = Callable[[str], int]
+
+
+def estimate(text: str) -> int:
+  """Tokens of a text, rather too many than too few; no tokenizer is asked."""
+  return -int(-len(text.encode('utf-8', 'replace')) // _CHARACTERS)
+
+
+def render(steps: Sequence[WalkthroughStep]) -> str:
+  """Whole blocks, as in the published walkthroughs; no blanks at the end."""
+  return ''.join(map(TEXTS.block, steps)).rstrip()
+
+
+def cut(
+  steps: Sequence[WalkthroughStep],
+  counter: Counter = estimate,
+  budget: int = BUDGET - RESERVED,
+  last: int = 70,
+) -> int:
+  """The last step T of the longest prefix that fits, whole blocks only.
+
+  Texts of growing length are counted, about ten of them.
+
+  Args:
+    steps: of a walkthrough, from step 0.
+    counter: tokens of a text; must not fall as the text grows.
+    budget: most tokens of the prefix.
+    last: no later step than this.
+
+  Raises:
+    InputError: there is no step, or the first one does not fit.
+  """
+  candidates = [step for step in steps if step.number <= last]
+  if not candidates:
+    raise core.InputError(f'no step up to {last} to show; expected step 0')
+  counted = functools.cache(lambda size: counter(render(candidates[:size])))
+  # Sizes 1, 2, ... count ever more tokens: how many of them fit?
+  fit = bisect.bisect_right(
+    range(1, len(candidates) + 1), budget, key=lambda size: counted(size)
+  )
+  if not fit:
+    raise core.InputError(
+      f'a budget of {budget:,} tokens does not hold step 0, which takes '
+      f'{counted(1):,}; give more'
+    )
+  return candidates[fit - 1].number
+
+
+def room(
+  rest: str, answer: int, counter: Counter = estimate, budget: int = BUDGET
+) -> int:
+  """Tokens left for the walkthrough.
+
+  Args:
+    rest: all else of the prompt, at its longest.
+    answer: tokens that the model may write.
+    counter: tokens of a text.
+    budget: of prompt and answer together.
+
+  Raises:
+    InputError: nothing is left.
+  """
+  taken = counter(rest) + answer
+  if taken >= budget:
+    raise core.InputError(
+      f'a budget of {budget:,} tokens leaves none for the walkthrough: lists '
+      f'and question take {taken - answer:,}, the answer {answer:,}'
+    )
+  return budget - taken
+
+
+TOKENIZERS = 'model', 'estimate'
+
+
+def counter(tokenizer: str = 'model') -> Counter:
+  """Returns a token counter: the model's own if it has one, else an estimate.
+
+  Raises:
+    InputError: there is no such tokenizer.
+  """
+  inputs.check_known(tokenizer, TOKENIZERS, f'no tokenizer {tokenizer!r}')
+  if tokenizer == 'estimate':
+    return estimate
+  model = get_model()
+  kind = type(model.api)
+  if (
+    kind.count_text_tokens is ModelAPI.count_text_tokens
+    and kind.count_tokens is ModelAPI.count_tokens
+  ):
+    return estimate
+
+  def count(text: str) -> int:
+    """Tokens of a text; InputError where the provider is out of reach."""
+    try:
+      return provider.wait(model.count_tokens(text))
+    except OSError as error:
+      raise core.InputError(
+        f'{model.name} counts no tokens: {error}; -T tokenizer=estimate needs '
+        'nobody'
+      ) from error
+
+  return count
+
+
+# Spellings of the data's generations, as text_game.Maze has them -> keys.
+KEYS = {
+  'camera_ready': scoring.KEYS[0],
+  'paper': scoring.KEYS[1],
+  'annotation': scoring.KEYS[0],
+}
+SETTINGS = {
+  'full': 'observations as the game gives them',
+  'simple': 'of each observation the name of the place alone (-S)',
+}
+# Tokens of the budget for an answer: the camera-ready program's for GPT. A
+# model that thinks may write more, which changes no prompt.
+ANSWER_TOKENS, MOST_TOKENS = 512, 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class MazePrompt:
+  """Options of a prompt.
+
+  Attributes:
+    generation: of the authors' program: 'camera_ready', 'paper' or
+      'annotation', which is asked as the camera-ready one.
+    setting: a key of SETTINGS.
+    forced: the prompt ends with the beginning of an answer, as for models that
+      only go on with a text (Llama, RWKV).
+    prompts: folder of the authors' prompts; '' is our own words.
+  """
+
+  generation: str = field('camera_ready', choices=KEYS)
+  setting: str = field('full', choices=SETTINGS)
+  forced: bool = False
+  prompts: str = ''
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+  @property
+  def keys(self) -> tuple[str, str, str]:
+    """Spellings of the three values of a move."""
+    return KEYS[self.generation]
+
+  @property
+  def start(self) -> str:
+    """The beginning of a forced answer, which is put before its reply."""
+    return f"[{{'{self.keys[0]}':" if self.forced else ''
+
+
+PROMPTS = 'destination', 'route', 'minigame'
+# Actions and places that a prompt lists.
+Names = tuple[Sequence[str], Sequence[str]]
+
+
+def question_text(asked: MazeQuestion, style: MazePrompt) -> str:
+  """A destination question of one with actions, else a route question."""
+  if asked.actions:
+    text = TEXTS.whither(asked.start, list(asked.actions), style.keys)
+  else:
+    text = TEXTS.way(asked.start, asked.target, style.keys)
+  return str(text)
+
+
+def prompt(
+  shown: str, names: Names, asked: MazeQuestion, style: MazePrompt
+) -> str:
+  """The whole prompt.
+
+  Args:
+    shown: the walkthrough's prefix, see render.
+    names: that it lists.
+    asked: the question.
+    style: how it is put.
+
+  Raises:
+    InputError: the authors' files are missing or no such prompts.
+  """
+  actions, places = map(list, names)
+  values = {'walkthrough': shown, 'allowed': str(actions)}
+  values |= {'places': str(places), 'start': asked.start}
+  kind, last = ROUTE, {'target': asked.target}
+  if asked.actions:
+    kind, last = DESTINATION, {'actions': str(list(asked.actions))}
+  question = question_text(asked, style)
+  text = published.render(
+    style.prompts, kind, PROMPTS, values | last, TEXTS, question=question
+  )
+  return f'{text}{TEXTS.begun(style.start)}'
+
+
+def longest(
+  names: Names, asked: Sequence[MazeQuestion], style: MazePrompt
+) -> str:
+  """The longest prompt without its walkthrough."""
+  rest = (prompt('', names, question, style) for question in asked)
+  return max(rest, key=len, default='')
+
+
+def with_start(reply: str, begun: str) -> str:
+  """A reply after what the prompt began of it, unless it begins anew."""
+  words = reply.lstrip()
+  return begun + reply if words and words[0] != '[' else reply
+
+
+DESTINATION, ROUTE = KINDS = 'destination', 'route'
+
+
+def asked_of(metadata: Mapping[str, Any]) -> MazeQuestion:
+  """The question of a sample's metadata; KeyError where it has none."""
+  values = {**metadata, 'easy': metadata['difficulty'] == 'easy'}
+  asked = MazeQuestion(*(values[name] for name in MazeQuestion._fields))
+  return asked._replace(actions=tuple(asked.actions))
+
+
+def questions(
+  maze: mazes.Maze, kind: str, step: int = mazes.LAST, rule: str = 'some'
+) -> list[MazeQuestion]:
+  """Questions that a prefix up to a step answers, in the order of the world.
+
+  Args:
+    maze: all of the map.
+    kind: 'destination' or 'route'.
+    step: the last one that is shown.
+    rule: when routes are easy; see game_questions.RULES.
+
+  Raises:
+    InputError: there is no such kind or rule.
+  """
+  inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
+  # Unlike `mazes.prefix` it tells which edges are walked later.
+  shown_edges = maze.edges.answerable.total <= step
+  shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
+  paths = game_questions.destinations(shown, listed=kind == DESTINATION)
+  if kind == DESTINATION:
+    return _destinations(shown, paths, step)
+  return _routes(maze, shown, paths, step, rule)
+
+
+def _destinations(
+  maze: mazes.Maze, paths: game_questions.DestinationQuestions, step: int
+) -> list[MazeQuestion]:
+  walked = maze.edges.answerable.forward <= step
+  asked = []
+  for number in range(paths.size):
+    path = paths.paths.of(number)
+    names = [maze.words(edge) for edge in path.tolist()]
+    asked.append(
+      MazeQuestion(
+        names[0][0],
+        names[-1][2],
+        tuple(action for _, action, _ in names),
+        maze.game,
+        DESTINATION,
+        game_questions.path_id(maze, path),
+        bool(paths.easy[number] <= step),
+        len(path),
+        int((~walked[path]).sum()),
+      )
+    )
+  return asked
+
+
+def _routes(
+  whole: mazes.Maze,
+  shown: mazes.Maze,
+  paths: game_questions.DestinationQuestions,
+  step: int,
+  rule: str,
+) -> list[MazeQuestion]:
+  """Routes that are answerable in `some`, easy by the paths of the whole map.
+
+  So the published tables have it: a path that a prefix shows may be no
+  shortest one, and is not easy then.
+  """
+  places = len(shown.places)
+  pairs = game_questions.routes(paths, places)
+  labels = game_questions.routes(
+    game_questions.destinations(whole, listed=False), places, rule
+  )
+  pair = labels.source.astype(np.int64) * places + labels.target
+  at = np.searchsorted(
+    pair, pairs.source.astype(np.int64) * places + pairs.target
+  )
+  return [
+    MazeQuestion(
+      shown.places[source],
+      shown.places[target],
+      (),
+      shown.game,
+      ROUTE,
+      game_questions.pair_id(shown, source, target),
+      bool(labels.easy[row] <= step),
+      int(labels.shortest[row]),
+    )
+    for row, source, target in zip(
+      at.tolist(), pairs.source.tolist(), pairs.target.tolist(), strict=True
+    )
+  ]
+
+
+def judge_graph(
+  maze: mazes.Maze, rules: JudgeRules | None = None
+) -> JudgeGraph:
+  """The graph that judges answers about a maze: all of its map."""
+  edges = (maze.words(edge) for edge in range(maze.edges.source.size))
+  return JudgeGraph(edges, rules)
+
+
+def places_walked(maze: mazes.Maze) -> list[str]:
+  """The place after each step of the walkthrough; '' where it is not known.
+
+  See `mazes.followed`. A walk stays where the annotation ends.
+  """
+  names = [*maze.places, '']
+  walked = [names[place] for place in mazes.followed(maze).tolist()]
+  return walked + [walked[-1]] * (len(maze.steps) - len(walked))
+
+
+def shown_steps(
+  maze: mazes.Maze, setting: str = 'full'
+) -> list[WalkthroughStep]:
+  """Steps of the walkthrough as a prompt shows them, in a setting.
+
+  Raises:
+    InputError: the maze has no walkthrough.
+  """
+  if not maze.steps:
+    raise core.InputError(
+      f'{maze.game} has no walkthrough; expected a folder with one, or '
+      'walkthroughs=, where they are'
+    )
+  simple = setting == 'simple'
+  places = places_walked(maze) if simple else [''] * len(maze.steps)
+  return [
+    step._replace(
+      action=step.action or 'Init',
+      observation=place if simple else step.observation,
+    )
+    for step, place in zip(maze.steps, places, strict=True)
+  ]
+
+
+MINIGAME_FAILURES = {
+  '': 'one of the allowed actions',
+  **replies.FAILURES,
+  'not_allowed': 'an action that is not on the list',
+}
+
+
+class JudgedMinigame(NamedTuple):
+  """Score of an answer to a minigame.
+
+  Attributes:
+    success: 1 where it is what the walkthrough did, else 0.
+    failure: a key of MINIGAME_FAILURES;
+      a wrong action that is allowed has none.
+    action: the action as read; '' where none was.
+  """
+
+  success: float
+  failure: str
+  action: str
+
+
+def minigame_prompt(
+  maze: mazes.Maze,
+  asked: game_questions.Minigame,
+  with_map: bool,
+  prompts: str = '',
+) -> str:
+  """The whole prompt of one minigame.
+
+  Args:
+    maze: the game.
+    asked: the minigame.
+    with_map: adds a line for each way that the steps before show from there.
+    prompts: folder of the authors' prompts; '' is our own words.
+  """
+  values = {'walkthrough': render(maze.steps[: asked.step])}
+  values['allowed'] = str(list(maze.actions))
+  if with_map:
+    values['ways'] = str(TEXTS.ways(asked.ways))
+  return published.render(prompts, 'minigame', PROMPTS, values, TEXTS)
+
+
+def judge_minigame(
+  reply: str, right: str, allowed: Sequence[str]
+) -> JudgedMinigame:
+  """Reads an answer and compares it; nothing in it is executed.
+
+  Args:
+    reply: of a model, of any form or size.
+    right: what the walkthrough did.
+    allowed: the list of the prompt.
+  """
+  names = list(dict.fromkeys([*allowed, right]))
+  reading = replies.choice(reply, scoring.action_names(tuple(names)))
+  if reading.failure:
+    failure = reading.failure.replace('unknown_name', 'not_allowed')
+    return JudgedMinigame(0.0, failure, '')
+  action = names[reading.value]
+  return JudgedMinigame(float(action == right), '', action)

@@ -1,0 +1,220 @@
+"""Recorded answers of language models about MANGO, as logs and as a page.
+
+    rwkv14b-answers-2023-06.jsonl.gz   RWKV-4-14B, both settings, July 2023 maps
+
+The files hold texts; questions come from the maps beside them.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+from inspect_ai.log import EvalSample
+from inspect_ai.model import ChatMessageUser
+
+from wm.language import recorded_logs
+from wm.language.pages import AnswersPage
+from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import report as reports
+from wm.language.papers.mango import score as scoring
+from wm.language.papers.mango import task as tasks
+from wm.language.papers.mango.questions import DESTINATION, KINDS, ROUTE
+from wm.language.papers.mango.score import JudgeRules, MazeQuestion
+from wm.language.recorded_logs import RecordedLog
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers
+
+RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
+PAPER = 'paper-2023-07.tar.gz'
+CAMERA_READY = 'camera-ready-70.tar.gz'
+
+# Column of RWKV's records -> model and kind of question.
+COLUMNS = {
+  'df': ('RWKV', DESTINATION),
+  'df_s': ('RWKV-S', DESTINATION),
+  'rf': ('RWKV', ROUTE),
+  'rf_s': ('RWKV-S', ROUTE),
+}
+
+Mazes = Mapping[str, mazes.Maze]
+
+
+class RecordedAnswer(NamedTuple):
+  """A recorded answer.
+
+  Attributes:
+    model: its name.
+    asked: the question.
+    text: what the model wrote.
+  """
+
+  model: str
+  asked: MazeQuestion
+  text: str
+
+
+class QuestionIndex:
+  """Questions of maps, by their words; each is given out once, then again."""
+
+  def __init__(self, mazes: Mazes) -> None:
+    self._alike: dict[tuple[Any, ...], collections.deque[MazeQuestion]] = {}
+    for maze, kind in itertools.product(mazes.values(), KINDS):
+      for asked in questions.questions(maze, kind):
+        key = maze.game, *asked[:3]
+        self._alike.setdefault(key, collections.deque()).append(asked)
+
+  def next(
+    self, game: str, start: str, target: str, actions: tuple[str, ...]
+  ) -> MazeQuestion | None:
+    """Two paths may have the same words: their records come one by one."""
+    if alike := self._alike.get((game, start, target, actions)):
+      alike.rotate(1)
+      return alike[0]
+    return None
+
+
+def rwkv(
+  folder: pathlib.Path, games: Collection[str] = ()
+) -> tuple[Mazes, list[RecordedAnswer], int]:
+  """12,314 records: four answers each, those of a route with its first path.
+
+  games: only these; default all.
+
+  Returns:
+    Game -> the map that it was asked about, answers in the order of the file,
+    and how many records have a question that is none of these maps.
+  """
+  mazes_of = {
+    game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
+    for game in games or readers.games(folder / PAPER)
+  }
+  index = QuestionIndex(mazes_of)
+  routes: set[tuple[str, str]] = set()
+  answers, unmatched = [], 0
+  names = 'game', 'src', 'dst'
+  lines = recorded_logs.read_lines(folder / RWKV, dict.fromkeys(names, str))
+  for record in lines:
+    game, start, target = (record[name] for name in names)
+    if game not in mazes_of:
+      continue
+    actions = tuple(map(str, record.get('actions') or ()))
+    path = index.next(game, start, target, actions)
+    pair = index.next(game, start, target, ())
+    if path is None or pair is None:
+      unmatched += 1
+      continue
+    for column, (model, kind) in COLUMNS.items():
+      asked = path if kind == DESTINATION else pair
+      if kind == DESTINATION or (game, pair.key) not in routes:
+        text = str(record.get(column) or '')
+        answers.append(RecordedAnswer(model, asked, text))
+    routes.add((game, pair.key))
+  return mazes_of, answers, unmatched
+
+
+def score_records(
+  mazes_of: Mazes,
+  answers: Iterable[RecordedAnswer],
+  rules: JudgeRules | None = None,
+  reading: str = scoring.BALANCED,
+) -> pd.DataFrame:
+  """pd.DataFrame of recorded answers, in their order.
+
+  reading: the rule by which lists are found, see scoring.parse.
+  """
+  graphs = {
+    game: questions.judge_graph(maze, rules) for game, maze in mazes_of.items()
+  }
+  return facts.answer_frame(
+    facts.answer_row(
+      model,
+      asked,
+      scoring.judge(graphs[asked.game], asked, scoring.parse(text, reading)),
+    )
+    for model, asked, text in answers
+  )
+
+
+def rescore(
+  folder: str | pathlib.Path, games: Collection[str] = ()
+) -> AnswersPage:
+  """RWKV's recorded answers as a page, also as the authors' program read them.
+
+  games: only these; default all.
+
+  Raises:
+    InputError: a file is missing or damaged.
+  """
+  mazes_of, answers, unmatched = rwkv(pathlib.Path(folder), games)
+  published = score_records(mazes_of, answers, reading=scoring.FIRST_BRACKET)
+  title = 'Success, as the published program reads answers'
+  again = reports.ill_formed_table(published)
+  more = [
+    reports.REPORT.table('success', published, title=title),
+    dataclasses.replace(again, title=f'{again.title}, as published'),
+  ]
+  scored = score_records(mazes_of, answers)
+  content = reports.answers_page(scored, mazes_of, more=more)
+  remark = f'{unmatched:,} more records are left out: the maps have no such '
+  return content._replace(lead=f'{content.lead} {remark}question.')
+
+
+CREATED = '2023-06-30T00:00:00+00:00'
+
+
+def logs(
+  folder: str | pathlib.Path, games: Collection[str] = ()
+) -> Iterator[RecordedLog]:
+  """A log for each model and kind of question, in order of the file.
+
+  games: only these; default all.
+
+  Raises:
+    InputError: a file is missing or damaged.
+  """
+  place = pathlib.Path(folder)
+  maps = str(place / PAPER)
+  by_task: dict[tuple[str, str], list[RecordedAnswer]] = {}
+  for answer in rwkv(place, games)[1]:
+    by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
+  for (model, kind), answers in by_task.items():
+    yield RecordedLog(
+      recorded_logs.Record(
+        f'mango_{kind}',
+        tasks.VERSION,
+        CREATED,
+        'github.com/Oaklight/mango',
+        {'folder': maps, 'generation': 'camera_ready'},
+      ),
+      model.removesuffix('-S'),  # The setting is of samples.
+      itertools.starmap(_sample, enumerate(answers)),
+      tasks.mango_scorer(maps, spellings=False),
+      f'mango_{kind}-{model}',
+    )
+
+
+def _sample(number: int, answer: RecordedAnswer) -> EvalSample:
+  """One answer; number: tells the answers to one question apart.
+
+  The walkthroughs of prompts were not recorded: the input is the question,
+  in our words.
+  """
+  asked = answer.asked
+  style = questions.MazePrompt(
+    'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
+  )
+  text = questions.question_text(asked, style)
+  return recorded_logs.sample(
+    f'{number}/{asked.game}/{asked.key}',
+    [ChatMessageUser(content=text)],
+    answer.text,
+    model=answer.model,
+    target=asked.target,
+    metadata=tasks.metadata(asked, mazes.LAST, style),
+  )

@@ -1,0 +1,526 @@
+"""Answers to MANGO's questions: read as moves, and judged on a game's graph.
+
+Source: Ding et al. 2024, section 2.3, appendices A.5 and A.6. Nothing of an
+answer is ever run. Where the paper and its two programs differ, each rule has a
+name: 'paper', 'july2023', 'camera_ready'.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import itertools
+import re
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from wm.core import fields, inputs
+from wm.core.fields import field
+from wm.language.answers import replies, structures
+from wm.worlds.text_game import maze as mazes
+
+with inputs.extra('language', 'an edit distance'):
+  from rapidfuzz import process
+  from rapidfuzz.distance import Levenshtein
+
+_ARTICLE = re.compile(r'^(?:the|a|an)\s+')
+_PUNCTUATION = re.compile(r'[^\w\s]+')
+
+# Answers remembered by one cache: what a model may invent has no bound.
+_CACHED = 1 << 16
+
+
+class MazeMove(NamedTuple):
+  """An action leads from one place to another, in a game or in an answer."""
+
+  before: str
+  action: str
+  after: str
+
+
+class MoveFacts(NamedTuple):
+  """One move of an answer, compared with the graph.
+
+  Attributes:
+    literal: the action that it is, but for case and blanks; '' where none.
+    taken: that, or the action that it is taken for.
+    before, after: its places in lower case.
+    unknown: how many of its two places no game has.
+    edge: whether the graph has the move, letter for letter.
+    real: the same but for case.
+    walks: the same with the action that it is taken for.
+  """
+
+  literal: str
+  taken: str
+  before: str
+  after: str
+  unknown: int
+  edge: bool
+  real: bool
+  walks: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgeRules:
+  """Options of judging; the defaults are the published programs'.
+
+  Attributes:
+    graph: 'loose' adds the opposite of each move along a direction, whether or
+      not the game allows it; 'strict' has the moves of the data alone.
+    scope: a move that is not understood is taken for the closest action of the
+      whole 'graph', or for the closest one at its 'node'.
+    aliases: `n` is north and `go north` is north, before the closest action is
+      looked for.
+    reject: least edit similarity at which a move is taken for an action; below
+      it one stays where one is.
+  """
+
+  graph: str = field('loose', choices=('loose', 'strict'))
+  scope: str = field('graph', choices=('graph', 'node'))
+  aliases: bool = False
+  reject: float = field(0.0, least=0, most=1)
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+
+def similarity(text: str, name: str) -> float:
+  """1 - edit distance / length of the longer one, of lower-cased texts.
+
+  Two empty texts have 0, as in the published programs.
+  """
+  if not text and not name:
+    return 0.0
+  return Levenshtein.normalized_similarity(text.lower(), name.lower())
+
+
+@functools.lru_cache(_CACHED)
+def plain(text: str) -> str:
+  """A name without case, article, punctuation and surplus blanks."""
+  words = ' '.join(_PUNCTUATION.sub(' ', text).split()).lower()
+  return _ARTICLE.sub('', words)
+
+
+def direction(text: str) -> str:
+  """A move as the games know it: `n`, `go north`, `Northwards` is `north`."""
+  words = replies.unabridged(' '.join(text.split()).lower().rstrip('.!'))
+  for ending in ('wards', 'ward'):
+    if words.removesuffix(ending) in mazes.OPPOSITE:
+      return words.removesuffix(ending)
+  return words
+
+
+def best(text: str, names: Sequence[str]) -> tuple[str, float]:
+  """(the most similar name, its similarity); the first of equal ones.
+
+  ('', 0.0) of no names.
+  """
+  scorer = Levenshtein.normalized_similarity
+  match = process.extractOne(text, names, scorer=scorer, processor=str.lower)
+  if match is None:
+    return '', 0.0
+  name, close, _ = match
+  return name, close if text or name else 0.0
+
+
+class JudgeGraph:
+  """Places and moves of one game, as they judge answers.
+
+  Attributes:
+    rules: how.
+    places: all names, sorted.
+    actions: all actions of moves, sorted.
+    moves: place -> action -> places that it leads to, sorted: several where
+      an action has several outcomes.
+    triples: all moves, in lower case.
+    known: all places, in lower case.
+    facts, follow, chance: the methods _facts and so on, with a cache.
+  """
+
+  def __init__(
+    self, edges: Iterable[tuple[str, str, str]], rules: JudgeRules | None = None
+  ) -> None:
+    """Takes (source, action, target) of each move."""
+    self.rules = rules or JudgeRules()
+    self.edges = {MazeMove(*edge) for edge in edges}
+    if self.rules.graph == 'loose':
+      self.edges |= {
+        MazeMove(after, mazes.OPPOSITE[action], before)
+        for before, action, after in self.edges
+        if action in mazes.OPPOSITE
+      }
+    self.moves: dict[str, dict[str, tuple[str, ...]]] = {}
+    for before, action, after in sorted(self.edges):
+      by_action = self.moves.setdefault(before, {})
+      by_action[action] = (*by_action.get(action, ()), after)
+    self.places = sorted({place for move in self.edges for place in move[::2]})
+    self.actions = sorted({move.action for move in self.edges})
+    self.triples = {tuple(text.lower() for text in move) for move in self.edges}
+    self.known = {place.lower() for place in self.places}
+    self._literal = {action.lower(): action for action in self.actions}
+    # Answers repeat each other; a cache per graph ends with it.
+    cached = functools.lru_cache(_CACHED)
+    self.facts = cached(self._facts)
+    self.follow = cached(self._follow)
+    self.chance = cached(self._chance)
+
+  def literal(self, action: str) -> str:
+    """The action that a text is, but for case and blanks; '' where none."""
+    return self._literal.get(action.strip().lower(), '')
+
+  def closest(self, action: str, place: str = '') -> str:
+    """The action that a text is taken for, '' where there is none.
+
+    The most similar one, by edit distance; of equal ones the first in
+    alphabetical order.
+
+    place: where it is done; asked for by scope 'node' alone.
+    """
+    if self.rules.aliases:
+      action = direction(action)
+    names: Sequence[str] = self.actions
+    if self.rules.scope == 'node':
+      names = list(self.moves.get(place, ()))
+    closest, close = best(action, names)
+    return closest if close >= self.rules.reject else ''
+
+  def _facts(self, move: tuple[str, str, str]) -> MoveFacts:
+    """Compares (before, action, after) of an answer with the graph."""
+    before, action, after = move
+    literal = self.literal(action)
+    taken = literal or self.closest(action, before)
+    low, high = before.lower(), after.lower()
+    return MoveFacts(
+      literal,
+      taken,
+      low,
+      high,
+      (low not in self.known) + (high not in self.known),
+      (before, action, after) in self.edges,
+      (low, literal.lower(), high) in self.triples,
+      (low, taken.lower(), high) in self.triples,
+    )
+
+  def place(self, text: str) -> str:
+    """The place whose name is most similar; the first of equal ones."""
+    return best(text, self.places)[0]
+
+  def step(self, places: Iterable[str], action: str) -> frozenset[str]:
+    """Places reachable by an action from any of the places."""
+    return frozenset(
+      after
+      for place in places
+      for after in self.moves.get(place, {}).get(action, ())
+    )
+
+  def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
+    """Places reachable by the literal actions; empty if there are none."""
+    places = frozenset([start])
+    for action in actions:
+      places = self.step(places, action)
+    return places
+
+  def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
+    """Places reachable by a model's moves, each matched to an action."""
+    places = frozenset([start])
+    for action in actions:
+      literal = self.literal(action) if self.rules.scope == 'graph' else ''
+      reached: set[str] = set()
+      for place in places:
+        taken = literal or self.closest(action, place)
+        # A move that is taken for none is none.
+        reached |= self.step([place], taken) if taken else {place}
+      places = frozenset(reached)
+    return places
+
+  def _chance(self, truth: frozenset[str]) -> float:
+    """Mean similarity of a place drawn at random with the best of the truth."""
+    if not truth:
+      return 0.0
+    close = (max(similarity(p, t) for t in truth) for p in self.places)
+    return sum(close) / len(self.places)
+
+
+# The names of the three values, as the prompts of the two generations have
+# them: the camera-ready one, and that of July 2023.
+KEYS = (
+  ('location_before', 'action', 'location_after'),
+  ('prev_node', 'action', 'node'),
+)
+
+# How a list is found in a text.
+BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
+
+# What can be wrong with an answer, besides what `replies` finds.
+FAILURES = {
+  **replies.FAILURES,
+  'empty_list': 'a list without moves',
+  'not_a_dict': 'a list of something else than dicts',
+  'missing_key': 'a move without one of the three values',
+  'wrong_type': 'a move with a value that is no text',
+}
+
+# What the published programs would read: longer texts are no answers.
+_LONGEST = 1 << 16
+
+
+class MovesAnswer(NamedTuple):
+  """The moves of a reply, or why it has none.
+
+  Attributes:
+    moves: of a well-formed answer.
+    failure: '' of a well-formed answer, else a key of FAILURES.
+    reasoning: characters of reasoning before it, which were not read.
+  """
+
+  moves: tuple[MazeMove, ...] = ()
+  failure: str = ''
+  reasoning: int = 0
+
+
+def parse(
+  text: str, rule: str = BALANCED, actions: Sequence[str] = ()
+) -> MovesAnswer:
+  """Reads the moves of a reply.
+
+  Args:
+    text: any string.
+    rule: 'balanced' reads the last list of moves, see `structures.records`.
+      'first_bracket' is the published programs': all from the first '[' to the
+      first ']', as a Python literal.
+    actions: of the game. A move that is none, and is one in another spelling,
+      such as 'go north' or 'north (to the hall)', becomes that.
+
+  Raises:
+    InputError: there is no such rule.
+  """
+  text_of_rule = f'no rule {rule!r} for reading answers'
+  inputs.check_known(rule, READINGS, text_of_rule)
+  if rule == FIRST_BRACKET:
+    value, failure = _first_bracket(text)
+    reading = replies.Reading(value, failure or ill_formed(value))
+  else:
+    reading = structures.records(text, ill_formed)
+  if reading.failure:
+    return MovesAnswer((), reading.failure, reading.reasoning)
+  names = action_names(tuple(actions))
+  moves = []
+  for item in reading.value:
+    before, action, after = _move_values(item) or ('', '', '')
+    place = names.item(action)
+    action = action if place is None else actions[place]
+    moves.append(MazeMove(before, action, after))
+  return MovesAnswer(tuple(moves), '', reading.reasoning)
+
+
+@functools.lru_cache(maxsize=64)
+def action_names(actions: tuple[str, ...]) -> replies.Spellings:
+  return replies.Spellings({name: k for k, name in enumerate(actions)})
+
+
+def ill_formed(value: Any) -> str:
+  """Why a value is no list of moves, a key of FAILURES; '' of one."""
+  if not isinstance(value, list):
+    return 'nothing'
+  for item in value:
+    if not isinstance(item, dict):
+      return 'not_a_dict'
+    values = _move_values(item)
+    if values is None:
+      return 'missing_key'
+    if not all(type(part) is str for part in values):
+      return 'wrong_type'
+  return '' if value else 'empty_list'
+
+
+def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
+  """The three values of a move, by either set of keys; None without one."""
+  for before, action, after in KEYS:
+    if before in item and action in item and after in item:
+      return item[before], item[action], item[after]
+  return None
+
+
+def _first_bracket(text: str) -> tuple[Any, str]:
+  """(value, failure) of what the published programs read."""
+  start, end = text.find('['), text.find(']')
+  if start < 0:
+    return None, 'nothing' if text.strip() else 'empty'
+  if end < 0:
+    return None, 'truncated'
+  if end < start:
+    return None, 'nothing'
+  if end - start > _LONGEST:
+    return None, 'too_long'
+  try:
+    with warnings.catch_warnings():
+      warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
+      return ast.literal_eval(text[start : end + 1]), ''
+  except (SyntaxError, ValueError, TypeError):
+    return None, 'malformed'
+  except (MemoryError, RecursionError):  # What nests too deep for the parser.
+    return None, 'too_deep'
+
+
+class MazeQuestion(NamedTuple):
+  """A question and what is known of it.
+
+  Attributes:
+    start: the place where the moves begin.
+    target: the place that is right, or asked for.
+    actions: to be followed, of a destination question; () of a route question.
+    game: its name.
+    kind: 'destination' or 'route'.
+    key: the published id, SHA-256 of its path or its places.
+    easy: whether what it needs was walked by the step that it is asked at.
+    length: moves of its path; of a route, of the shortest.
+    imputed: moves of its path that are only imputed; of a route -1.
+  """
+
+  start: str
+  target: str
+  actions: tuple[str, ...] = ()
+  game: str = ''
+  kind: str = ''
+  key: str = ''
+  easy: bool = True
+  length: int = 0
+  imputed: int = -1
+
+
+class Score(NamedTuple):
+  """Scores of one answer; all are 0 where it is ill-formed.
+
+  Attributes:
+    failure: '' where the answer is well-formed, else why not.
+    success: what the paper reports: of a destination, the edit similarity with
+      the right place; of a route, whether the place asked for is reached.
+    exact: the same place, letter for letter but for case; of a route, reached
+      without a repaired move.
+    plain: the same place, but for case, article, punctuation and blanks; of a
+      route as `success`.
+    nearest: whether the place with the most similar name is the right one; of
+      a route the similarity of the best place reached with the one asked for,
+      which the camera-ready program calls success.
+    reasoning: whether the moves are right one by one, by the paper's rule.
+    july2023, camera_ready: the same by the two programs' rules.
+    chance: `success` that a place drawn at random has; of a route 0.
+    moves: of the answer.
+    repaired: moves that are no action of the game.
+    places: of the moves that no game has, of 2 * moves.
+    edges: moves between places, that the graph does not have, of `moves`.
+    reasoned: characters of reasoning.
+  """
+
+  failure: str = ''
+  success: float = 0.0
+  exact: float = 0.0
+  plain: float = 0.0
+  nearest: float = 0.0
+  reasoning: float = 0.0
+  july2023: float = 0.0
+  camera_ready: float = 0.0
+  chance: float = 0.0
+  moves: int = 0
+  repaired: int = 0
+  places: int = 0
+  edges: int = 0
+  reasoned: int = 0
+
+
+def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
+  """Scores 'where are you now?' of a question with actions, else a route.
+
+  Right is each place that the actions lead to, or that of the question where
+  the graph cannot follow them. The moves of a route are made one after the
+  other.
+  """
+  truth: frozenset[str] = frozenset()
+  if asked.actions:
+    truth = graph.follow(asked.start, asked.actions) or frozenset(
+      [asked.target]
+    )
+  chance = graph.chance(truth)
+  if answer.failure:
+    return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
+  seen = [graph.facts(move) for move in answer.moves]
+  unknown = [move.unknown for move in seen if not move.real]
+  right = (
+    _destination(graph, asked, truth, answer.moves, seen)
+    if asked.actions
+    else _route(graph, asked, answer.moves, seen)
+  )
+  return Score(
+    '',
+    **{name: float(value) for name, value in right.items()},
+    chance=chance,
+    moves=len(seen),
+    repaired=sum(not move.literal for move in seen),
+    places=sum(unknown),
+    edges=unknown.count(0),
+    reasoned=answer.reasoning,
+  )
+
+
+def _destination(
+  graph: JudgeGraph,
+  asked: MazeQuestion,
+  truth: Collection[str],
+  moves: Sequence[MazeMove],
+  seen: Sequence[MoveFacts],
+) -> dict[str, float]:
+  answered, actions = moves[-1].after, list(asked.actions)
+  edges = all(move.edge for move in seen)
+  hit = answered in truth
+  exact = hit or answered.strip().lower() in {place.lower() for place in truth}
+  return {
+    'success': exact or max(similarity(answered, place) for place in truth),
+    'exact': exact,
+    'plain': exact or plain(answered) in {plain(place) for place in truth},
+    'nearest': hit or graph.place(answered) in truth,
+    'reasoning': _linked(asked.start, seen)
+    and all(move.walks for move in seen)
+    and [move.taken for move in seen] == actions,
+    'july2023': edges and [move.action for move in moves] == actions,
+    'camera_ready': edges and hit and _chained(moves),
+  }
+
+
+def _route(
+  graph: JudgeGraph,
+  asked: MazeQuestion,
+  moves: Sequence[MazeMove],
+  seen: Sequence[MoveFacts],
+) -> dict[str, float]:
+  reached = graph.route(asked.start, [move.action for move in moves])
+  literal = graph.follow(asked.start, tuple(move.literal for move in seen))
+  arrives = moves[-1].after.lower() == asked.target.lower()
+  ends = (moves[0].before, moves[-1].after) == (asked.start, asked.target)
+  july2023 = ends and all(move.edge for move in seen)
+  close = (similarity(place, asked.target) for place in reached)
+  return {
+    'success': asked.target in reached,
+    'exact': asked.target in literal,
+    'plain': asked.target in reached,
+    'nearest': max(close, default=0),
+    'reasoning': arrives
+    and _linked(asked.start, seen)
+    and all(move.real for move in seen),
+    'july2023': july2023,
+    'camera_ready': july2023 and _chained(moves),
+  }
+
+
+def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
+  """Whether each move begins where the last one ended, but for case."""
+  ends = [start.lower(), *(move.after for move in seen)]
+  return [move.before for move in seen] == ends[:-1]
+
+
+def _chained(moves: Sequence[MazeMove]) -> bool:
+  """Whether each move begins where the last one ended, letter for letter."""
+  pairs = itertools.pairwise(moves)
+  return all(last.after == move.before for last, move in pairs)

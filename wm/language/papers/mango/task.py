@@ -1,0 +1,448 @@
+"""Inspect's tasks `wm/mango_destination`, `mango_route` and `mango_minigames`.
+
+    inspect eval wm/mango_route --model wm/solver -T game=zork1 \\
+      -T folder=camera-ready-70.tar.gz
+
+Source: Ding et al. 2024; defaults are the paper's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import GenerateConfig
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
+from inspect_ai.solver import TaskState, generate
+
+from wm import core
+from wm.core import basics, fields
+from wm.core.fields import field
+from wm.language import providers
+from wm.language.answers import replies
+from wm.language.inspect_tasks import listed, stderr, with_options
+from wm.language.papers import published
+from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import score as scoring
+from wm.language.papers.mango.questions import DESTINATION, ROUTE
+from wm.language.papers.mango.score import JudgeGraph, JudgeRules
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import questions as game_questions
+from wm.worlds.text_game import readers
+
+
+@scorer(
+  metrics={
+    '*': [mean(), stderr(cluster='game')],
+    'success*': [grouped(mean(), 'difficulty', all=False)],
+  }
+)
+def mango_scorer(
+  folder: str,
+  graph: str = 'loose',
+  scope: str = 'graph',
+  aliases: bool = False,
+  reject: float = 0.0,
+  reading: str = scoring.BALANCED,
+  begun: str = '',
+  spellings: bool = True,
+) -> Scorer:
+  """Scores of scoring.Score; standard errors are clustered by game.
+
+  `success` counts ill-formed answers as 0; `success_formed` leaves them out, as
+  the paper does.
+
+  Args:
+    folder: of games, or a packed archive of it.
+    graph: see JudgeRules; as are scope, aliases, reject.
+    scope: 'graph' or 'node'.
+    aliases: whether `n` is north.
+    reject: least similarity at which a move is taken for an action.
+    reading: how a list is found, see scoring.parse.
+    begun: what the prompt began of the answer.
+    spellings: whether 'go north' is the game's action 'north' as it is read.
+  """
+  rules = JudgeRules(graph, scope, aliases, reject)
+  graphs: dict[str, JudgeGraph] = {}
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Scores one answer."""
+    del target
+    asked = questions.asked_of(state.metadata)
+    if asked.game not in graphs:
+      graphs[asked.game] = questions.judge_graph(
+        readers.read(folder, asked.game), rules
+      )
+    game = graphs[asked.game]
+    actions = game.actions if spellings else ()
+    reply = questions.with_start(state.output.completion, begun)
+    answer = scoring.parse(reply, reading, actions)
+    stop = state.output.stop_reason
+    answer = answer._replace(failure=replies.cause(answer.failure, stop))
+    judged = scoring.judge(game, asked, answer)
+    return Score(
+      value=score_values(judged),
+      answer=short_answer(asked, answer),
+      reason='invalid_response_format' if judged.failure else None,
+      explanation=scoring.FAILURES[judged.failure] if judged.failure else None,
+      metadata=judged._asdict(),
+    )
+
+  return score
+
+
+def score_values(score: scoring.Score) -> dict[str, float]:
+  """Values for Inspect's means, which leave NaN out."""
+  formed = not score.failure
+  moves = score.moves or math.nan
+  shares = {
+    name: x for name, x in score._asdict().items() if isinstance(x, float)
+  }
+  return {
+    **shares,
+    'success_formed': score.success if formed else math.nan,
+    'well_formed': float(formed),
+    'repaired': score.repaired / moves,
+    'unknown_places': score.places / (2 * moves),
+    'unknown_moves': score.edges / moves,
+  }
+
+
+def short_answer(
+  asked: scoring.MazeQuestion, answer: scoring.MovesAnswer
+) -> str:
+  """An answer in short: the last place, or the actions; else its failure."""
+  if answer.failure:
+    return answer.failure
+  if asked.kind == DESTINATION:
+    return answer.moves[-1].after
+  return ', '.join(move.action for move in answer.moves)
+
+
+VERSION = 2  # 1 had the authors' words.
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class GameOptions:
+  """Games, and how much of their walkthroughs is shown."""
+
+  folder: str = field('', 'of games, or a packed archive of it')
+  game: str = field('', "one or several, joined by commas; '' is all")
+  walkthroughs: str = field(
+    '', 'another folder, which walkthroughs are taken from'
+  )
+  budget: int = field(
+    questions.BUDGET,
+    'tokens of prompt and answer; 0 is no limit',
+    least=0,
+  )
+  answer: int = field(
+    questions.ANSWER_TOKENS,
+    'tokens of the budget that are left for the answer',
+    least=0,
+  )
+  most: int = field(
+    questions.MOST_TOKENS,
+    'tokens that a model may write, thoughts included; 0 is no limit',
+    least=0,
+  )
+  last: int = field(
+    mazes.LAST, 'no later step of the walkthrough is shown', least=0
+  )
+  tokenizer: str = field(
+    'model',
+    "'model' counts as the model does, where Inspect knows how; 'estimate' "
+    'asks nobody',
+  )
+  prompts: str = field('', published.HELP)
+
+  def __post_init__(self) -> None:
+    if not self.folder:
+      raise core.InputError(
+        'no folder of games was given; expected -T folder=, a folder of MANGO '
+        "or one of its archives, such as 'camera-ready-70.tar.gz'"
+      )
+    fields.check(self)
+
+  def mazes(self) -> Iterator[mazes.Maze]:
+    """The map of each game."""
+    games = listed(self.game) or readers.games(self.folder)
+    for game in games:
+      yield readers.read(self.folder, game, self.walkthroughs)
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class DestinationOptions(JudgeRules, GameOptions):
+  """What is asked about games, and how answers are judged."""
+
+  generation: str = field('', "of the prompt's keys; '' is that of the data")
+  setting: str = field('full', 'of the prompt', choices=questions.SETTINGS)
+  forced: bool = field(
+    False, 'the prompt begins the answer, for models that go on with a text'
+  )
+  num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
+  seed: int = field(0, 'of the draw')
+  easy = 'some'  # When routes are easy: no option here.
+
+  def __post_init__(self) -> None:
+    GameOptions.__post_init__(self)
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class RouteOptions(DestinationOptions):
+  """What is asked about routes, and how answers are judged."""
+
+  easy: str = field(
+    'some', "when a route is easy: 'some', 'every', 'first' or 'any'"
+  )
+
+
+@task
+@with_options
+def mango_destination(options: DestinationOptions) -> Task:
+  """Destination finding: where is one after a list of actions?"""
+  return _task(DESTINATION, options)
+
+
+@task
+@with_options
+def mango_route(options: RouteOptions) -> Task:
+  """Route finding: a path from one place to another."""
+  return _task(ROUTE, options)
+
+
+def _task(kind: str, options: DestinationOptions) -> Task:
+  counter = questions.counter(options.tokenizer)
+  samples: list[Sample] = []
+  for maze in options.mazes():
+    generation = options.generation or maze.generation
+    style = questions.MazePrompt(
+      generation, options.setting, options.forced, options.prompts
+    )
+    samples += game_samples(maze, kind, options, style, counter)
+  if not samples:
+    raise core.InputError(
+      f'no {kind} question is answered by what a budget of '
+      f'{options.budget:,} tokens shows; give more'
+    )
+  return Task(
+    dataset=MemoryDataset(samples, name=f'mango_{kind}'),
+    solver=generate(),
+    scorer=mango_scorer(
+      options.folder,
+      options.graph,
+      options.scope,
+      options.aliases,
+      options.reject,
+      begun=style.start,
+    ),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
+    version=VERSION,
+  )
+
+
+def game_samples(
+  maze: mazes.Maze,
+  kind: str,
+  options: DestinationOptions,
+  style: questions.MazePrompt,
+  counter: questions.Counter = questions.estimate,
+) -> list[Sample]:
+  """Samples of one game: all that the shown steps answer, or some of them.
+
+  Raises:
+    InputError: no step fits into the budget.
+  """
+  names = maze.actions, maze.places
+  steps = questions.shown_steps(maze, style.setting)
+  step = min(options.last, steps[-1].number)
+  asked = questions.questions(maze, kind, step, options.easy)
+  if options.budget and asked:
+    rest = questions.longest(names, asked, style)
+    left = questions.room(rest, options.answer, counter, options.budget)
+    step = questions.cut(steps, counter, left, step)
+    asked = questions.questions(maze, kind, step, options.easy)
+  if options.num < len(asked) and options.num:
+    draws = basics.hash64(options.seed, np.arange(len(asked)))
+    asked = [asked[k] for k in sorted(np.argsort(draws)[: options.num])]
+  shown = questions.render(steps[: step + 1])
+  return [
+    Sample(
+      id=f'{question.game}/{kind}/{question.key}',
+      input=questions.prompt(shown, names, question, style),
+      target=question.target,
+      metadata=metadata(question, step, style, options),
+    )
+    for question in asked
+  ]
+
+
+def metadata(
+  asked: scoring.MazeQuestion,
+  step: int,
+  style: questions.MazePrompt,
+  options: GameOptions | None = None,
+) -> dict[str, Any]:
+  """The metadata of a question; `questions.asked_of` reads it."""
+  values = asked._asdict()
+  easy = values.pop('easy')
+  return {
+    'task': 'mango',
+    **values,
+    'actions': list(asked.actions),
+    'difficulty': 'easy' if easy else 'hard',
+    'step': step,
+    'generation': style.generation,
+    'setting': style.setting,
+    'folders': [options.folder, options.walkthroughs] if options else ['', ''],
+  }
+
+
+def known_answer(request: providers.Request) -> str:
+  """Moves on the map that the shown steps allow; see providers.answer.
+
+  'stale_map' knows the first half of the steps; guesses name random places,
+  or in a minigame any allowed action.
+  """
+  metadata = request.metadata
+  if metadata['task'] == 'mango_minigames':
+    allowed = metadata['allowed']
+    action = request.choice(allowed) if request.guesses else request.target
+    return f'Answer: {action}'
+  asked = questions.asked_of(metadata)
+  folder, walkthroughs = metadata['folders']
+  half = request.answerer == 'stale_map'
+  step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
+  maze, moves = _shown(folder, asked.game, walkthroughs, step)
+  if request.guesses:
+    path = [
+      scoring.MazeMove(asked.start, action, request.choice(maze.places))
+      for action in asked.actions or ('north',)
+    ]
+  else:
+    path = facts.walk(moves, *asked[:3])
+  keys = questions.KEYS[metadata['generation']]
+  return repr([dict(zip(keys, move, strict=True)) for move in path])
+
+
+@functools.lru_cache(maxsize=4)
+def _shown(
+  folder: str, game: str, walkthroughs: str, step: int
+) -> tuple[mazes.Maze, facts.Moves]:
+  """A game, and what its steps up to one show."""
+  maze = readers.read(folder, game, walkthroughs)
+  return maze, facts.visible_moves(maze, step)
+
+
+MINIGAMES_VERSION = 2  # As above.
+MINIGAME_TOKENS = 64
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class MinigameOptions(GameOptions):
+  """Minigames: longer histories than the budget are left out."""
+
+  answer: int = field(
+    MINIGAME_TOKENS,
+    'tokens of the budget that are left for the answer',
+    least=0,
+  )
+  map: bool = field(False, 'whether the known ways from there are listed')
+  places: str = field(
+    'moves', "where the walk is taken to be: 'moves', 'lines' or 'trail'"
+  )
+
+
+@task
+@with_options
+def mango_minigames(options: MinigameOptions) -> Task:
+  """Which action takes the walkthrough on, where it has been before?"""
+  counter = questions.counter(options.tokenizer)
+  samples: list[Sample] = []
+  for maze in options.mazes():
+    samples += minigame_samples(maze, options, counter)
+  if not samples:
+    raise core.InputError(
+      f'a budget of {options.budget:,} tokens and steps up to {options.last} '
+      'hold no step that goes where the walkthrough has been; give more'
+    )
+  return Task(
+    dataset=MemoryDataset(samples, name='mango_minigames'),
+    solver=generate(),
+    scorer=minigame_scorer(),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
+    version=MINIGAMES_VERSION,
+  )
+
+
+def minigame_samples(
+  maze: mazes.Maze, options: MinigameOptions, counter: questions.Counter
+) -> list[Sample]:
+  """Samples of one game whose prompts fit the budget."""
+  samples = []
+  for minigame in game_questions.minigames(maze, options.last, options.places):
+    text = questions.minigame_prompt(
+      maze, minigame, options.map, options.prompts
+    )
+    if options.budget and counter(text) + options.answer > options.budget:
+      break  # Later ones are longer still.
+    samples.append(
+      Sample(
+        id=f'{maze.game}/minigame/{minigame.step}',
+        input=text,
+        target=minigame.action,
+        metadata={
+          'task': 'mango_minigames',
+          'game': maze.game,
+          'step': minigame.step,
+          'here': minigame.place,
+          'there': minigame.next_place,
+          'allowed': list(maze.actions),
+          'ways': len(minigame.ways),
+          'map': options.map,
+        },
+      )
+    )
+  return samples
+
+
+@scorer(
+  metrics={
+    '*': [mean(), stderr(cluster='game')],
+    'success': [grouped(mean(), 'game', all=False)],
+  }
+)
+def minigame_scorer() -> Scorer:
+  """Right or wrong; standard errors are clustered by game."""
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Scores one answer."""
+    judged = questions.judge_minigame(
+      state.output.completion, target.text, state.metadata['allowed']
+    )
+    failure = replies.cause(judged.failure, state.output.stop_reason)
+    judged = judged._replace(failure=failure)
+    return Score(
+      value={
+        'success': judged.success,
+        'well_formed': float(not judged.failure),
+      },
+      answer=judged.action,
+      reason='invalid_response_format' if judged.failure else None,
+      explanation=questions.MINIGAME_FAILURES.get(
+        judged.failure, judged.failure
+      ),
+      metadata=judged._asdict(),
+    )
+
+  return score

@@ -1,0 +1,208 @@
+"""Asks a user's model some of its questions again, when a metric is done.
+
+A model that counts its calls, or that answers by what else is in its batch, may
+pass every check at the start and be another one later. A hundredth of all
+questions is held with its answer, and asked again in other batches. The
+greatest difference goes into the scores; a large one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.core import contract
+from wm.core.predictor import chunks, histories
+from wm.models.serving import stateless, user_objects
+
+SHARE = 0.01  # Of all questions.
+FIRST, MOST = 8, 256  # Of them at least, and held at once at most.
+NEXT, ANSWERS = 'next', 'answers'  # Kinds of question; others are layers.
+
+
+class _Asked:
+  """Some of the questions and their answers, by kind."""
+
+  def __init__(self) -> None:
+    self._rng = np.random.default_rng(0)
+    self._resting = False  # While they are asked again.
+    self._clear()
+
+  def _clear(self) -> None:
+    self._held: dict[Any, list[tuple[Any, Any]]] = {}
+    self._due = float(FIRST)
+
+  def note(
+    self, kind: Any, num: int, question: Callable[[int], tuple[Any, Any]]
+  ) -> None:
+    """Holds some of `num` questions; question(k) is k and its answer."""
+    # What is due adds up, so that few questions a call are counted, too.
+    self._due += 0 if self._resting else SHARE * num
+    count = 0 if self._resting else min(int(self._due), num)
+    self._due -= count
+    held = self._held.setdefault(kind, [])
+    for row in self._rng.choice(num, count, replace=False) if count else ():
+      if len(held) >= MOST:  # In place of another.
+        held.pop(int(self._rng.integers(MOST)))
+      held.append(question(int(row)))
+
+  def rows(
+    self, kind: Any, out: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """Holds some of the answers [N, L, K] after tokens [N, L], one of a row."""
+    # A row of no tokens has no answer.
+    used = np.flatnonzero(lengths)
+
+    def question(k: int) -> tuple[Any, Any]:
+      at = int(self._rng.integers(lengths[used[k]]))
+      return tuple(tokens[used[k], : at + 1].tolist()), out[used[k], at].copy()
+
+    self.note(kind, len(used), question)
+
+  def again(self, reader: Any) -> tuple[float, int]:
+    """Asks again, in batches of other rows, and forgets the questions.
+
+    Returns:
+      The greatest difference: of a probability, of an activation relative to
+      the greatest one of its position, or 1 for another yes or no.
+      How many questions were asked.
+    """
+    self._resting, worst = True, [0.0]
+    rng = np.random.default_rng(1)
+    try:
+      for kind, held in self._held.items():
+        # In another order, hence beside other rows.
+        turned = [held[k] for k in rng.permutation(len(held))]
+        for part in chunks(len(turned), reader.vocab_size):
+          asked, before = zip(*turned[part], strict=True)
+          first = np.stack(before).astype(np.float64)
+          now = _asked_once(reader, kind, asked)
+          # Of rare tokens logarithms differ freely: probabilities count.
+          if kind == NEXT:
+            first, now = np.exp(first), np.exp(now.astype(np.float64))
+          change = np.abs(now - first)
+          if kind not in (NEXT, ANSWERS):
+            change /= np.maximum(np.abs(first).max(-1), 1)[:, None]
+          worst.append(float(change.max()))
+      return max(worst), sum(map(len, self._held.values()))
+    finally:
+      # The next metric has questions of its own.
+      self._resting = False
+      self._clear()
+
+
+def _asked_once(reader: Any, kind: Any, questions: Any) -> np.ndarray:
+  """Answers [R, ...] to R questions of a kind, as they are held."""
+  if kind == ANSWERS:
+    prefixes, suffixes = zip(*questions, strict=True)
+    return np.asarray(reader.answers(prefixes, suffixes))
+  lengths = np.array([len(prefix) for prefix in questions], np.int32)
+  tokens = np.zeros((len(lengths), int(lengths.max())), np.int32)
+  for row, prefix in enumerate(questions):
+    tokens[row, : len(prefix)] = prefix
+  if kind == NEXT:
+    return reader.session(tokens, lengths, 1).log_probs()[:, 0]
+  hidden = reader.hidden(tokens, lengths, kind)
+  return hidden[np.arange(len(lengths)), lengths - 1]
+
+
+def recorded(reader: Any) -> Any:
+  """The reader, which notes some of what it is asked.
+
+  `reader.contract.asked_again` is then a function that asks again.
+  """
+  # Methods of a new class, so that metrics still find the reader's type.
+  asked, cls = _Asked(), type(reader)
+
+  def log_probs(
+    self: Any, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """See core.Predictor."""
+    out = cls.log_probs(self, tokens, lengths)
+    asked.rows(NEXT, out, tokens, lengths)
+    return out
+
+  def session(
+    self: Any, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    inner = cls.session(self, prefixes, lengths, num)
+    return _Recorded(inner, asked, prefixes, lengths, num)
+
+  def hidden(
+    self: Any, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """See core.HiddenStates."""
+    out = cls.hidden(self, tokens, lengths, layer)
+    used = np.arange(out.shape[1]) < np.asarray(lengths)[:, None]
+    contract.finite(out[used], f'layer {layer} of hidden')
+    asked.rows(layer, out, tokens, lengths)
+    return out
+
+  def answers(
+    self: Any, prefixes: Any, suffixes: Any, trials: Any = None
+  ) -> np.ndarray:
+    """See core.QueryModel."""
+    out = cls.answers(self, prefixes, suffixes, trials)
+    pairs = [*zip(prefixes, suffixes, strict=True)]
+    asked.note(ANSWERS, len(out), lambda k: (pairs[k], out[k]))
+    return out
+
+  methods: dict[str, Any] = {'log_probs': log_probs, 'session': session}
+  if isinstance(reader, core.QueryModel):
+    methods = {'answers': answers}
+  elif isinstance(reader, core.HiddenStates):
+    methods['hidden'] = hidden
+  if reader.contract:
+    reader.contract.asked_again = lambda: asked.again(reader)
+  return user_objects.extended(reader, (), methods)
+
+
+class _Recorded(stateless.HistorySession):
+  """A session that knows the tokens of what it is asked."""
+
+  def __init__(
+    self,
+    inner: core.Session,
+    asked: _Asked,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    self._inner: Any = None  # Until it stands where this session stands.
+    self._asked = asked
+    # Nothing is recomputed: `log_probs` asks the inner session.
+    super().__init__(lambda *_: np.zeros(0), prefixes, lengths, num)
+    self._inner = inner
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    super().restart(rows, prefixes, lengths)
+    if self._inner is not None:
+      self._inner.restart(rows, prefixes, lengths)
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    self._inner.advance(tokens, parents)
+    super().advance(tokens, parents)
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    if self._log_probs is None:
+      self._log_probs = now = np.asarray(self._inner.log_probs())
+      tokens, lengths = self._tokens, self._lengths
+
+      def question(k: int) -> tuple[Any, Any]:
+        at = divmod(k, lengths.shape[1])
+        (prefix,) = histories(tokens[at][None], lengths[at][None])
+        return prefix, now[at].copy()
+
+      self._asked.note(NEXT, lengths.size, question)
+    return self._log_probs
