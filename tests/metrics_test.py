@@ -26,6 +26,7 @@ METRICS = registry.names('metric')
 # Its headline is no law of legality.
 OPEN = (
   'automaton',
+  'coherence',
   'probe',
   'excess_loss',
   'force_law',

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 CONSTANTS = {
+  'audit': {'QUESTIONS': 12, 'SEQUENCES': 12},
   'automaton': {'MOST': 50, 'QUERIES': 200, 'WALKS': 12},
   'belief': {'HELDOUT': 12},
   'force_law': {'NODES': 3, 'SYSTEMS': 12},

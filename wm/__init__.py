@@ -87,8 +87,8 @@ _CALLS = {
     'train',
   ),
   'library.exact': (
-    *('boundary', 'classes', 'count', 'extract', 'model_boundary'),
-    'recovery',
+    *('audit', 'boundary', 'classes', 'count', 'extract'),
+    *('model_boundary', 'recovery'),
   ),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (

@@ -19,6 +19,7 @@ for either.
               locate tokens in the picture
   Described   provides further descriptions for reports
     tags            columns that break results down
+    locations       the part of a state that decides which moves are legal
     move_tags       kinds of moves that are scored separately
     stats           counts from its files or its generator
     read_as         how its files were interpreted
@@ -389,6 +390,15 @@ class Described(World):
   @optional
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """Name -> column [B] of states [B, W]; results are broken down by it."""
+    raise NotImplementedError
+
+  @optional
+  def locations(self, states: np.ndarray) -> np.ndarray:
+    """[B] str: the part of states [B, W] that decides which moves are legal.
+
+    On a map it is the intersection, whatever the destination; the end token,
+    which depends on more, is no move. Default: the whole state.
+    """
     raise NotImplementedError
 
   @optional

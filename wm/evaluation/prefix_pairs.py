@@ -11,7 +11,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.fields import field_error
-from wm.evaluation import context, engine
+from wm.evaluation import context, engine, membership
 from wm.evaluation import support as supports
 from wm.evaluation.context import PrefixPairs, Trials, count
 
@@ -71,8 +71,10 @@ def draw(
   two_states: whether the prefixes of a trial reach two different states
     (distinction) or one state (compression).
   """
-  accept = registry.make('accept', metric.accept)
-  sampler = registry.make('accept', metric.sampler or metric.accept)
+  accept, sampler = (
+    membership.resolved(spec, predictor, world)
+    for spec in (metric.accept, metric.sampler or metric.accept)
+  )
   # With support='sampler' prefixes come from sampled sequences: uniformly drawn
   # states may have no supported prefix.
   if metric.support == 'sampler':

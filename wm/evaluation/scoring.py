@@ -19,7 +19,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, contract, registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import query_plans, results, shared_prompts
+from wm.evaluation import membership, query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
 T = TypeVar('T')
@@ -223,6 +223,7 @@ def run(
         if spec in plans:
           rows += plans[spec].scores(world)
     settled = terms.settle(loaded.name) if terms else {}
+    settled |= membership.threshold(metric, predictor, world)
     marked = _marked(rows, sequential)
     add = functools.partial(cache.add, metric, marked, settled)
     results_of[spec] = _if_process_0_can(add)

@@ -268,6 +268,11 @@ class Navigation(
     rows, _ = self._placed(states)
     return {'two_way': self._two_way[rows]}
 
+  def locations(self, states: np.ndarray) -> np.ndarray:
+    """Names of the current intersections, whatever the destination."""
+    rows, _ = self._placed(states)
+    return np.array(['', *self.vocab[NODE0:]])[rows + 1]
+
   # The automaton.
 
   @property

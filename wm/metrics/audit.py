@@ -1,0 +1,454 @@
+"""Audit: which moves does a model get wrong, over all states of a world?
+
+The papers sample states. A finite world needs no sample: every state that a
+sequence can reach, with its task, is visited by one prefix or more, and the
+tokens that the model accepts there are compared with the legal ones. Worlds of
+more states are sampled; the share of states that are wrong then has an upper
+bound, also where no error was seen.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.special
+
+from wm import core
+from wm.core import basics, capabilities, registry
+from wm.core.fields import field
+from wm.evaluation import context, membership
+
+# Questions at least, if a world has fewer states: several prefixes a state.
+QUESTIONS = 1000
+# Sequences whose positions say how often the sampler visits a state.
+SEQUENCES = 1000
+# Draws of a prefix before a state is given up.
+_ATTEMPTS = 32
+# A model has the right moves if at most this share of states is wrong, by its
+# upper bound, and illegal tokens have at most this probability: each of many
+# may have too little to be accepted.
+TOLERANCE, MASS = 0.01, 0.05
+MOVES = 'moves', 'false_moves', 'missing_moves'
+# Confidence of the bound on that share.
+_LEVEL = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Compares accepted and legal tokens in every state, or in drawn ones.
+
+  Each quantity has a row for each prefix; prefixes of one drawn state are a
+  cluster. States before the task is stated, and those in which the sequence is
+  over, are left out. The counts hold the states visited; `complete`, 1 if these
+  are all of the world's; the legal, false and missing tokens in all questions;
+  and the moves of the world, those that the model adds and those that it lacks.
+  A move is a location and a token, such as a street. The model has a move if it
+  accepts the token in any state of the location.
+
+  Side columns of `exact`: `state`, `location` (the part of the state on which
+  the legal moves depend, such as an intersection), and the tokens that are
+  `false` (accepted, illegal) and `missing` (legal, refused) there.
+
+  Attributes:
+    states: most states visited; of a world with more, so many are drawn.
+    prefixes: prefixes of each state; 0: one, or as many as make 1,000
+      questions.
+    accept: acceptance rule.
+
+  Glossary:
+    exact: Share of states in which the model accepts exactly the legal tokens.
+      All states count alike.
+    false: Share of states in which the model accepts a token that is illegal,
+      such as a street that does not exist.
+    missing: Share of states in which the model refuses a token that is legal.
+    illegal_mass: Probability that the model puts on illegal tokens, mean over
+      states.
+    exact_sampled: As exact, but states count as often as the world's sampler
+      visits them.
+    illegal_mass_sampled: As illegal_mass, but states count as often as the
+      world's sampler visits them.
+  """
+
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
+  sized_by: ClassVar[tuple[str, ...]] = ('states',)
+  measures: ClassVar[Mapping[str, core.Measure]] = {
+    'exact': core.Measure(1, 'accepts exactly the legal tokens'),
+    'false': core.Measure(0, headline=False),
+    'missing': core.Measure(0, headline=False),
+    'illegal_mass': core.Measure(0, headline=False, likely=True),
+    'exact_sampled': core.Measure(1, headline=False),
+    'illegal_mass_sampled': core.Measure(0, headline=False, likely=True),
+  }
+
+  states: int = field(10_000, least=1)
+  prefixes: int = field(0, least=0)
+  accept: str = 'epsilon(0.01)'
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    registry.make('accept', self.accept)
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.Prefixed, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per question, a cluster per state."""
+    rule = membership.rule_for(
+      predictor, membership.resolved(self.accept, predictor, world)
+    )
+    asked = questions(world, self.states, self.prefixes, seed)
+    tokens, lengths, ok = asked.prefixes
+    reason = np.where(ok, '', 'no_prefix')
+    answers = membership.accepted_after(
+      predictor, tokens, lengths, rule, reason
+    )
+    return _scores(world, asked, answers)
+
+
+class Questions(NamedTuple):
+  """Q prefixes, after each of which the next tokens are judged.
+
+  Attributes:
+    states: [Q, W] states that the prefixes reach.
+    prefixes: the Q prefixes; `ok` is False where none was found.
+    group: [Q] int64 cluster: the drawn state, or the question itself if all
+      states are visited.
+    visits: [Q] float64 how often the sampler visits the state, divided among
+      its prefixes; None if these are not all states of the world.
+  """
+
+  states: np.ndarray
+  prefixes: core.Prefixes
+  group: np.ndarray
+  visits: np.ndarray | None
+
+
+def questions(
+  world: core.Prefixed, most: int, prefixes: int, seed: int
+) -> Questions:
+  """Prefixes of all states of a world, or of `most` drawn ones."""
+  listed = all_states(world, most)
+  if listed is None:
+    states = world.sample_states(most, basics.stream(seed, context.STATES))
+    states = states[~world.over(states)]
+  else:
+    states = listed[0]
+  repeats = prefixes or -(-QUESTIONS // len(states))
+  rows = np.repeat(np.arange(len(states)), repeats)
+  drawn = _prefixes(world, states[rows], seed)
+  ids = world.state_id(states)
+  if listed is None:
+    group = np.unique(ids, return_inverse=True)[1][rows]
+    return Questions(states[rows], drawn, group, None)
+  # A state that no move leads to is reached by a prompt alone.
+  left = np.flatnonzero(~drawn.ok)
+  for row in left:
+    path = listed[1](rows[row])
+    drawn.tokens[row, : len(path)], drawn.lengths[row] = path, len(path)
+  drawn.ok[left] = True
+  # No state is drawn, so that only the prefixes of states vary.
+  visits = _visits(world, ids, seed)[rows] / repeats
+  return Questions(states[rows], drawn, np.arange(len(rows)), visits)
+
+
+def all_states(
+  world: core.Prefixed, most: int
+) -> tuple[np.ndarray, Callable[[int], list[int]]] | None:
+  """All states after the prompt that are not over; None if too many.
+
+  Returns:
+    states: [S, W].
+    path: function from a row of these to the shortest tokens that reach it.
+  """
+  # A state of a map holds the task, so its number says that there are too many
+  # before they are listed.
+  if core.can(world, core.Prefixed.num_states) and world.num_states() > most:
+    return None
+  try:
+    # States of the prompt and final ones come on top.
+    states, delta = capabilities.enumerated(
+      world, most + most // 2 + len(world.vocab)
+    )
+  except core.InputError:
+    return None
+  # States are listed breadth first: the first way to a state is a shortest.
+  heads, first = np.unique(delta, return_index=True)
+  came = dict(zip(heads.tolist(), first.tolist(), strict=True))
+  depth = np.zeros(len(states), np.int64)
+  for row in range(1, len(states)):
+    depth[row] = depth[came[row] // delta.shape[1]] + 1
+  # The first state counts if a sequence comes back to it.
+  asked = (depth >= world.prompt_len) & (depth < world.max_len)
+  asked[0] &= 0 in came
+  rows = np.flatnonzero(asked & ~world.over(states))
+
+  def path(row: int) -> list[int]:
+    """Tokens from the start to a state."""
+    tokens, state = list[int](), int(rows[row])
+    while state or not tokens:
+      state, label = divmod(came[state], delta.shape[1])
+      tokens.append(label + 1)
+    return tokens[::-1]
+
+  return (states[rows], path) if len(rows) <= most else None
+
+
+def _prefixes(
+  world: core.Prefixed, states: np.ndarray, seed: int
+) -> core.Prefixes:
+  """A prefix of each state [Q, W], of a number of moves drawn uniformly."""
+  least, most = world.prefix_moves(states).T.astype(np.int64)
+  tokens = np.zeros((len(states), world.max_len), np.int32)
+  lengths, ok = np.zeros(len(states), np.int32), np.zeros(len(states), bool)
+  left = np.flatnonzero(most >= least)
+  for attempt in range(_ATTEMPTS):
+    if not left.size:
+      break
+    share = basics.uniforms(seed, context.MOVES, left, attempt)
+    above = np.floor(share * (most - least + 1)[left]).astype(np.int64)
+    moves = least[left] + above
+    seeds = basics.hash64(seed, context.PREFIXES, left, attempt)
+    got = world.sample_prefixes(states[left], moves.astype(np.int32), seeds)
+    rows = left[got.ok]
+    tokens[rows, : got.tokens.shape[1]] = got.tokens[got.ok]
+    lengths[rows], ok[rows] = got.lengths[got.ok], True
+    left = left[~got.ok]
+  return core.Prefixes(tokens, lengths, ok)
+
+
+def _visits(world: core.World, ids: np.ndarray, seed: int) -> np.ndarray:
+  """[S] float64 positions of sampled sequences in states of these ids [S]."""
+  sequences = world.sample(SEQUENCES, basics.stream(seed, context.OTHERS))
+  order = np.argsort(ids)
+  visits = np.zeros(len(ids))
+  states = world.init(len(sequences))
+  for t in range(sequences.tokens.shape[1]):
+    rows = np.flatnonzero(t < sequences.lengths)
+    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
+    reached = world.state_id(states[rows])
+    place = order[
+      np.searchsorted(ids, reached, sorter=order).clip(max=len(ids) - 1)
+    ]
+    # States of the prompt, and final ones, are not among the ids.
+    visits += np.bincount(place[ids[place] == reached], minlength=len(ids))
+  return visits
+
+
+def _scores(
+  world: core.World, asked: Questions, answers: membership.Answers
+) -> tuple[core.Scores, ...]:
+  legal, accepted = world.legal(asked.states), answers.accepted
+  reason, measured = answers.reason, answers.reason == ''
+  false = accepted & ~legal
+  missing = legal & ~accepted & measured[:, None]
+  states = world.state_id(asked.states[measured])
+  places = locations(world, asked.states)
+  counts = {
+    'states': len(np.unique(states)),
+    'complete': int(asked.visits is not None and measured.all()),
+    'legal_tokens': int(legal[measured].sum()),
+    'false_tokens': int(false.sum()),
+    'missing_tokens': int(missing.sum()),
+    **_moves(world, places[measured], legal[measured], accepted[measured]),
+  }
+  values = {
+    'exact': ~(false | missing).any(-1),
+    'false': false.any(-1),
+    'missing': missing.any(-1),
+    'illegal_mass': np.where(legal, 0, answers.probs).sum(-1),
+  }
+  scored = functools.partial(core.scores, group=asked.group)
+  rows = [
+    scored(name, value, reason=reason, counts=counts)
+    for name, value in values.items()
+  ]
+  rows[0].columns.update(
+    state=capabilities.written(world, asked.states),
+    location=places,
+    false=_names(world, false),
+    missing=_names(world, missing),
+    **context.tags(world, asked.states),
+  )
+  if asked.visits is None:
+    reason = np.where(measured, 'states_are_drawn', reason)
+  return (
+    *rows,
+    *(
+      scored(
+        f'{name}_sampled', values[name], reason=reason, weight=asked.visits
+      )
+      for name in ('exact', 'illegal_mass')
+    ),
+  )
+
+
+def _moves(
+  world: core.World, places: np.ndarray, legal: np.ndarray, accepted: np.ndarray
+) -> dict[str, int]:
+  """Counts of moves, which are a location and a token, but not the end.
+
+  A move is the model's if it is accepted in any state of the location.
+
+  places: [Q] str; legal, accepted: [Q, V] bool.
+  """
+  names, place = np.unique(places, return_inverse=True)
+  moves = np.zeros((2, len(names), legal.shape[1]), bool)
+  np.logical_or.at(moves[0], place, legal)
+  np.logical_or.at(moves[1], place, accepted)
+  if world.end != core.DEAD:
+    moves[:, :, world.end] = False
+  true, held = moves
+  return {
+    'moves': int(true.sum()),
+    'false_moves': int((held & ~true).sum()),
+    'missing_moves': int((true & ~held).sum()),
+  }
+
+
+def _names(world: core.World, mask: np.ndarray) -> np.ndarray:
+  """[Q] str: tokens [Q, V] that are marked, joined by blanks."""
+  return context.token_texts(world, [[*np.flatnonzero(row)] for row in mask])
+
+
+def locations(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[Q] str of the part of states [Q, W] that decides which moves are legal."""
+  if core.can(world, core.Described.locations):
+    return world.locations(states)
+  return capabilities.written(world, states)
+
+
+class Finding(NamedTuple):
+  """What an audit says of a model.
+
+  Attributes:
+    states: number of states visited.
+    complete: whether these are all states of the world.
+    questions: number of prefixes after which the model was asked.
+    false, missing: share of questions with a false token, and with a missing
+      one.
+    most_false, most_missing: upper bounds of both shares (Clopper and Pearson
+      1934, one-sided, 95 %), which hold for states not visited too.
+    illegal_mass: mean probability of illegal tokens.
+    moves, false_moves, missing_moves: moves of the world, those that the model
+      adds, and those that it lacks; see `Metric`.
+  """
+
+  states: int
+  complete: bool
+  questions: int
+  false: float
+  missing: float
+  most_false: float
+  most_missing: float
+  illegal_mass: float
+  moves: int
+  false_moves: int
+  missing_moves: int
+
+  @property
+  def is_right(self) -> bool:
+    """Has the model the world's moves, within TOLERANCE and MASS?"""
+    wrong = max(self.most_false, self.most_missing)
+    return wrong <= TOLERANCE and self.illegal_mass <= MASS
+
+  def sentence(self, move: str = 'move') -> str:
+    """The moves that the model has, in words.
+
+    move: what the world calls a move, such as 'street'.
+    """
+    states = f'{"all" if self.complete else "the"} {self.states:,} states'
+    states += '' if self.complete else ' that were drawn'
+    mass = ''
+    if self.illegal_mass > MASS:
+      mass = (
+        f' Illegal tokens together have probability {self.illegal_mass:.2f}.'
+      )
+    if not self.false and not self.missing:
+      most = max(self.most_false, self.most_missing)
+      return (
+        f'In {states} it accepts exactly the legal tokens; at most {most:.2%} '
+        f'of prefixes can differ ({self.questions:,} asked).{mass}'
+      )
+    parts = [
+      f'{verb} in {share:.1%} (at most {most:.1%})'
+      for verb, share, most in (
+        ('accepts an illegal token', self.false, self.most_false),
+        ('refuses a legal one', self.missing, self.most_missing),
+      )
+    ]
+    text = f'Of {states} it {" and ".join(parts)}.'
+    if self.complete:
+      text += (
+        f' It has {self.false_moves:,} {move}s that do not exist and lacks '
+        f'{self.missing_moves:,} of {self.moves:,}.'
+      )
+    return text + mass
+
+
+def finding(results: Mapping[str, Mapping[str, Any]]) -> Finding:
+  """The finding of an audit whose quantities were measured.
+
+  results: quantity -> its entry of scores.json.
+  """
+  counts = results['exact']['counts']
+  false, missing = results['false'], results['missing']
+  # Drawn twice, a state tells little more.
+  num = false['n'] if counts['complete'] else false['clusters']
+  return Finding(
+    states=counts['states'],
+    complete=bool(counts['complete']),
+    questions=false['n'],
+    false=false['value'],
+    missing=missing['value'],
+    most_false=_upper_bound(false['value'], num),
+    most_missing=_upper_bound(missing['value'], num),
+    illegal_mass=results['illegal_mass']['value'],
+    **{name: counts[name] for name in MOVES},
+  )
+
+
+def _upper_bound(share: float, num: int) -> float:
+  """Upper bound of a share of `num` independent questions."""
+  wrong = round(share * num)
+  if wrong >= num:
+    return 1.0
+  return float(scipy.special.betaincinv(wrong + 1, num - wrong, _LEVEL))
+
+
+class WrongMove(NamedTuple):
+  """A move that a model has and the world has not, or the other way round.
+
+  Attributes:
+    location: the part of the state that decides which moves are legal.
+    token: the move.
+    share: share of the visited states of the location in which the model
+      errs.
+  """
+
+  location: str
+  token: str
+  share: float
+
+
+def wrong_moves(exact: core.Scores, kind: str) -> list[WrongMove]:
+  """False or missing moves of an audit, those of most states first.
+
+  exact: scores of `exact`; kind: 'false' or 'missing'.
+  """
+  visits = collections.Counter(exact.columns['location'][exact.measured])
+  errors = collections.Counter(
+    (location, token)
+    for location, tokens in zip(
+      exact.columns['location'], exact.columns[kind], strict=True
+    )
+    for token in tokens.split()
+  )
+  moves = [
+    WrongMove(str(location), token, num / visits[location])
+    for (location, token), num in errors.items()
+  ]
+  return sorted(moves, key=lambda move: (-move.share, *move[:2]))
