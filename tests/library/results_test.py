@@ -102,7 +102,7 @@ def test_a_folder_of_runs_is_reported_as_its_runs(scored, tmp_path):
   wm.report(scored, tmp_path / 'all')
   one_by_one = [scored / 'noisy', scored / 'oracle']
   wm.report(one_by_one, tmp_path / 'each')
-  for name in ('report.md', 'scores.json'):
+  for name in ('report.html', 'scores.json'):
     texts = [
       (tmp_path / out / 'report' / name).read_text() for out in ('all', 'each')
     ]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import page_text
 from tests.reporting import chart_specs
 from wm.reporting import collect, scaling, write
 
@@ -202,10 +203,9 @@ def test_a_report_of_folders_has_them(tmp_path):
       if content:
         (folders[-1] / file).write_text(json.dumps(content))
   write.report(folders, tmp_path / 'report')
-  text = (tmp_path / 'report/report.md').read_text()
+  text = page_text.read(tmp_path / 'report')
   assert '## exactness: exact against parameters' in text
   assert '## exactness: exact of less expressive variants' in text
   for name in ('by_parameters', 'of_variants'):
     picture = tmp_path / f'report/exactness_exact_{name}.svg'
     assert picture.stat().st_size > 9999
-    assert f'({picture.name})' in text

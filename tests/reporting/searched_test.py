@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests import page_text
 from wm.reporting import collect, paper_comparison, write
 
 BEST = {
@@ -76,5 +77,5 @@ def test_a_report_has_them(tmp_path):
   ):
     (folder / file).write_text(json.dumps(content))
   write.report([folder], tmp_path / 'report')
-  text = (tmp_path / 'report/report.md').read_text()
+  text = page_text.read(tmp_path / 'report')
   assert '| slice_d128 | 0.0625 | 0.25000 | 0.5000 | 0.1250 |' in text

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from tests import page_text
 from tests.reporting import chart_specs
 from wm.core import registry
 from wm.evaluation import scoring
@@ -550,11 +551,11 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
         (folders[-1] / 'metrics.jsonl').write_text(text)
   out = tmp_path / 'report'
   summary = write.report(folders, out)
-  text = (out / 'report.md').read_text()
+  text = page_text.read(out)
   assert 'training seeds 0, 1' in text
   assert text.count('| naive,human |') == text.count('| copy_start,uniform |')
   assert '## exactness(num=4): exact' in text
-  assert '![exactness: exact by tokens of the sequence so far; bands' in text
+  assert 'Picture: exactness: exact by tokens of the sequence so far; ' in text
   assert (out / 'exactness_exact_by_step.svg').stat().st_size > 9999
   num = sum(len(json.loads((f / 'scores.json').read_text())) for f in folders)
   assert summary['results'] == num

@@ -12,6 +12,7 @@ import urllib.parse
 import numpy as np
 import pytest
 
+from tests import page_text
 from wm import core
 from wm.core.measure import headline_quantities
 from wm.reporting import collect, curves, tables, write
@@ -82,8 +83,8 @@ def test_report_holds_every_number(runs, tmp_path):
   out = tmp_path / 'report'
   summary = write.report(runs, out)
   assert summary['results'] == 4
-  text = (out / 'report.md').read_text()
-  assert '0.250 [0.150, 0.350], n=40' in text
+  text = page_text.read(out)
+  assert '0.250 [0.150, 0.350] n=40' in text
   assert '0.750' in text
   assert 'vacuous 40' in text
   assert ' 0.125 |' in text

@@ -45,7 +45,7 @@ def report(
     chart_format: 'svg', the file of each chart beside the page, in a style
       that journals take; 'pdf' adds a PDF of each.
     single_file: whether all pictures are part of the page, to be mailed.
-    log: gets the number of results and the files.
+    log: gets the number of results, the answer for each model, and the files.
 
   Returns:
     Path of report.html, one page that needs no network; of logs alone that of
@@ -76,11 +76,10 @@ def report(
     several, place, wait=wait, notes=notes, single_file=single_file
   )
   log(f'{summary["results"]} results of {len(several)} runs')
-  for line in summary['left_out']:
+  for line in (*summary['answers'], *summary['left_out']):
     log(line)
-  log(f'report: {summary["html"]}')
-  log(f'        {summary["markdown"]}')
-  page = pathlib.Path(summary['html'])
+  page: pathlib.Path = summary['page']
+  log(f'report: {page}')
   if chart_format == 'pdf':
     log(f'        {len(charts.write_pdf(page.parent))} charts as PDF')
   return page
@@ -138,7 +137,7 @@ def recorded(
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)
   log(f'report: {page}')
-  log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
+  log(f'        scores.json, {names}')
   for path in written:
     log(f'log: {path}')
   return page

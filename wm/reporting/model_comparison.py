@@ -24,7 +24,7 @@ import pandas as pd
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
-from wm.reporting import catalog, ceilings, charts, sentences, tables
+from wm.reporting import catalog, ceilings, sentences, tables
 from wm.reporting.collect import Entry, Run
 from wm.runtime import files, pages
 
@@ -222,12 +222,12 @@ def write_page(
   trials: pd.DataFrame,
   folder: pathlib.Path,
 ) -> pathlib.Path:
-  """Writes compare.html: what `wm.compare` found, in words, drawn and tabled.
+  """Writes compare.html: what `wm.compare` found, in words and tables.
 
   Args:
     runs: the two.
     differences, trials: see `wm.RunComparison`.
-    folder: of the page and its chart.
+    folder: of the page.
   """
   labels = tables.labels(runs)
   names = _short_names(differences)
@@ -239,11 +239,6 @@ def write_page(
   )
   of = {*map(sentences.noun, (run.world for run in runs))}
   noun = of.pop() if len(of) == 1 else sentences.THIS_WORLD
-  pictures = []
-  if drawn := _draw_differences(labels, differences):
-    caption = f'{labels[0]} less {labels[1]}; bars are 95 % intervals'
-    pictures = [charts.picture('compare', caption, drawn)]
-    (folder / pictures[0].name).write_bytes(pictures[0].image)
   page = pages.render(
     *('wm.reporting', 'compare.html'),
     title=f'Does {labels[0]} know {noun} better than {labels[1]}?',
@@ -252,9 +247,6 @@ def write_page(
       for label, run in zip(labels, runs, strict=True)
     ),
     answer=_answer(labels, differences),
-    pictures=pictures,
-    script=charts.script_tag(pictures, folder),
-    embed=False,
     differences=_difference_table(labels, differences),
     changed=_changed_tables(labels, names, trials),
   )
@@ -303,46 +295,6 @@ def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
   return tables.note('compared', parts=sentences.joined(parts), least=_SURE)
 
 
-def _interval(row: Any) -> tables.Cell:
-  ends = {'low': row.low, 'high': row.high}
-  return tables.interval({'value': row.difference, **ends})
-
-
-def _draw_differences(
-  labels: Sequence[str], differences: pd.DataFrame
-) -> charts.Spec:
-  """A dot and its interval for each measure; {} where there is none.
-
-  Shares have one axis, and each other quantity one of its own.
-  """
-  ahead = {label: f'{label} is better' for label in labels} | {'': 'not clear'}
-  looks = charts.palette(ahead.values(), [ahead['']])
-  panels: dict[str, list[dict[str, Any]]] = {}
-  for row in differences[differences.difference.notna()].itertuples():
-    low, high = sorted((row.value_a, row.value_b))
-    share = low >= 0 and high <= 1
-    panels.setdefault('' if share else row.name, []).append(
-      {
-        **{'model': ahead[row.better], 'x': row.name, 'n': row.n},
-        **{'value': row.difference, 'low': row.low, 'high': row.high},
-        **{'text': str(_interval(row)), 'about': f'{row.n} trials'},
-      }
-    )
-  axis = f'{labels[0]} less {labels[1]}'
-  return panels and charts.dots(
-    [
-      charts.Panel(
-        *(axis, '', rows),
-        guides=[{'model': 'equal', 'value': 0}],
-        width=420 if len(panels) == 1 else 270,
-      )
-      for rows in panels.values()
-    ],
-    looks,
-    apart=False,
-  )
-
-
 def _difference_table(
   labels: Sequence[str], differences: pd.DataFrame
 ) -> tables.Table:
@@ -351,11 +303,12 @@ def _difference_table(
     n = f'{row.n}' + (f' in {row.clusters}' if row.clusters < row.n else '')
     values = map(tables.number, (row.value_a, row.value_b))
     kind = tables.Bold if row.better else tables.Cell
+    ends = {'value': row.difference, 'low': row.low, 'high': row.high}
     rows.append(
       {
         'measure': tables.Cell(row.name, tip=row.spec),
         **dict(zip(labels, values, strict=True)),
-        'difference [95 %]': kind(*_interval(row).pieces),
+        'difference [95 %]': kind(*tables.interval(ends).pieces),
         'p': '' if row.p_holm is None else _p_value(row.p_holm),
         **{'trials in clusters': n, 'note': row.note or ''},
       }

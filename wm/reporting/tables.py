@@ -18,7 +18,6 @@ from wm.evaluation import statistics
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 from wm.runtime import pages
-from wm.runtime.pages import markdown
 
 
 class Cell(str):
@@ -107,17 +106,10 @@ class Table:
     """Is a cell shown in bold?"""
     return isinstance(cell, Bold)
 
-  def markdown(self) -> str:
-    """GitHub-style Markdown.
-
-    Not `DataFrame.to_markdown`: that pads each cell to its column's width,
-    which makes the table of all results several times as long.
-    """
-    lines = [f'## {markdown(self.title)}', ''] if self.title else []
-    lines += [_row(self.heads), '|' + ' --- |' * len(self.heads)]
-    lines += map(_row, self.rows)
-    note = ['', markdown(self.note)] if self.note else []
-    return '\n'.join([*lines, *note, ''])
+  def text(self) -> str:
+    """The cells for a terminal or a README: a row a line, '|' between cells."""
+    rows = self.heads, ['---'] * len(self.heads), *self.rows
+    return ''.join(f'| {" | ".join(row)} |\n' for row in rows)
 
 
 def of_rows(
@@ -139,15 +131,6 @@ def note(name: str, **values: Any) -> str:
 def paragraph(*texts: str) -> str:
   """Puts sentences one after another; '' is left out."""
   return ' '.join(filter(None, texts))
-
-
-def _row(cells: Sequence[str]) -> str:
-  return '| ' + ' | '.join(map(_shown, cells)) + ' |'
-
-
-def _shown(cell: str) -> str:
-  text = markdown(cell)
-  return f'**{text}**' if isinstance(cell, Bold) else text
 
 
 # Cells.
@@ -528,30 +511,6 @@ def series_tables(frame: pd.DataFrame) -> list[Table]:
     note = position_note(part['position'])
     result.append(Table(text, whole.set_axis(heads, axis=1), note))
   return result
-
-
-def quantity_tables(frame: pd.DataFrame) -> list[Table]:
-  """Tables each setting that several models were measured in, folded: a row per
-  run, a column per quantity.
-  """
-  # Models that lack what a metric needs have one result, of no value.
-  lacking = frame.entry.map(
-    lambda entry: all(
-      cause.startswith('needs_') for cause in entry['unmeasured']
-    )
-  )
-  frame = frame[(frame.value.notna() | ~lacking).to_numpy(bool)]
-  return [
-    Table(
-      f'All of {text}',
-      by_run(part, 'quantity', 'interval'),
-      _note(part),
-      folded=True,
-    )
-    for _, of_metric in frame.groupby('metric', sort=False)
-    for text, part in of_metric.groupby('spec', sort=False)
-    if part.quantity.nunique() > 1 and part.run.nunique() > 1
-  ]
 
 
 def full_table(frame: pd.DataFrame) -> Table:

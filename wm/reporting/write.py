@@ -1,4 +1,4 @@
-"""Writes a report of one or several runs: Markdown, HTML and the numbers.
+"""Writes a report of one or several runs: a page and the numbers.
 
 The page begins with the question, an answer for each model (`sentences`) and
 one picture of all headline measures (`overview`); the worlds in pictures, the
@@ -52,7 +52,7 @@ def report(
   notes: Sequence[str] = (),
   single_file: bool = False,
 ) -> dict[str, Any]:
-  """Writes report.md, report.html, scores.json and all trials into `out`.
+  """Writes report.html, scores.json and all trials into `out`.
 
   Args:
     folders: runs that hold a scores.json each; rows come in this order, but
@@ -65,8 +65,8 @@ def report(
       mailed, and not files beside it.
 
   Returns:
-    The paths written, by kind, the number of results, and lines on what is
-    left out.
+    The `page` written, the number of `results`, a line for each of `answers`,
+    and lines on what is `left_out`.
 
   Raises:
     InputError: a run has no results or its files are damaged, or another
@@ -95,8 +95,7 @@ def report(
       path = (out / name).resolve()
       if path.is_file() and path.is_relative_to(out.resolve()):
         path.unlink()
-  paths = {'markdown': 'report.md', 'html': 'report.html'}
-  return summary | {kind: str(out / name) for kind, name in paths.items()}
+  return summary | {'page': out / 'report.html'}
 
 
 def _write(
@@ -108,7 +107,7 @@ def _write(
   """Writes all files into the folder `unfinished`.
 
   Returns:
-    The number of results, and lines on what is left out.
+    See `report`.
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
@@ -120,8 +119,7 @@ def _write(
     for run, role in zip(together, ceilings.roles(together), strict=True)
     if role == ceilings.TRAINED
   ] or together
-  groups = worst.groups(subjects)
-  galleries = worst.galleries(subjects, groups)
+  galleries = worst.galleries(subjects, worst.groups(subjects))
   values = _values(measured, notes) | {
     'lead': _lead(entries),
     'joined': joined,
@@ -129,12 +127,6 @@ def _write(
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
   }
-  text = pages.render(
-    *('wm.reporting', 'report.md'),
-    failures=any(group.trials for mine in groups for group in mine),
-    **values,
-  )
-  files.write_text(unfinished / 'report.md', text)
   (unfinished / TRIALS).mkdir()
   drawings: dict[str, str] = {}
   page = pages.render(
@@ -159,6 +151,7 @@ def _write(
     files.write_text(unfinished / name, drawing)
   return {
     'results': len(entries),
+    'answers': [*map(str, values['answers'])],
     'left_out': catalog.left_out(entries),
   }
 
@@ -175,7 +168,7 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'references': [
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
-    'disagreements': sentences.disagreements(together, frame, answers),
+    'disagreements': sentences.disagreements(answers),
     'cautions': [
       *cautions.cautions_of_worlds(together),
       *map(str, warned),
@@ -266,8 +259,6 @@ def _metric_section(
     metric.replace('_', ' '),
     *tables.settings_tables(mine),
     *tables.series_tables(mine),
-    *tables.quantity_tables(mine),
-    *curves.curve_tables(by_place),
     curves.breakdown_table(parts, by_place),
   )
   about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
@@ -314,8 +305,6 @@ def _sections(
     part(
       'sizes',
       'Sizes, models and wordings',
-      *map(scaling.pareto_table, measured.sized),
-      *map(scaling.ablation_table, measured.sized),
       model_comparison.correlation_table(frame),
       model_comparison.wording_table(measured.single),
     ),
@@ -391,11 +380,12 @@ def _charts(measured: _Measured) -> Iterator[Picture]:
     spec, part = curves.draw_calibrations(calibrated, looks), f'metric-{metric}'
     yield charts.picture(f'{metric}_calibration', caption, spec, part)
   for panels in measured.sized:
-    yield from _scaled(panels)
-  for field, points in curves.ablations(frame).items():
-    spec = curves.draw_ablation(field, points, looks)
-    caption = f'Ablation over {field}; {bands}'
-    yield charts.picture(f'ablation_{field}', caption, spec, 'sizes')
+    metric, quantity = panels[0][:2]
+    printed = any(panel.printed for panel in panels)
+    caption = f'{metric}: {quantity} against parameters'
+    caption += '; hollow: in the paper, whose training is its own' * printed
+    spec, name = scaling.draw_pareto(panels), f'{metric}_{quantity}'
+    yield charts.picture(f'{name}_by_parameters', caption, spec, 'sizes')
 
 
 _MOST = 8  # Models in a figure that a metric draws.
@@ -434,20 +424,6 @@ def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       name = f'automaton_{label}.svg'
       caption = f"The automaton that {label} implies, on the world's own"
       yield Picture(name, caption, path.read_bytes(), part='automata')
-
-
-def _scaled(panels: Sequence[scaling.ScalingPanel]) -> Iterator[Picture]:
-  """Yields charts of a quantity over parameters, and of what variants lose."""
-  metric, quantity = panels[0][:2]
-  what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
-  theirs = any(panel.printed for panel in panels)
-  hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  caption = f'{words} against parameters{hollow}'
-  spec = scaling.draw_pareto(panels)
-  yield charts.picture(f'{what}_by_parameters', caption, spec, 'sizes')
-  if variants := scaling.draw_variants(panels):
-    caption = f'{words} of less expressive variants{hollow}'
-    yield charts.picture(f'{what}_of_variants', caption, variants, 'sizes')
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:
