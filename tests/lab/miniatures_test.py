@@ -95,7 +95,7 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   ):
     assert text in page
   assert (
-    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890), n=900 in 300 '
+    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890) n=900 in 300 '
     'clusters | paths: 0.500' in page
   )
   assert '| 0.400 [0.377, 0.423] | > 0 | 0 | 3 |' in page

@@ -140,7 +140,6 @@ def test_comparison_is_of_shared_trials(scored, tmp_path):
   assert 'On the trials that both were given, ' in page
   assert 'title="compression(' in page, 'settings are in a tip'
   assert '<h2>The trials that changed most</h2>' in page
-  assert 'class="chart' in page
   assert '>nan<' not in page
   csv = pd.read_csv(tmp_path / 'report' / 'compare_differences.csv')
   assert list(csv.columns) == list(compared.differences.columns)

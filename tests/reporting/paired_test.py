@@ -168,4 +168,3 @@ def test_the_page_of_two_counts_what_each_is_better_in(made, tmp_path):
   assert '<h1>Does a know this city better than b?</h1>' in page
   assert 'a is better in 1 of 2 measures and 1 of 2 measures do not' in page
   assert page.count('<td class="bold">') == 1
-  assert (tmp_path / 'page' / 'compare.svg').is_file()

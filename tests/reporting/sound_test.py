@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import struct
 import zlib
 

@@ -93,7 +93,9 @@ def test_a_run_of_an_earlier_version_has_blanks(done, tmp_path):
   text = seen.read_text()
   seen.unlink()
   page = wm.report(out / 'walks', tmp_path)
-  heads, row = table(page_text.read(page), 'Training data and training')
+  heads, row = page_text.table(
+    page_text.read(page), 'Training data and training'
+  )
   cells = dict(zip(heads, row, strict=True))
   assert (cells['distinct'], cells['steps']) == ('', '2')
   seen.write_text(text)

@@ -516,13 +516,6 @@ def column(name: str, metric: str, world: str) -> str:
   return {**words, **metric_class(metric).glossary}[name]
 
 
-def field(metric: str, name: str) -> str:
-  """Returns 'k: only the first k tokens of continuations', by the docstring."""
-  text = attributes(metric_class(metric)).get(name, '')
-  text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
-  return f'{name}: {text}' if text else name
-
-
 def picture(world: str) -> str:
   """Returns what the pictures of a world's states show.
 

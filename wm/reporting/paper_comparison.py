@@ -62,21 +62,26 @@ def _beside(
 ) -> Iterator[dict[str, str]]:
   """Yields rows of a table: printed values, and ours of these models."""
   for place, row in enumerate(rows):
-    models = {papers.model_key(m): m for at, m in nearest if at == place}
-    for key, (printed, error) in row.values.items():
-      if key in models:
-        entry, differs = nearest[place, models[key]]
-        ours = tables.joined(tables.interval(entry), tables.seeds(entry))
-      elif not row.page or math.isnan(printed):
-        continue
-      else:
-        ours, differs = tables.Cell('–'), ['not measured here']
+    ours = {model: x for (at, model), x in nearest.items() if at == place}
+    measured = {source.names[papers.model_key(model)] for model in ours}
+    printed = {source.names[key]: value for key, value in row.values.items()}
+    lines = [
+      (model, tables.joined(tables.interval(entry), tables.seeds(entry)), more)
+      for model, (entry, more) in ours.items()
+    ]
+    lines += [
+      (name, tables.Cell('–'), ['not measured here'])
+      for name, (value, _) in printed.items()
+      if row.page and name not in measured and not math.isnan(value)
+    ]
+    for model, shown, differs in lines:
+      value, error = row.values[papers.model_key(model)]
       spread = f' ± {error:{row.form}}' if error is not None else ''
       yield {
         'measure': _row_label(row),
-        'model': models.get(key, source.names[key]),
-        'here [95 %]': ours,
-        'paper': f'{printed:{row.form}}{spread}',
+        'model': model,
+        'here [95 %]': shown,
+        'paper': f'{value:{row.form}}{spread}',
         _DIFFERS: ', '.join(differs),
       }
 
