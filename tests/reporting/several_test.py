@@ -150,7 +150,9 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
     for n, x in enumerate(several)
   ]
   together = collect.pooled(runs)
-  table = model_comparison.recipe_table(together, tables.results(together))
+  table = model_comparison.paired_table(
+    together, tables.results(together), several_seeds=True
+  )
   assert table.title == 'Differences between recipes, over seeds'
   ((_, cell),) = table.rows
   # Each interval is .1 over 40 trials: no seed is surer than its trials, whose
@@ -161,7 +163,10 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
   assert cell.startswith(f'-0.500 [{-0.5 - half:.3f}, {-0.5 + half:.3f}]')
   assert cell.endswith('n=6')
   single = collect.pooled(runs[:1] + runs[3:])
-  assert model_comparison.recipe_table(single, tables.results(single)) is None
+  frame = tables.results(single)
+  assert (
+    model_comparison.paired_table(single, frame, several_seeds=True) is None
+  )
 
 
 def test_a_refused_interval_says_why_beside_the_median(tmp_path):

@@ -103,7 +103,7 @@ def test_a_curve_without_any_value_is_a_table_and_no_picture(tmp_path):
   folder = scored(tmp_path / 'run', none, breakdown_json=parts)
   write.report([folder], tmp_path / 'report')
   text = page_text.read(tmp_path / 'report')
-  assert 'precision by ' in text
+  assert '| uniform | distinction() | precision | moves=8 | – |' in text
   assert not list((tmp_path / 'report').glob('*.png'))
 
 

@@ -18,7 +18,7 @@ from wm.core import inputs, registry
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
-from wm.reporting import charts, collect, model_comparison, tables, write
+from wm.reporting import collect, model_comparison, tables, write
 from wm.runtime import files, remote
 
 
@@ -28,7 +28,6 @@ def report(
   *,
   wait: bool = False,
   notes: Sequence[str] = (),
-  chart_format: str = 'svg',
   single_file: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
@@ -42,8 +41,6 @@ def report(
       is that of the only run.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
-    chart_format: 'svg', the file of each chart beside the page, in a style
-      that journals take; 'pdf' adds a PDF of each.
     single_file: whether all pictures are part of the page, to be mailed.
     log: gets the number of results, the answer for each model, and the files.
 
@@ -56,8 +53,6 @@ def report(
   """
   if isinstance(folders, str | pathlib.Path):
     folders = [folders]
-  text = f'no chart format {chart_format!r}'
-  inputs.check_known(chart_format, charts.FORMATS, text)
   if out is None:
     if len(folders) != 1:
       raise core.InputError('out is needed for a report of several runs')
@@ -80,8 +75,6 @@ def report(
     log(line)
   page: pathlib.Path = summary['page']
   log(f'report: {page}')
-  if chart_format == 'pdf':
-    log(f'        {len(charts.write_pdf(page.parent))} charts as PDF')
   return page
 
 

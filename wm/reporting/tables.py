@@ -26,18 +26,16 @@ class Cell(str):
   Attributes:
     pieces: each but the first begins with what divides it from the one before,
       as in '0.500', ' [0.400, 0.600]', ', n=40'.
-    tip: what a page says where a pointer rests on the cell, or ''.
     full: what a page shows on demand, where the text is the start of it.
   """
 
   pieces: tuple[str, ...]
-  tip: str
   full: str
 
-  def __new__(cls, *pieces: str, tip: str = '', full: str = '') -> Self:
+  def __new__(cls, *pieces: str, full: str = '') -> Self:
     """The text is all pieces, end to end."""
     cell = super().__new__(cls, ''.join(pieces))
-    cell.pieces, cell.tip, cell.full = pieces, tip, full
+    cell.pieces, cell.full = pieces, full
     return cell
 
   @property
@@ -62,11 +60,6 @@ def joined(*cells: str) -> Cell:
     first, *rest = pieces(cell)
     parts += [f', {first}' if parts else first, *rest]
   return Cell(*parts)
-
-
-def between(value: str, low: str, high: str, *more: str) -> Cell:
-  """Returns '0.50 [0.40, 0.60], n=9' of texts; '' of `more` is left out."""
-  return joined(Cell(value, f' [{low}, {high}]'), *more)
 
 
 def headed(head: str, cell: str) -> Cell:
@@ -217,7 +210,8 @@ def rounded(mean: Sequence[float | None] | None) -> Cell:
   shown = [f'{x:.2f}' for x in (mean or ())[:3] if x is not None]
   if len(shown) < 3:
     return Cell(*shown[:1] or '–')
-  return between(*shown)
+  value, low, high = shown
+  return Cell(value, f' [{low}, {high}]')
 
 
 def trials(entry: Entry) -> str:

@@ -292,7 +292,7 @@ def _sections(
       'The table',
       tables.main_table(together, frame),
       model_comparison.paired_table(together, frame),
-      model_comparison.recipe_table(together, frame),
+      model_comparison.paired_table(together, frame, several_seeds=True),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
     part(
