@@ -63,14 +63,14 @@ def every_kind(curve) -> dict[str, dict]:
   rows = rows_of_categories()
   places = [
     scaling.Point(
-      *(name, f'{name}{n % 2}', (1, n), 10**n, 0.1 * n, None, None, '0', '')
+      *(name, f'{name}{n % 2}', 10**n),
+      *({'value': 0.1 * n, 'low': None, 'high': None}, '0'),
     )
     for n in range(1, 4)
     for name in NAMES
   ]
-  family = {f'{HOSTILE}0': [f'{HOSTILE}1']}
   panel = scaling.ScalingPanel(
-    *('compression', 'precision', 'compression()'), places, places, family
+    *('compression', 'precision', 'compression()'), places, places
   )
   return {
     'lines': curves.draw_curves(curve, looks),

@@ -7,6 +7,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
+from wm.library import report
 from wm.reporting import collect, model_comparison, tables
 
 
@@ -161,7 +162,7 @@ def test_the_page_of_two_counts_what_each_is_better_in(made, tmp_path):
   ]
   ends = {'low': None, 'high': None}
   frame = pd.DataFrame([about | ends | row for row in rows])
-  trials = pd.DataFrame(columns=['spec', 'quantity'])
+  trials = pd.DataFrame(columns=[*report.TRIALS])
   (tmp_path / 'page').mkdir()
   path = model_comparison.write_page(runs, frame, trials, tmp_path / 'page')
   page = path.read_text()
