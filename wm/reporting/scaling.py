@@ -134,10 +134,9 @@ def _data(runs: Sequence[Run]) -> dict[str, str]:
     return {}
   endings = {}
   for number, (mark, names) in enumerate(words.items(), 1):
-    ends = itertools.takewhile(
-      lambda column: len({*column}) == 1, zip(*names, strict=False)
-    )
-    same = [column[0] for column in ends]
+    columns = zip(*names, strict=False)
+    ends = itertools.takewhile(lambda words: len({*words}) == 1, columns)
+    same = [words[0] for words in ends]
     endings[mark] = '_'.join(same[::-1]) or f'data {number}'
   return endings
 
@@ -185,7 +184,8 @@ def front(points: Sequence[Point]) -> list[Point]:
   """Returns the Pareto front, by ascending parameters: models that score more
   than every other of at most as many parameters. Ties stay.
   """
-  best, result = -float('inf'), []
+  best = -float('inf')
+  result: list[Point] = []
   sized = sorted(
     (point for point in points if point.parameters),
     key=lambda point: (point.parameters, -point.entry['value']),
@@ -211,7 +211,9 @@ def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
     rows = [
       charts.mark(
         *(point.family, point.parameters, point.entry),
-        **{'text': point.text, 'about': point.name, 'pale': theirs},
+        text=point.text,
+        about=point.name,
+        pale=theirs,
       )
       for points, theirs in ((panel.points, False), (panel.printed, True))
       for point in sorted(points, key=lambda point: point.parameters)
