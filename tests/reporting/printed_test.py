@@ -26,12 +26,18 @@ def test_what_a_paper_prints_in_one_table_is_shown_whole(tmp_path):
     *('next_token: validity', 'probe: accuracy', label),
     *('distinction: precision_published', 'distinction: recall_definition'),
   }
-  models = 'untrained', 'noisy_shortest_paths', 'oracle', paths, walks
-  assert {model for _, model in rows} == {*models}
+  assert {model for _, model in rows} == {paths, walks}
+  others = dict(zip(first.heads[5:], first.rows[0][5:], strict=True))
+  assert others == {
+    'paper: untrained': '0.03 ± 0.00',
+    'paper: noisy_shortest_paths': '1.00 ± 0.00',
+    'paper: oracle': '1.00',
+  }
   assert rows['probe: accuracy', walks] == (
     *('–', '0.99 ± 0.00', 'not measured here'),
   )
-  assert ('probe: accuracy', 'oracle') not in rows  # It is not printed.
+  (probe, *_) = (row for row in first.rows if row[0] == 'probe: accuracy')
+  assert probe[-1] == ''  # The paper probes no true world.
   assert eighth.title == 'Beside the paper: table 8'
   fields = 'compression(samples=10): precision_published'
   assert values(eighth) == {(fields, paths): 0.75, (label, paths): 0.125}

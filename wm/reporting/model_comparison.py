@@ -262,8 +262,9 @@ def _difference_table(
         **{'trials in clusters': n, 'note': row.note or ''},
       }
     )
+  frame = pd.DataFrame(rows, dtype=object)
   note = tables.note('differences', first=labels[0], second=labels[1])
-  return tables.of_rows('Differences', rows, note)
+  return tables.Table('Differences', frame.loc[:, (frame != '').any()], note)
 
 
 def _changed_table(

@@ -60,29 +60,43 @@ def _beside(
   rows: Sequence[Row],
   nearest: Mapping[tuple[int, str], tuple[Entry, list[str]]],
 ) -> Iterator[dict[str, str]]:
-  """Yields rows of a table: printed values, and ours of these models."""
+  """Yields rows of a table: for each printed quantity and model of ours both
+  values, and what is printed of other models.
+  """
+  names = {source.names[papers.model_key(model)] for _, model in nearest}
+  others = {source.names[k]: '' for row in rows if row.page for k in row.values}
   for place, row in enumerate(rows):
+    printed = {
+      source.names[key]: f'{value:{row.form}}'
+      + (f' ± {error:{row.form}}' if error is not None else '')
+      for key, (value, error) in row.values.items()
+      if not math.isnan(value)
+    }
     ours = {model: x for (at, model), x in nearest.items() if at == place}
-    measured = {source.names[papers.model_key(model)] for model in ours}
-    printed = {source.names[key]: value for key, value in row.values.items()}
     lines = [
       (model, tables.joined(tables.interval(entry), tables.seeds(entry)), more)
       for model, (entry, more) in ours.items()
     ]
-    lines += [
-      (name, tables.Cell('–'), ['not measured here'])
-      for name, (value, _) in printed.items()
-      if row.page and name not in measured and not math.isnan(value)
-    ]
+    if row.page:
+      measured = {source.names[papers.model_key(model)] for model in ours}
+      lines += [
+        (name, tables.Cell('–'), ['not measured here'])
+        for name in printed
+        if name in names - measured
+      ] or [('', tables.Cell(''), [])] * (not lines)
     for model, shown, differs in lines:
-      value, error = row.values[papers.model_key(model)]
-      spread = f' ± {error:{row.form}}' if error is not None else ''
+      name = source.names.get(papers.model_key(model), '')
       yield {
         'measure': _row_label(row),
         'model': model,
         'here [95 %]': shown,
-        'paper': f'{value:{row.form}}{spread}',
+        'paper': printed.get(name, ''),
         _DIFFERS: ', '.join(differs),
+        **{
+          f'paper: {other}': printed.get(other, '')
+          for other in others
+          if other not in names
+        },
       }
 
 

@@ -518,7 +518,7 @@ def full_table(frame: pd.DataFrame) -> Table:
       'quantity': entry['quantity'],
       'value [95 %]': interval(entry),
       'position': str(position or ''),
-      'n': trials(entry),
+      'n': joined(trials(entry), seeds(entry)),
       'unmeasured': ', '.join(
         f'{k}: {v}' for k, v in entry['unmeasured'].items()
       ),

@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from wm import core
 from wm.reporting import (
   catalog,
@@ -213,6 +215,7 @@ class _Measured:
     runs: all, in order; those of several seeds apart.
     together, seeds: runs with the seeds of a model pooled; are there several?
     single, frame: `tables.results` of these two.
+    every: `single` below the means over seeds.
     parts: `tables.results` of the breakdowns of `together`.
     by_place: results over a property of trials.
     sized: results over the number of parameters.
@@ -223,6 +226,8 @@ class _Measured:
     self.seeds = any(run.seeds for run in self.together)
     self.frame = tables.results(self.together)
     self.single = tables.results(runs) if self.seeds else self.frame
+    pooled = self.frame[self.frame.seeds != '']
+    self.every = pd.concat([pooled, self.single])
     self.parts = tables.results(self.together, breakdown=True)
     self.by_place = curves.curves(self.together, self.parts)
     self.sized = scaling.panels(self.together)
@@ -274,7 +279,7 @@ def _sections(
   unfinished: pathlib.Path,
   galleries: Sequence[worst.Gallery],
 ) -> list[PageSection]:
-  """Returns the parts of the page that have tables or pictures, in order.
+  """Returns the parts of the page, in order: each metric, and what there is.
 
   Pictures are written to `unfinished`.
   """
@@ -315,9 +320,9 @@ def _sections(
       *paper_comparison.search_tables(runs),
     ),
     part('training', 'Training', tables.training_table(runs)),
-    part('results', 'All results', tables.full_table(measured.single)),
+    part('results', 'All results', tables.full_table(measured.every)),
   ]
-  return [each for each in sections if each.tables or each.pictures]
+  return [x for x in sections if x.metric or x.tables or x.pictures]
 
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
