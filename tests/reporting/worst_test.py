@@ -258,7 +258,8 @@ def test_the_page_marks_the_token_and_escapes(tmp_path):
   assert '<code>&lt;b&gt;</code>' in page
   assert '1 of 1 trials below 1, lowest 0.000' in page
   assert 'In the pictures: The line around the current state' in page
-  assert len(drawings(page)) == 1
+  shown = drawings(page)
+  assert len(shown) == 2, 'of the trial, which is the example of its metric'
 
 
 @pytest.mark.parametrize(
