@@ -169,9 +169,6 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
 )
-flags.DEFINE_enum(
-  'format', 'svg', ['svg', 'pdf'], "Of charts for papers; 'pdf' has both."
-)
 flags.DEFINE_multi_string(
   'runs',
   [],

@@ -4,9 +4,9 @@
   python launch/recorded.py --paper=cogeval --data=FOLDER --errors
 
 The first writes OUT/report: report.html (one page, no network needed),
-report.md, scores.json and CSV files. With --logs also OUT/logs: the answers as
-logs of Inspect, which `inspect view --log-dir=OUT/logs` shows and `inspect
-score` scores. The second lists the answer keys of the authors that are wrong.
+scores.json and CSV files. With --logs also OUT/logs: the answers as logs of
+Inspect, which `inspect view --log-dir=OUT/logs` shows and `inspect score`
+scores. The second lists the answer keys of the authors that are wrong.
 
 FOLDER is as the README of the recorded answers describes it.
 """

@@ -7,19 +7,18 @@
   python launch/report.py --compare=runs/a,runs/b --out=runs/both
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
-The report is in OUT/report: report.md, report.html (one page, no network
-needed), scores.json and every trial, in rows.parquet and, up to a million of
-them, in rows.csv. A paper's printed values stand beside runs of its settings.
-A folder of runs, as a study leaves it, stands for all of its runs that are
-scored. Runs may also be logs of Inspect, or folders of such logs; logs of a
-paper's tasks give the paper's tables.
+The report is in OUT/report: report.html (one page, no network needed),
+scores.json and every trial, in rows.parquet and, up to a million of them, in
+rows.csv. The terminal has a line for each model. A paper's printed values stand
+beside runs of its settings. A folder of runs, as a study leaves it, stands for
+all of its runs that are scored. Runs may also be logs of Inspect, or folders of
+such logs; logs of a paper's tasks give the paper's tables.
 
 --compare reports on the trials that two runs share: differences with intervals,
 and the trials that changed most (report/compare.html). --miniatures reports on
 the findings of papers, and says for each whether the results of units show it.
-Each chart is also an SVG file beside the page, in a style that journals take;
---format=pdf adds PDF files. --single_file puts all pictures into the page, to
-be mailed.
+Each chart is also an SVG file beside the page, in a style that journals take.
+--single_file puts all pictures into the page, to be mailed.
 """
 
 import common
@@ -49,11 +48,10 @@ def main() -> None:
   wm.report(
     runs,
     FLAGS.out,
-    chart_format=FLAGS.format,
     single_file=FLAGS.single_file,
     log=print,
   )
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures', 'format', 'single_file')
+  common.run(main, 'runs', 'compare', 'miniatures', 'single_file')

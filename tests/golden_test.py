@@ -7,6 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests import page_text
 from tests.launch import binaries
 from wm.reporting import collect
 from wm.reporting import write as reports
@@ -120,7 +121,7 @@ def test_a_study_is_reported_with_its_numbers(folders, tmp_path):
   reports.report(rows, tmp_path)
   reported = json.loads((tmp_path / 'scores.json').read_text())
   assert reported == [e for row in rows for e in collect.load(row).entries]
-  page = (tmp_path / 'report.md').read_text()
+  page = page_text.read(tmp_path)
   assert all(name in page for name in ('uniform', 'random_walks', 'oracle'))
 
 

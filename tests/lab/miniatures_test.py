@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 import wm
+from tests import page_text
 from tests.lab.units_made_up import (
   FAR,
   NEAR,
@@ -80,27 +81,24 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   lines = []
   judged = wm.findings(folder, tmp_path / 'out', log=lines.append)
   assert [item.verdict for item in judged] == [SHOWN] * 5
-  decided = 'shown, after the data | 0.400 [0.377, 0.423], stated: &gt; 0 |'
+  decided = 'shown, after the data | 0.400 [0.377, 0.423], stated: > 0 |'
   assert lines[2:7] == [f'| A 2024 | walks win | {decided}'] * 5
-  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  page = page_text.read(tmp_path / 'out' / 'report')
   html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
-  for text in (page, html):
-    assert 'They do. ' in text
-    assert 'A 2024' in text
-    assert 'compression: precision: walks above paths' in text
-    assert 'shown, after the data' in text
-    assert f'Rule {finding(WALKS).rule_hash} of 2026-01-31; p ' in text
-    assert 'both adjusted for the 5 findings of A 2024.' in text
-    family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
-    assert family in text
-    assert 'corrected for the 5 findings of the paper, which the table' in text
-    assert verdicts.verdict_note([]) in text
-    assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
+  family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
+  for text in (
+    *('They do. ', 'A 2024', 'compression: precision: walks above paths'),
+    *('shown, after the data', 'both adjusted for the 5 findings of A 2024.'),
+    *(f'Rule {finding(WALKS).rule_hash} of 2026-01-31; p ', family),
+    'corrected for the 5 findings of the paper, which the table',
+    *(verdicts.verdict_note([]), '6 units, 0.1 processor hours; P, 2 cores'),
+  ):
+    assert text in page
   assert (
-    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890), n=900 in 300 '
+    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890) n=900 in 300 '
     'clusters | paths: 0.500' in page
   )
-  assert '| 0.400 [0.377, 0.423] | &gt; 0 | 0 | 3 |' in page
+  assert '| 0.400 [0.377, 0.423] | > 0 | 0 | 3 |' in page
   assert '| – | walks 0.5 |' in page  # No ceiling; the paper's value.
   assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
   assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
@@ -108,7 +106,7 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   assert rows_of_all.index('| walks |') < rows_of_all.index('| paths |')
   assert '| gone |' not in page
   assert html.count('<img ') == 4
-  assert page.count('![walks win: ') == 4
+  assert page.count('Picture: walks win: ') == 4
 
 
 def test_a_finding_without_a_picture_has_its_numbers(folder, tmp_path):
@@ -116,9 +114,9 @@ def test_a_finding_without_a_picture_has_its_numbers(folder, tmp_path):
   assert 'picture' not in bare
   (folder / 'findings.json').write_text(json.dumps({'findings': [bare]}))
   wm.findings(folder, tmp_path)
-  page = (tmp_path / 'report' / 'report.md').read_text()
-  assert '## walks win (maps)' in page
-  assert '![walks win' not in page
+  page = page_text.read(tmp_path / 'report')
+  assert '## walks win maps' in page
+  assert 'Picture: walks win' not in page
 
 
 def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
@@ -141,7 +139,7 @@ def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
   with (folder / 'maps.flags').open('a') as file:
     file.write('--row=bayes_replanning: bayes()\n--row=oracle: oracle()\n')
   wm.findings(folder, tmp_path / 'out')
-  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  page = page_text.read(tmp_path / 'out' / 'report')
   assert (
     '| Bayes 0.950 [0.930, 0.970]; Bayes, replanning 0.970 [0.950, 0.990]; '
     'oracle 1.000 [0.980, 1.020] |' in page
@@ -157,7 +155,7 @@ def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
     )
   results = wm.findings(folder, tmp_path / 'out')
   assert {item.label for item in results} == {UNTESTED}
-  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  page = page_text.read(tmp_path / 'out' / 'report')
   assert '6 units, 3 of code that was not committed, 0.1 processor' in page
   reason = 'paths: 3 left out, of code that was not committed: paths-0, paths-1'
   assert reason in page
@@ -240,7 +238,7 @@ def test_both_readmes_say_what_the_results_say():
     {'paper': x} | {v: f'{pairs.count((x, v))}' for v in verdicts.VERDICTS}
     for x in dict.fromkeys(paper for paper, _ in pairs)
   ]
-  counts = tables.of_rows('', rows).markdown()
+  counts = tables.of_rows('', rows).text()
   assert counts in (ROOT / 'README.md').read_text(encoding='utf-8')
-  whole = miniatures.verdict_table(judged).markdown()
+  whole = miniatures.verdict_table(judged).text()
   assert whole in (FOLDER / 'README.md').read_text(encoding='utf-8')

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests import page_text
 from tests.launch import binaries
 
 MODEL = """
@@ -94,17 +95,17 @@ def test_a_report_shows_numbers_of_files_and_more_if_they_are_trusted(
     *('--model=plug/repeats.py:Model()', '--metric=plug/wander.py:Metric()'),
   )
   assert run(root, folder, *score)[0] == 0
-  page = folder / 'shown' / 'report' / 'report.md'
+  page = folder / 'shown' / 'report'
   words = 'Share of continuations that break no rule'
   code, out, err = run(root, folder, 'report', '--out=shown')
   assert code == 0, err
   for name in ('wander', 'frog'):
     assert [x for x in out.splitlines() if f'--trust=plug/{name}.py' in x]
-  assert '| plug/wander.py:Metric: legal |' in page.read_text()
-  assert words not in page.read_text()
+  assert '| plug/wander.py:Metric: legal |' in page_text.read(page)
+  assert words not in page_text.read(page)
   code, out, err = run(root, folder, 'report', '--out=shown', '--trust=plug')
   assert (code, 'trust' in out) == (0, False), err
-  assert words in page.read_text()
+  assert words in page_text.read(page)
   there = folder / 'plug'
   code, out, err = run(root, there, 'report', '--out=../shown')
   assert (code, '--trust=plug/frog.py' in out) == (0, True), err

@@ -102,7 +102,7 @@ def test_a_folder_of_runs_is_reported_as_its_runs(scored, tmp_path):
   wm.report(scored, tmp_path / 'all')
   one_by_one = [scored / 'noisy', scored / 'oracle']
   wm.report(one_by_one, tmp_path / 'each')
-  for name in ('report.md', 'scores.json'):
+  for name in ('report.html', 'scores.json'):
     texts = [
       (tmp_path / out / 'report' / name).read_text() for out in ('all', 'each')
     ]
@@ -138,9 +138,8 @@ def test_comparison_is_of_shared_trials(scored, tmp_path):
   assert trials.state.iloc[0] in page
   assert '<h1>Does oracle know this city better than noisy_oracle?' in page
   assert 'On the trials that both were given, ' in page
-  assert 'title="compression(' in page, 'settings are in a tip'
+  assert '<td>compression(' in page
   assert '<h2>The trials that changed most</h2>' in page
-  assert 'class="chart' in page
   assert '>nan<' not in page
   csv = pd.read_csv(tmp_path / 'report' / 'compare_differences.csv')
   assert list(csv.columns) == list(compared.differences.columns)

@@ -18,8 +18,19 @@ def made(tmp_path, *entries, **training) -> list[tables.Table]:
   return paper_comparison.value_tables([run])
 
 
-def cells(table: tables.Table) -> dict[str, tuple[str, ...]]:
-  return {row[0]: row[1:] for row in table.rows}
+def lines(table: tables.Table) -> dict[tuple[str, str], tuple[str, ...]]:
+  """(measure, model) -> our value, the paper's, and what the paper has."""
+  assert [*table.frame][:2] == ['measure', 'model']
+  return {row[:2]: row[2:5] for row in table.rows}
+
+
+def values(table: tables.Table) -> dict[tuple[str, str], float]:
+  """(measure, model) -> our value, where there is one."""
+  return {
+    key: float(row[0].split()[0])
+    for key, row in lines(table).items()
+    if row[0].startswith(('0', '1'))
+  }
 
 
 # A run's settings, as the paper has them.
@@ -32,18 +43,18 @@ OTHELLO = {
 }
 
 
-def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
+def test_a_run_of_the_papers_settings_lacks_none(tmp_path):
   (table,) = made(
     tmp_path, entry('compression', 'precision', spec=PUZZLES, **SEATING)
   )
   label = "compression(suffixes='world'): precision"
-  assert table.heads == ('', 'llama_3_70b')
-  assert cells(table) == {label: ('0.500 (0.25 ± 0.04)',)}
+  expected = '0.500 [0.000, 1.000]', '0.25 ± 0.04', ''
+  assert lines(table) == {(label, 'llama_3_70b'): expected}
   assert ".35 in the paper's own appendix" in table.note
 
 
 @pytest.mark.parametrize(
-  ('changed', 'head'),
+  ('changed', 'differs'),
   [
     ({'world': 'seating(people=4)'}, 'people=3'),
     ({'spec': PUZZLES.replace('100', '99')}, 'compression trials=100'),
@@ -61,18 +72,15 @@ def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
     ),
   ],
 )
-def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
-  tmp_path, changed, head
-):
+def test_any_other_setting_is_beside_the_value(tmp_path, changed, differs):
   inputs = {'spec': PUZZLES, **SEATING, **changed}
   (table,) = made(tmp_path, entry('compression', 'precision', **inputs))
-  assert table.heads == ('', 'llama_3_70b', f'paper: llama_3_70b ({head})')
-  (row,) = cells(table).values()
-  assert row == ('0.500', '0.25 ± 0.04')
+  (row,) = lines(table).values()
+  assert row[1:] == ('0.25 ± 0.04', differs)
 
 
 @pytest.mark.parametrize(
-  ('changed', 'head'),
+  ('changed', 'differs'),
   [
     ({}, ''),
     ({'model_spec': 'transformer(layers=4, width=128)'}, '8 x 512'),
@@ -82,20 +90,18 @@ def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
     ({'world': "othello(pool=1000, states='recurring')"}, 'records'),
   ],
 )
-def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
+def test_a_published_model_has_its_size_and_data(tmp_path, changed, differs):
   inputs = {**OTHELLO, **changed}
   third, fourth = made(
     tmp_path,
     entry('compression', 'precision_published', **inputs),
     entry('detour', 'valid_0.01', **inputs),
   )
-  detour = cells(fourth)['detour: valid_0.01']
-  if not head:
-    assert fourth.heads[:2] == ('', 'championship')
-    assert detour[0] == '0.500 (0.66 ± 0.05)'
-  else:
-    own = 'paper: championship ' + f'({head})'
-    assert cells(third)[own][0] == '0.00 ± 0.00'
+  detour = lines(fourth)['detour: valid_0.01', 'championship']
+  assert detour[:2] == ('0.500 [0.000, 1.000]', '0.66 ± 0.05')
+  assert differs or not detour[2]
+  label = 'compression: precision_published', 'championship'
+  assert lines(third)[label][1:] == ('0.00 ± 0.00', differs)
 
 
 def test_rows_that_compare_and_rows_that_do_not(tmp_path):
@@ -114,16 +120,14 @@ def test_rows_that_compare_and_rows_that_do_not(tmp_path):
     entry('compression', 'precision_published', model='another'),
   )
   assert table.title == 'Beside the paper: table 1'
-  assert [row[0] for row in table.rows[:4]] == [
-    'untrained',
-    "paper: untrained (Manhattan, 12 x 768, family='transformer')",
-    *('oracle', 'paper: oracle (Manhattan)'),
-  ]
-  shown = [(row[1], row[3]) for row in table.rows[:4]]
-  assert shown[0] == ('0.125', '')
-  assert shown[1] == ('0.03 ± 0.00', '0.00 ± 0.00')
-  assert shown[2] == ('', '0.250')
-  assert shown[3] == ('1.00', '1.00')
+  first = 'next_token: validity', 'untrained'
+  second = 'compression: precision_published', 'oracle'
+  assert values(table) == {first: 0.125, second: 0.25}
+  rows, more = lines(table), "Manhattan, 12 x 768, family='transformer'"
+  assert rows[first][1:] == ('0.03 ± 0.00', more)
+  assert rows[second][1:] == ('1.00', 'Manhattan')
+  unmeasured = rows['next_token: validity', 'oracle']
+  assert unmeasured == ('–', '1.00', 'not measured here')
   assert 'n = 100, inferred' in table.note
 
 
@@ -152,11 +156,14 @@ def test_a_variant_is_matched_by_its_fields(tmp_path):
       )
     ),
   )
-  assert third.heads[3] == "distinction(boundary='sampled'): recall_definition"
-  assert (third.rows[0][0], third.rows[0][3]) == ('oracle', '0.750 (1.00)')
-  assert '0.250 (0.05 ± 0.02)' in cells(fourth)['detour: valid_0.1']
-  adversarial = "detour(kind='adversarial'): valid_0.1"
-  assert '0.750 (0.01 ± 0.01)' in cells(fourth)[adversarial]
+  key = "distinction(boundary='sampled'): recall_definition", 'oracle'
+  assert values(third) == {key: 0.75}
+  assert lines(third)[key][1:] == ('1.00', '')
+  plain = 'detour: valid_0.1', 'championship'
+  adversarial = "detour(kind='adversarial'): valid_0.1", 'championship'
+  assert values(fourth) == {plain: 0.25, adversarial: 0.75}
+  assert lines(fourth)[plain][1] == '0.05 ± 0.02'
+  assert lines(fourth)[adversarial][1] == '0.01 ± 0.01'
 
 
 def test_without_the_variant_nothing_is_shown(tmp_path):
@@ -217,65 +224,52 @@ def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
     ),
     **PAPER,
   )
-  assert table.heads == (
-    *('', 'slice_d128', 'Transformer-d128,human', 'mamba3_d128'),
-  )
-  assert cells(table) == {
-    'exactness: exact': ('0.0500 (0.0414)', '', '– (0.0566)'),
-    'exactness: loss': ('0.25 (0.322331)', '', ''),
-    'exactness(data=...): exact': ('0.5000 (0.4120)', '', ''),
-    'exactness(data=...): loss': ('2.5e-05 (0.055239)', '', ''),
-    'exactness(data=...): trajectory': ('', '0.0001 (0.0002)', ''),
+  net, style = 'slice_d128', 'Transformer-d128,human'
+  assert {key: row[1:] for key, row in lines(table).items()} == {
+    ('exactness: exact', net): ('0.0414', ''),
+    ('exactness: exact', 'mamba3_d128'): ('0.0566', ''),
+    ('exactness: loss', net): ('0.322331', ''),
+    ('exactness(data=...): exact', net): ('0.4120', ''),
+    ('exactness(data=...): loss', net): ('0.055239', ''),
+    ('exactness(data=...): trajectory', style): ('0.0002', ''),
   }
+  assert values(table)['exactness: loss', net] == 0.25
   assert 'seed)' in table.note
-  assert 'least' not in table.note
 
 
 def test_a_short_training_is_not_the_papers(tmp_path):
   spec = 'slice(layers=1, width=128, block_size=1)'
   result = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
   (table,) = made(tmp_path, result, steps=1000, batch=128)
-  assert table.heads[2] == (
-    'paper: slice_d128 (exactness num=10000, block_size=8, steps=310944)'
+  assert table.rows[0][3:5] == (
+    *('0.0414', 'exactness num=10000, block_size=8, steps=310944'),
   )
-  assert table.rows[0][1:] == ('0.5000', '0.0414')
 
 
 def test_an_imported_checkpoint_does_not_say_how_it_was_trained(tmp_path):
   result = of_chess('exact', 0.5)
   (table,) = made(tmp_path, result, imported_sha256='0', model='slice()')
-  assert table.rows[0][1:] == ('0.5000 (0.0414)',)
+  assert table.rows[0][3:5] == ('0.0414', '')
 
 
 def test_a_model_in_a_file_that_is_gone_is_another(tmp_path):
   result = of_chess('exact', 0.5, model_spec='gone.py:Model(layers=1)')
   (table,) = made(tmp_path, result, **PAPER)
-  assert table.heads[2].startswith('paper: slice_d128 (1 x 128')
+  assert table.rows[0][4].startswith('1 x 128')
 
 
 def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
   several = {'low': 0.25, 'high': 0.75, 'seeds': (2, 2)}
   (table,) = made(tmp_path, of_chess('exact', 0.5, **several), **PAPER)
-  assert cells(table) == {
-    'exactness: exact': ('0.5000 (0.0414) [0.2500, 0.7500]',)
-  }
-  assert '[least, greatest of 2 seeds]' in table.note
-  (table,) = made(
-    tmp_path,
-    of_chess('exact', 0.5, **several),
-    of_chess('labelwise', 0.5),
-    **PAPER,
-  )
-  assert cells(table)['exactness: exact'] == (
-    '0.5000 (0.0414) [0.2500, 0.7500], 2 seeds',
-  )
+  ours = '0.500 [0.250, 0.750], 2 seeds'
+  assert table.rows[0][2:5] == (ours, '0.0414', '')
 
 
 def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
   assert made(tmp_path, of_chess('exact', 0.5, OTHER)) == []
 
 
-def test_bins_stand_beside_those_that_are_printed(tmp_path):
+def test_bins_that_are_printed_stand_beside_ours(tmp_path):
   model = {
     'model': 'slice_d512',
     'model_spec': 'slice(layers=6, width=512)',
@@ -287,33 +281,29 @@ def test_bins_stand_beside_those_that_are_printed(tmp_path):
       for n, value in enumerate(values)
     ]
 
-  values = [1 - n / 64 for n in range(9)]
+  shares = [1 - n / 64 for n in range(9)]
   item = collect.Run(
     *(tmp_path, [of_chess('exact', 0.5, **model)]),
-    [*bins('exactness(num=10000)', values), *bins(HUMAN, [0.1] * 2)],
+    [*bins('exactness(num=10000)', shares), *bins(HUMAN, [0.1] * 2)],
     *([], None, PAPER),
   )
   more = dict(model, model='Mamba3-d512', model_spec='mamba3()')
   rest = bins('exactness(num=10000)', [0.5] * 10, more)
   two = collect.Run(tmp_path, [], rest, [], None)
   whole, table = paper_comparison.value_tables([item, two])
-  assert list(cells(whole)) == ['exactness: exact']
+  assert values(whole) == {('exactness: exact', 'slice_d512'): 0.5}
   assert table.folded
   assert table.title == (
     'Beside the paper: table 11: exact by tokens of the sequence so far'
   )
-  steps = [*range(0, 200, 20), 240, 320, 400, 500]
-  assert [int(row[0]) for row in table.rows] == steps
-  slice_, rest, mamba, printed, *others = table.heads[1:]
-  assert (slice_, mamba) == ('slice_d512', 'Mamba3-d512')
-  assert rest == 'paper: slice_d512 (not measured here)'
-  assert printed == 'paper: Mamba3-d512 (6 x 512, steps=310944, batch=128)'
-  assert others == [
-    'paper: transformer_d512 (not run here)',
-    'paper: deltanet_d512 (not run here)',
-  ]
-  result = cells(table)
-  assert result['0'][:4] == ('1.0000 (0.9998)', '', '0.5000', '1.0000')
-  assert result['20'] == ('0.9844', '', '0.5000', *[''] * 3)
-  assert result['80'][0] == '0.9375 (0.8650)'
-  assert result['500'] == ('', '0.0000', '', '0.0000', '0.0000', '0.0000')
+  printed = {place for place, _ in lines(table)}
+  assert printed == {*map(str, (0, 80, 160, 240, 320, 400, 500))}
+  differs = '6 x 512, steps=310944, batch=128'
+  result = lines(table)
+  assert result['0', 'slice_d512'][1:] == ('0.9998', '')
+  assert result['0', 'Mamba3-d512'][1:] == ('1.0000', differs)
+  assert result['80', 'slice_d512'][1:] == ('0.8650', '')
+  unmeasured = '–', '0.0000', 'not measured here'
+  assert result['500', 'slice_d512'] == unmeasured
+  assert table.heads[5:] == ('paper: transformer_d512', 'paper: deltanet_d512')
+  assert table.rows[-1][5:] == ('0.0000', '0.0000')

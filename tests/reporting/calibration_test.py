@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests import page_text
 from tests.reporting import chart_specs
 from wm.reporting import collect, curves, tables, write
 
@@ -79,5 +80,5 @@ def test_a_report_has_the_picture(runs, tmp_path):
   (tmp_path / 'scores.json').write_text(json.dumps(runs[0].entries))
   write.report([tmp_path], tmp_path / 'out')
   assert (tmp_path / 'out' / 'extrapolation_calibration.svg').is_file()
-  text = (tmp_path / 'out' / 'report.md').read_text()
+  text = page_text.read(tmp_path / 'out')
   assert 'extrapolation: model over oracle, by bins of pairs' in text

@@ -9,9 +9,7 @@ import shutil
 import pandas as pd
 import pytest
 
-import wm
 from tests.reporting import chart_specs
-from wm import core
 from wm.language import pages
 from wm.reporting import charts, collect, curves, scaling, tables
 from wm.reporting.charts import Panel
@@ -65,14 +63,14 @@ def every_kind(curve) -> dict[str, dict]:
   rows = rows_of_categories()
   places = [
     scaling.Point(
-      *(name, f'{name}{n % 2}', (1, n), 10**n, 0.1 * n, None, None, '0', '')
+      *(name, f'{name}{n % 2}', 10**n),
+      *({'value': 0.1 * n, 'low': None, 'high': None}, '0'),
     )
     for n in range(1, 4)
     for name in NAMES
   ]
-  family = {f'{HOSTILE}0': [f'{HOSTILE}1']}
   panel = scaling.ScalingPanel(
-    *('compression', 'precision', 'compression()'), places, places, family
+    *('compression', 'precision', 'compression()'), places, places
   )
   return {
     'lines': curves.draw_curves(curve, looks),
@@ -119,15 +117,6 @@ def test_each_kind_of_chart_is_rendered(parts):
     assert image.startswith('<svg'), name
     assert '<script' not in image, name
     assert 'currentColor' not in image, name
-
-
-def test_a_chart_of_a_paper_is_a_pdf_too(parts, tmp_path):
-  drawn = charts.picture('a', '', curves.draw_curves(parts[1], {}))
-  (tmp_path / drawn.name).write_bytes(drawn.image)
-  assert charts.write_pdf(tmp_path) == [tmp_path / 'a.pdf']
-  assert (tmp_path / 'a.pdf').read_bytes().startswith(b'%PDF')
-  with pytest.raises(core.InputError, match="no chart format 'png'"):
-    wm.report(tmp_path, chart_format='png')
 
 
 def test_hostile_names_stay_text_in_the_page(parts, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
+from wm.library import report
 from wm.reporting import collect, model_comparison, tables
 
 
@@ -67,8 +68,6 @@ def test_each_pair_is_compared_trial_by_trial(made):
     assert f'p={p:.3f}' in cell if p >= 0.001 else 'p<0.001' in cell
     assert table.is_bold(cell) == (item.low > 0 or item.high < 0)
   assert [table.is_bold(cell) for cell in cells] == [True, True, False]
-  shown = cells[0].replace('<', '&lt;')
-  assert f'| **{shown}** |' in table.markdown()
   assert '3 tests' in table.note
 
 
@@ -163,11 +162,10 @@ def test_the_page_of_two_counts_what_each_is_better_in(made, tmp_path):
   ]
   ends = {'low': None, 'high': None}
   frame = pd.DataFrame([about | ends | row for row in rows])
-  trials = pd.DataFrame(columns=['spec', 'quantity'])
+  trials = pd.DataFrame(columns=[*report.TRIALS])
   (tmp_path / 'page').mkdir()
   path = model_comparison.write_page(runs, frame, trials, tmp_path / 'page')
   page = path.read_text()
   assert '<h1>Does a know this city better than b?</h1>' in page
   assert 'a is better in 1 of 2 measures and 1 of 2 measures do not' in page
   assert page.count('<td class="bold">') == 1
-  assert (tmp_path / 'page' / 'compare.svg').is_file()

@@ -192,10 +192,6 @@ def test_searches_are_those_of_the_heads_and_sizes_those_of_the_networks(root):
         assert [loss, exact * 100] == pytest.approx(expected)
   for key, model in paper.models.items():
     assert model.parameters > 3_000_000, key
-    if model.ablates:
-      main = paper.models[model.ablates]
-      assert main.model['width'] == model.model['width']
-      assert not main.ablates
 
 
 def test_printed_parameters_are_those_of_the_flagfiles(root):

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.reporting.beside_test import OTHELLO, cells, entry, made
+from tests.reporting.beside_test import OTHELLO, entry, lines, made, values
 from wm.reporting import papers
 
 
@@ -18,35 +18,30 @@ def test_what_a_paper_prints_in_one_table_is_shown_whole(tmp_path):
     ),
   )
   assert first.title == 'Beside the paper: table 1'
-  assert first.heads == (
-    '',
-    *('next_token: validity', 'probe: accuracy'),
-    'compression: precision_published',
+  paths, walks = 'shortest_paths', 'random_walks'
+  label = 'compression: precision_published'
+  assert values(first) == {(label, walks): 0.25, (label, paths): 0.125}
+  rows = lines(first)
+  assert {measure for measure, _ in rows} == {
+    *('next_token: validity', 'probe: accuracy', label),
     *('distinction: precision_published', 'distinction: recall_definition'),
+  }
+  assert {model for _, model in rows} == {paths, walks}
+  others = dict(zip(first.heads[5:], first.rows[0][5:], strict=True))
+  assert others == {
+    'paper: untrained': '0.03 ± 0.00',
+    'paper: noisy_shortest_paths': '1.00 ± 0.00',
+    'paper: oracle': '1.00',
+  }
+  assert rows['probe: accuracy', walks] == (
+    *('–', '0.99 ± 0.00', 'not measured here'),
   )
-  results = {row[0].split(' (')[0]: row[1:] for row in first.rows}
-  assert list(results) == [
-    *('random_walks', 'paper: random_walks'),
-    *('shortest_paths', 'paper: shortest_paths'),
-    *('paper: untrained', 'paper: noisy_shortest_paths', 'paper: oracle'),
-  ]
-  assert results['random_walks'] == ('', '', '0.250', '', '')
-  assert results['paper: untrained'] == (
-    *('0.03 ± 0.00', '0.10 ± 0.00', '0.00 ± 0.00', '0.00 ± 0.00'),
-    '0.00 ± 0.00',
-  )
-  assert results['paper: random_walks'][1] == '0.99 ± 0.00'
-  assert results['paper: oracle'][1] == ''  # The paper probes no true world.
-  assert first.rows[-1][0] == 'paper: oracle (not run here)'
+  (probe, *_) = (row for row in first.rows if row[0] == 'probe: accuracy')
+  assert probe[-1] == ''  # The paper probes no true world.
   assert eighth.title == 'Beside the paper: table 8'
-  label = 'compression(samples=10): precision_published'
-  row = cells(eighth)[label]
-  assert eighth.heads[:2] == ('', 'shortest_paths')
-  assert row == ('0.750', '0.14 ± 0.04')
-  assert cells(eighth)['distinction: precision_published'] == (
-    '',
-    '0.30 ± 0.04',
-  )
+  fields = 'compression(samples=10): precision_published'
+  assert values(eighth) == {(fields, paths): 0.75, (label, paths): 0.125}
+  assert lines(eighth)[fields, paths][1] == '0.14 ± 0.04'
 
 
 def test_of_several_worlds_the_papers_is_shown(tmp_path):
@@ -58,7 +53,9 @@ def test_of_several_worlds_the_papers_is_shown(tmp_path):
       entry('compression', 'precision_published', 0.75, **usual),
     ][::order]
     (third,) = made(tmp_path, *inputs)
-    assert third.rows[0] == ('championship', '0.250 (0.00 ± 0.00)', '', '')
+    key = 'compression: precision_published', 'championship'
+    assert values(third) == {key: 0.25}
+    assert lines(third)[key][1:] == ('0.00 ± 0.00', '')
 
 
 def test_the_world_that_draws_states_is_compared(tmp_path):
@@ -69,11 +66,13 @@ def test_the_world_that_draws_states_is_compared(tmp_path):
     entry('compression', 'precision_published', 0.75, **inputs),
     entry('compression', 'precision_published', 0.25, spec=spec, **inputs),
   )
-  assert third.rows[0] == ('championship', '0.250 (0.00 ± 0.00)', '', '')
+  key = 'compression: precision_published', 'championship'
+  assert values(third) == {key: 0.25}
+  assert lines(third)[key][2] == ''
   spec = spec.replace('1000', '9')
   result = entry('compression', 'precision_published', spec=spec, **inputs)
   (third,) = made(tmp_path, result)
-  assert third.rows[1][0] == 'paper: championship (pool=1000)'
+  assert lines(third)[key][2] == 'pool=1000'
 
 
 def test_ablations_are_the_papers(tmp_path):

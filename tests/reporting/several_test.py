@@ -1,6 +1,5 @@
 """Several seeds, settings and steps in one report: rows, columns and lines."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -8,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from tests import page_text
 from tests.reporting import chart_specs
 from wm.core import registry
 from wm.evaluation import scoring
@@ -150,7 +150,9 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
     for n, x in enumerate(several)
   ]
   together = collect.pooled(runs)
-  table = model_comparison.recipe_table(together, tables.results(together))
+  table = model_comparison.paired_table(
+    together, tables.results(together), several_seeds=True
+  )
   assert table.title == 'Differences between recipes, over seeds'
   ((_, cell),) = table.rows
   # Each interval is .1 over 40 trials: no seed is surer than its trials, whose
@@ -161,35 +163,10 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
   assert cell.startswith(f'-0.500 [{-0.5 - half:.3f}, {-0.5 + half:.3f}]')
   assert cell.endswith('n=6')
   single = collect.pooled(runs[:1] + runs[3:])
-  assert model_comparison.recipe_table(single, tables.results(single)) is None
-
-
-def test_false_streets_of_seeds_are_means(tmp_path):
-  def run(model: str, seed: int, value: float, streets: int) -> collect.Run:
-    shares = {'value': 0.25, 'low': 0.2, 'high': 0.3, 'n': 10}
-    summary = {'new_edges': streets, 'illegal_directions': shares}
-    entries = [
-      entry(quantity=quantity, value=value, **trained(model, seed))
-      | {'metric': metric, 'spec': f'{metric}()', 'world': 'maps()'}
-      for metric, quantity in (
-        ('compression', 'precision'),
-        ('distinction', 'recall'),
-      )
-    ]
-    plain = run_of(tmp_path, *entries)
-    return dataclasses.replace(plain, summary=summary)
-
-  together = collect.pooled(
-    [
-      *(run('walks', 0, 0.8, 10), run('walks', 1, 0.8, 21)),
-      *(run('paths', 0, 0.2, 4), run('paths', 1, 0.2, 6)),
-    ]
+  frame = tables.results(single)
+  assert (
+    model_comparison.paired_table(single, frame, several_seeds=True) is None
   )
-  frame = tables.results(together)
-  (line,) = sentences.disagreements(together, frame, sentences.answers(frame))
-  assert '15.5 false streets against 5 (means over seeds)' in line
-  assert '25.0 % against 25.0 %' in line
-  assert 'of 10 against 10 directions drawn' in line
 
 
 def test_a_refused_interval_says_why_beside_the_median(tmp_path):
@@ -296,16 +273,11 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert table.note == 'Value [95 % interval].'
   words = 'Of metrics with several settings it shows exactness(num=9).'
   assert words in tables.main_table(runs, tables.results(runs)).note
-  (whole,) = tables.quantity_tables(tables.results(runs))
-  assert whole.folded
-  assert whole.title == f'All of {world}'
-  assert whole.heads == ('model', 'exact', 'loss', 'trajectory')
 
 
 def test_one_setting_needs_no_table(tmp_path):
   runs = [run_of(tmp_path, entry()), run_of(tmp_path, entry('other'))]
   assert tables.settings_tables(tables.results(runs)) == []
-  assert tables.quantity_tables(tables.results(runs)) == []
 
 
 def test_seeds_of_settings_are_said_once(tmp_path):
@@ -318,12 +290,6 @@ def test_seeds_of_settings_are_said_once(tmp_path):
   assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
   assert table.note == 'Mean [least, greatest] of 2 seeds.'
   assert table.title == 'exactness: exact'
-
-
-def test_a_long_setting_is_no_place_on_an_axis(tmp_path):
-  long, short = CASTLING, 'exactness(bins=9)'
-  run = run_of(tmp_path, *(entry(spec=s) for s in ('exactness()', long, short)))
-  assert list(curves.ablations(tables.results([run]))) == ['bins']
 
 
 # Steps.
@@ -350,14 +316,12 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
     'step',
   )
   assert item.points.groupby('spec', sort=False).size().tolist() == [30, 12]
-  first, second = curves.curve_tables([item])
-  assert first.title == 'exactness(): exact by tokens of the sequence so far'
-  assert first.heads == ('step', 'm')
-  assert [row[0] for row in first.rows] == [str(n) for n in range(0, 600, 20)]
-  assert first.rows[0][1].startswith('0.900')
-  assert [row[1] != '' for row in second.rows] == [True] * 12 + [False] * 18
-  few = curves.breakdown_table(tables.results([run], breakdown=True), [item])
-  assert {row[2] for row in few.rows} == {'labelwise', 'trajectory'}
+  table = curves.breakdown_table(tables.results([run], breakdown=True), [item])
+  assert {row[2] for row in table.rows} == {'exact', 'labelwise', 'trajectory'}
+  rows = table.frame[table.frame.metric == 'exactness()']
+  rows = rows[rows.quantity == 'exact']
+  assert [*rows['where']] == [f'step={n}' for n in range(0, 600, 20)]
+  assert rows.value.iloc[0].startswith('0.900')
   assert (
     curves.breakdown_table(
       tables.results([run_of(tmp_path)], breakdown=True), []
@@ -514,11 +478,11 @@ def test_figure_7_has_its_correlation(tmp_path):
   assert found.value == pytest.approx(np.corrcoef(place, value)[0, 1])
   assert found.clusters == 40
   said = f'{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]'
-  whole, first = curves.curve_tables([item])
-  assert whole.heads == ('model', *'01234', 'correlation')
-  assert whole.rows[0][-1] == said
-  assert whole.rows[0][-1].lines == tuple(said.split(' ', 1))
-  assert first.heads[-1] == '4'
+  parts = tables.results([run], breakdown=True)
+  *_, last = curves.breakdown_table(parts, [item]).rows
+  about = 'm', 'compression()', 'precision', 'correlation with two_way'
+  assert last == (*about, said, '40 clusters')
+  assert last[4].lines == tuple(said.split(' ', 1))
   spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default', f'm: {said}']
   assert chart_specs.title(spec, 1) == ['k=1']
@@ -550,11 +514,11 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
         (folders[-1] / 'metrics.jsonl').write_text(text)
   out = tmp_path / 'report'
   summary = write.report(folders, out)
-  text = (out / 'report.md').read_text()
+  text = page_text.read(out)
   assert 'training seeds 0, 1' in text
   assert text.count('| naive,human |') == text.count('| copy_start,uniform |')
   assert '## exactness(num=4): exact' in text
-  assert '![exactness: exact by tokens of the sequence so far; bands' in text
+  assert 'Picture: exactness: exact by tokens of the sequence so far; ' in text
   assert (out / 'exactness_exact_by_step.svg').stat().st_size > 9999
   num = sum(len(json.loads((f / 'scores.json').read_text())) for f in folders)
   assert summary['results'] == num

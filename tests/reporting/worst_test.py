@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tests import every_world
+from tests import every_world, page_text
 from tests.marks import few
 from wm import core
 from wm.core import registry
@@ -145,15 +145,14 @@ def trial(**fields) -> worst.Trial:
   return blank._replace(**fields)
 
 
-def captions(spec: str, **fields) -> list[list[str]]:
-  rows = worst.Painter(spec).rows(trial(**fields))
-  return [[scene.caption for scene in row] for row in rows]
+def captions(spec: str, **fields) -> list[str]:
+  return [x.caption for x in worst.Painter(spec).scenes(trial(**fields))]
 
 
 def test_one_state_of_two_prefixes_is_drawn_once():
   assert captions(
     'lattice()', prefixes=('right', 'right stay'), states=('1', '1')
-  ) == [['After either prefix']]
+  ) == ['After either prefix']
 
 
 def test_the_place_and_what_is_legal_there():
@@ -165,19 +164,16 @@ def test_the_place_and_what_is_legal_there():
   )
   on = 'and 2 tokens of the continuation: left is legal here'
   assert result == [
-    ['After the first prefix', 'After the other prefix'],
-    [f'After the first prefix {on}', f'After the other prefix {on}'],
+    *(f'After the first prefix {on}', f'After the other prefix {on}'),
   ]
 
 
-def test_a_wrong_first_token_needs_no_second_picture():
+def test_a_wrong_first_token_is_of_the_states_of_the_prefixes():
   assert captions(
     'lattice()', states=('0', '2'), suffix=('left',), wrong_at=1
   ) == [
-    [
-      'After the first prefix: left is illegal here',
-      'After the other prefix: left is legal here',
-    ]
+    'After the first prefix: left is illegal here',
+    'After the other prefix: left is legal here',
   ]
 
 
@@ -186,25 +182,18 @@ def test_a_continuation_that_leaves_the_world_before():
     'lattice()', states=('1',), suffix=('left', 'left', 'stay'), wrong_at=3
   )
   assert result == [
-    [
-      'After the prefix',
-      'After the prefix and 1 token of the continuation: '
-      'left is illegal here already',
-    ]
+    'After the prefix and 1 token of the continuation: '
+    'left is illegal here already',
   ]
 
 
 def test_the_picture_is_that_of_the_state_there():
   painter = worst.Painter('connect4()')
-  results = painter.rows(
+  (result,) = painter.scenes(
     trial(prefixes=('1 1',), suffix=('2', '3', '4'), wrong_at=3)
   )
   world = painter.world
-  drawn = [scene.drawing for row in results for scene in row]
-  assert drawn == [
-    world.render(world.parse(text)[0])
-    for text in ('2,0,0,0,0,0,0', '2,1,1,0,0,0,0')
-  ]
+  assert result.drawing == world.render(world.parse('2,1,1,0,0,0,0')[0])
 
 
 @pytest.mark.parametrize(
@@ -226,14 +215,14 @@ def test_an_unknown_place_is_not_drawn(wrong_at):
   result = captions(
     'lattice()', states=('0',), suffix=('up', 'left'), wrong_at=wrong_at
   )
-  assert result == [['After the prefix']]
+  assert result == ['After the prefix']
 
 
 def test_prefixes_are_preferred_and_states_serve_without_them():
   painter = worst.Painter('lattice()')
-  (((result, _),),) = painter.rows(trial(prefixes=('right',), states=('3',)))
+  ((result, _),) = painter.scenes(trial(prefixes=('right',), states=('3',)))
   assert result == painter.world.render(np.array([1], np.int32))
-  (((result, _),),) = painter.rows(trial(prefixes=('left',), states=('3',)))
+  ((result, _),) = painter.scenes(trial(prefixes=('left',), states=('3',)))
   assert result == painter.world.render(np.array([3], np.int32))
 
 
@@ -269,7 +258,8 @@ def test_the_page_marks_the_token_and_escapes(tmp_path):
   assert '<code>&lt;b&gt;</code>' in page
   assert '1 of 1 trials below 1, lowest 0.000' in page
   assert 'In the pictures: The line around the current state' in page
-  assert len(drawings(page)) == 1
+  shown = drawings(page)
+  assert len(shown) == 2, 'of the trial, which is the example of its metric'
 
 
 @pytest.mark.parametrize(
@@ -342,6 +332,5 @@ def test_every_world_is_pictured(name, tmp_path):
   assert all(root.tag.endswith('svg') for root in results)
   assert 'is illegal here' in page
   assert not re.search(r'(src|href)="(?:https?:)?//', page)
-  text = (tmp_path / 'report' / 'report.md').read_text()
+  text = page_text.read(tmp_path / 'report')
   assert '## The worst trials' in text
-  assert '<svg' not in text

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import wm
+from tests import page_text
 from wm import core
 from wm.core import registry
 from wm.options.calls import Stages
@@ -113,7 +114,7 @@ def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
     sampling=wm.Sampling(num=20, num_heldout=5),
     log=lines.append,
   )
-  text = page.with_suffix('.md').read_text()
+  text = page_text.read(page)
   assert text.count('does not say how its samples are distributed') == 1
   assert not (tmp_path / 'bayes').exists()
   for name in ('uniform', 'oracle'):
@@ -160,8 +161,8 @@ def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
     sampling=wm.Sampling(num=50, num_heldout=5),
     num_samples=5,
   )
-  text = page.with_suffix('.md').read_text()
-  assert 'No bayes: too large' in text.replace('\\', '')
+  text = page_text.read(page)
+  assert 'No bayes: too large' in text
   assert '| oracle |' in text
 
 

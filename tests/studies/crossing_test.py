@@ -5,6 +5,7 @@ import json
 import pytest
 
 import wm
+from tests import page_text
 from tests.launch import binaries
 from wm import core
 from wm.studies import rows
@@ -136,7 +137,7 @@ def test_processes_change_no_bit(done):
 
 @pytest.mark.process
 def test_the_report_has_a_line_for_all_seeds_and_tests_recipes(done):
-  text = (done[0] / 'report' / 'report.md').read_text()
+  text = page_text.read(done[0] / 'report')
   table = text.partition('## The table')[2].partition('\n## ')[0]
   lines = [x for x in table.splitlines() if x.startswith(('| net', '| long'))]
   assert len(lines) == 2

@@ -569,10 +569,9 @@ def findings(
   """
   place = report_folder(out, [])
   judged = miniatures.write(folder, place)
-  for line in miniatures.verdict_table(judged).markdown().splitlines():
+  for line in miniatures.verdict_table(judged).text().splitlines():
     log(line)
   log(f'report: {place}/report.html')
-  log(f'        {place}/report.md')
   if write(folder, place):
     log(f'        {place}/cross.html')
   return judged

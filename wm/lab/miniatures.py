@@ -22,7 +22,6 @@ Lines may have `x`, a label, and `published`, row -> {number: value}.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -133,25 +132,23 @@ def verdict_table(judged: Sequence[Judged]) -> tables.Table:
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
-  """Writes report.html, report.md and the pictures into `out`."""
+  """Writes report.html and the pictures into `out`."""
   place, out = pathlib.Path(folder), pathlib.Path(out)
   judgements, read = judged(place)
-  note = verdicts.verdict_note(judgements)
   with files.stage_lock(out, 'report'):
     sections = [section(each, read, place, out) for each in judgements]
     drawn = [picture for section in sections for picture in section.pictures]
-    values: dict[str, Any] = {
-      'script': charts.script_tag(drawn, out),
-      'title': TITLE,
-      'lead': _lead(read),
-      'verdicts': dataclasses.replace(verdict_table(judgements), note=note),
-      'costs': _costs(read),
-      'sections': sections,
-      'everything': [_all(name, rows) for name, rows in read.items() if rows],
-    }
-    for ending in ('html', 'md'):
-      text = pages.render('wm.reporting', f'miniatures.{ending}', **values)
-      files.write_text(out / f'report.{ending}', text)
+    text = pages.render(
+      *('wm.reporting', 'miniatures.html'),
+      script=charts.script_tag(drawn, out),
+      title=TITLE,
+      lead=_lead(read),
+      note=verdicts.verdict_note(judgements),
+      costs=_costs(read),
+      sections=sections,
+      everything=[_all(name, rows) for name, rows in read.items() if rows],
+    )
+    files.write_text(out / 'report.html', text)
   return judgements
 
 

@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
 
 
 def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
-  """Writes report.html, one page that needs no network, report.md, CSV files.
+  """Writes report.html, one page that needs no network, and CSV files.
 
   Args:
     page: the page's content.
@@ -131,20 +131,15 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
   """
   place = pathlib.Path(out)
   made_by = f'wm {wm.__version__}', f'commit {provenance.commit() or "unknown"}'
-  values: dict[str, Any] = {
-    'title': page.title,
-    'lead': f'{page.lead} {", ".join(made_by)}.',
-    'tables': page.tables,
-    'pictures': page.pictures,
-    'words': page.words,
-  }
   with files.stage_lock(place, write.STAGE):
-    plain = pages.render(*('wm.reporting', 'answers.md'), **values)
-    files.write_text(place / 'report.md', plain)
     text = pages.render(
       *('wm.reporting', 'answers.html'),
+      title=page.title,
+      lead=f'{page.lead} {", ".join(made_by)}.',
+      tables=page.tables,
+      pictures=page.pictures,
+      words=page.words,
       script=charts.script_tag(page.pictures, place),
-      **values,
     )
     for picture in page.pictures:
       (place / picture.name).write_bytes(picture.image)

@@ -346,7 +346,7 @@ def convert(
 
 
 def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
-  """Writes report.html, report.md, CSV files, pictures, and scores.json.
+  """Writes report.html, CSV files, pictures, and scores.json.
 
   Returns:
     Path of report.html, one page that needs no network.

@@ -18,7 +18,7 @@ from wm.core import inputs, registry
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
-from wm.reporting import charts, collect, model_comparison, tables, write
+from wm.reporting import collect, model_comparison, tables, write
 from wm.runtime import files, remote
 
 
@@ -28,7 +28,6 @@ def report(
   *,
   wait: bool = False,
   notes: Sequence[str] = (),
-  chart_format: str = 'svg',
   single_file: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
@@ -42,10 +41,8 @@ def report(
       is that of the only run.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
-    chart_format: 'svg', the file of each chart beside the page, in a style
-      that journals take; 'pdf' adds a PDF of each.
     single_file: whether all pictures are part of the page, to be mailed.
-    log: gets the number of results and the files.
+    log: gets the number of results, the answer for each model, and the files.
 
   Returns:
     Path of report.html, one page that needs no network; of logs alone that of
@@ -56,8 +53,6 @@ def report(
   """
   if isinstance(folders, str | pathlib.Path):
     folders = [folders]
-  text = f'no chart format {chart_format!r}'
-  inputs.check_known(chart_format, charts.FORMATS, text)
   if out is None:
     if len(folders) != 1:
       raise core.InputError('out is needed for a report of several runs')
@@ -76,13 +71,10 @@ def report(
     several, place, wait=wait, notes=notes, single_file=single_file
   )
   log(f'{summary["results"]} results of {len(several)} runs')
-  for line in summary['left_out']:
+  for line in (*summary['answers'], *summary['left_out']):
     log(line)
-  log(f'report: {summary["html"]}')
-  log(f'        {summary["markdown"]}')
-  page = pathlib.Path(summary['html'])
-  if chart_format == 'pdf':
-    log(f'        {len(charts.write_pdf(page.parent))} charts as PDF')
+  page: pathlib.Path = summary['page']
+  log(f'report: {page}')
   return page
 
 
@@ -138,7 +130,7 @@ def recorded(
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)
   log(f'report: {page}')
-  log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
+  log(f'        scores.json, {names}')
   for path in written:
     log(f'log: {path}')
   return page

@@ -375,13 +375,11 @@ class Example(NamedTuple):
     tokens: [L] int32.
     at: tokens of it that lead to the state.
     written: the state as the world writes it.
-    drawing: the state as SVG.
   """
 
   tokens: np.ndarray
   at: int
   written: str
-  drawing: str
 
 
 def examples(world: core.World, seed: int = 0) -> list[Example]:
@@ -391,12 +389,9 @@ def examples(world: core.World, seed: int = 0) -> list[Example]:
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
   at = np.minimum(at, np.maximum(drawn.lengths - 1, least))
   _, states = world.walk(world.init(len(drawn)), drawn.tokens, at)
-  texts, pictures = capabilities.written(world, states), [''] * len(states)
-  if isinstance(world, core.Written):
-    pictures = [world.render(state) for state in states]
   return [
-    Example(drawn.tokens[n, : drawn.lengths[n]], int(at[n]), *shown)
-    for n, shown in enumerate(zip(texts.tolist(), pictures, strict=True))
+    Example(drawn.tokens[n, : drawn.lengths[n]], int(at[n]), text)
+    for n, text in enumerate(capabilities.written(world, states).tolist())
   ]
 
 
@@ -514,13 +509,6 @@ def column(name: str, metric: str, world: str) -> str:
       registry.find('world', registry.parse(world)[0])
     )
   return {**words, **metric_class(metric).glossary}[name]
-
-
-def field(metric: str, name: str) -> str:
-  """Returns 'k: only the first k tokens of continuations', by the docstring."""
-  text = attributes(metric_class(metric)).get(name, '')
-  text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
-  return f'{name}: {text}' if text else name
 
 
 def picture(world: str) -> str:

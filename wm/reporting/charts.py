@@ -544,26 +544,12 @@ def _styled(spec: Spec, *, paper: bool) -> Spec:
   return spec | {'config': config}
 
 
-FORMATS = 'svg', 'pdf'
-
-
 def render(spec: Spec) -> bytes:
   """Returns a chart as SVG, in a style that journals take."""
   text = json.dumps(_styled(spec, paper=True))
   black = text.replace('"currentColor"', '"#000"')
   image: str = _vl_convert().vegalite_to_svg(black)
   return image.encode()
-
-
-def write_pdf(folder: pathlib.Path) -> list[pathlib.Path]:
-  """Writes NAME.pdf beside each NAME.svg of a report; returns their paths."""
-  written = []
-  for path in sorted(folder.glob('*.svg')):
-    image = path.read_text(encoding='utf-8')
-    written.append(path.with_suffix('.pdf'))
-    with files.replacing(written[-1]) as name:
-      pathlib.Path(name).write_bytes(_vl_convert().svg_to_pdf(image))
-  return written
 
 
 @functools.cache

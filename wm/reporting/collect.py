@@ -274,7 +274,7 @@ def _load(folder: pathlib.Path) -> Run:
       raise core.InputError(f'{path} is no file')
     return read(path) if path.exists() else None
 
-  if (folder / 'report.md').is_file():
+  if (folder / 'report.html').is_file():
     raise core.InputError(f'{folder} is a report; expected the folder of a run')
   optional('rows.csv', _check_rows)
   entries = _entries(folder / 'scores.json')
@@ -319,7 +319,10 @@ def trials(
     table = table if at is None else _plain(table.take(at))
     frame = table.to_pandas(types_mapper=_nullable)
   elif source.is_file():
-    frame = _slowly(source, names)
+    chosen = (lambda name: name in names) if names else None
+    frame = _texts(source, usecols=chosen)
+    blank = frame.columns.difference([*results.TEXTS])
+    frame[blank] = frame[blank].replace({'': None})
     frame = frame if at is None else frame.iloc[at]
   if names:
     frame = frame.reindex(columns=names)
@@ -344,38 +347,16 @@ def _plain(table: Any) -> Any:
   return table.cast(results.arrow().schema(kinds))
 
 
-def _lines_of(source: pathlib.Path) -> Iterator[list[str]]:
-  """Yields the head of a rows.csv, then its rows, all of the same length."""
-  with reading(source) as file:
-    lines = csv.reader(file)
-    yield (heads := next(lines, []))
-    for line in filter(None, lines):
-      if len(line) != len(heads):
-        raise csv.Error(
-          f'line {lines.line_num} has {len(line)} fields, not {len(heads)}'
-        )
-      yield line
+def _texts(source: pathlib.Path, **options: Any) -> pd.DataFrame:
+  """Reads a rows.csv without pyarrow: all cells as text.
 
-
-def _slowly(source: pathlib.Path, names: Sequence[str]) -> pd.DataFrame:
-  """Reads columns of a rows.csv without pyarrow; texts, or None where blank.
-
-  Without names it is all columns.
+  options: of `pandas.read_csv`.
   """
-  lines = _lines_of(source)
-  heads = next(lines)
-  # Few columns are needed of many: no others are stored.
-  places = [k for k, name in enumerate(heads) if not names or name in names]
-  columns: list[list[Any]] = [[] for _ in places]
-  for line in lines:
-    for column, place in zip(columns, places, strict=True):
-      column.append(line[place])
-  frame = {}
-  for column, place in zip(columns, places, strict=True):
-    if heads[place] not in results.TEXTS:
-      column[:] = [cell or None for cell in column]
-    frame[heads[place]] = np.array(column, object)
-  return pd.DataFrame(frame)
+  with inputs.reading(source, 'a table of trials'):
+    frame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
+  if frame.isna().any(axis=None):
+    raise core.InputError(f'{source} is damaged: a row is too short')
+  return frame
 
 
 MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
@@ -430,21 +411,16 @@ def _join_csv(
   """Writes tables one below the other; returns rows."""
   heads = dict.fromkeys(_FIRST)
   for path in about:
-    heads |= dict.fromkeys(next(_lines_of(path)))
+    heads |= dict.fromkeys(_texts(path, nrows=0))
   num = 0
   with open(target, 'w', encoding='utf-8', newline='') as file:
-    writer = csv.writer(file, lineterminator='\n')
-    writer.writerow(heads)
     for path, facts in about.items():
-      lines = _lines_of(path)
-      fields = next(lines)
+      rows = _texts(path)
       # A run is named as in this report; other facts are in files of today.
-      extra = {k: x for k, x in facts.items() if k == 'run' or k not in fields}
-      place = {name: k for k, name in enumerate([*fields, *extra, ''])}
-      ordered = operator.itemgetter(*(place.get(x, place['']) for x in heads))
-      for line in lines:
-        writer.writerow(ordered([*line, *extra.values(), '']))
-        num += 1
+      extra = {k: x for k, x in facts.items() if k == 'run' or k not in rows}
+      rows = rows.assign(**extra).reindex(columns=[*heads], fill_value='')
+      rows.to_csv(file, index=False, header=not num)
+      num += len(rows)
   return num
 
 

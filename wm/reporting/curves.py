@@ -1,6 +1,6 @@
-"""Results by a property of trials, calibration bins, ablated fields, steps.
+"""Results by a property of trials, calibration bins, training by step.
 
-A property with few values is rows of a table, with many a line. A metric gives
+A property has rows of a table and, of many values, a line. A metric gives
 calibration as pairs of quantities, in as many bins as it likes:
 
   axis_NAME_MIDDLE    of the oracle NAME, in the bin whose middle is MIDDLE
@@ -132,39 +132,17 @@ def _correlate(runs: Sequence[Run], drawn: Sequence[Curve]) -> None:
           curve.correlations[str(text), place] = correlation
 
 
-def curve_tables(curves: Sequence[Curve]) -> list[tables.Table]:
-  """Returns a folded table per curve and setting: a row per run, a column per
-  place; of many places a row per place, a column per run.
-  """
-  result = []
-  for curve in curves:
-    places = sorted(set(curve.points.place))
-    for text, part in curve.points.groupby('spec', sort=False):
-      wide = tables.by_run(part, 'place', 'interval')
-      wide = wide.reindex(columns=['model', *places], fill_value='')
-      wide.columns = ['model', *(f'{place:g}' for place in places)]
-      correlations = [curve.correlations.get((text, run)) for run in wide.index]
-      if len(places) > _COLUMNS:
-        wide = wide.set_index('model').T.reset_index(names=curve.column)
-      elif any(correlations):
-        cells = [tables.rounded(correlation) for correlation in correlations]
-        wide['correlation'] = pd.Series(cells, wide.index, dtype=object)
-      title = f'{text}: {curve.quantity} by {curve.axis}'
-      note = f'Correlation: {CORRELATION}.' if any(correlations) else ''
-      result.append(tables.Table(title, wide, note, folded=True))
-  return result
-
-
 def breakdown_table(
   parts: pd.DataFrame, drawn: Sequence[Curve]
 ) -> tables.Table | None:
   """Tables headline values by a property of the state (two-way streets: figure
-  7), except those that are curves; None if nothing is left.
+  7), and how they go with it; None if there are none.
+
+  Args:
+    parts: `tables.results` of the breakdowns of a metric.
+    drawn: its curves, which have the correlations.
   """
   frame = _headline(parts)
-  keys = ['metric', 'quantity', 'column']
-  curved = [(curve.metric, curve.quantity, curve.column) for curve in drawn]
-  frame = frame[~pd.MultiIndex.from_frame(frame[keys]).isin(curved)]
   if frame.empty:
     return None
   shown = frame[['model', 'metric', 'quantity']].assign(
@@ -173,12 +151,24 @@ def breakdown_table(
     value=frame.interval,
     n=[tables.trials(entry) for entry in frame.entry],
   )
+  models = dict(zip(frame.run, frame.model, strict=True))
+  correlations = [
+    {
+      **{'model': models[run], 'metric': spec, 'quantity': curve.quantity},
+      'where': f'correlation with {curve.column}',
+      **{'value': tables.rounded(each), 'n': f'{each.clusters} clusters'},
+    }
+    for curve in drawn
+    for (spec, run), each in curve.correlations.items()
+  ]
+  shown = pd.concat([shown, pd.DataFrame(correlations, dtype=object)])
   words = {
     row.column: catalog.column(row.column, row.metric, row.entry['world'])
     for row in frame.itertuples()
   }
-  note = '; '.join(f'{k}: {text}' for k, text in words.items() if k != text)
-  return tables.Table('Broken down', shown, note, folded=True)
+  lines = [f'{k}: {text}' for k, text in words.items() if k != text]
+  lines += [f'correlation: {CORRELATION}'] if correlations else []
+  return tables.Table('Broken down', shown, '; '.join(lines), folded=True)
 
 
 _PANELS = 6
@@ -262,93 +252,6 @@ _BANDS = 8  # Models whose intervals are still told apart.
 def banded(curve: Curve) -> bool:
   """Are intervals drawn?"""
   return curve.points.groupby('spec').model.nunique().max() <= _BANDS
-
-
-_LONGEST = 20  # Characters of a value at an axis.
-
-
-def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
-  """Returns field -> entries of the metrics that were run with several values
-  of that field alone. Each entry holds the value as 'x'; the plainest spec is
-  one.
-
-  A series over a number is a table instead. Fields whose values are too long
-  for an axis are left out.
-  """
-  plain = tables.plainest(list(frame.entry))
-  shown = frame[(frame.headline != '') & frame['at'].isna()]
-  points: dict[str, list[Entry]] = {}
-  for metric, part in shown.groupby('metric', sort=False):
-    if not catalog.metric_fields(metric):
-      continue
-    base = tables.arguments(plain[metric])
-    varied: dict[str, dict[str, Any]] = {}
-    for text in dict.fromkeys(part.spec):
-      fields = tables.arguments(text)
-      if fields.keys() != base.keys():
-        continue  # Of a spec whose code is not trusted no field is known.
-      changed = [key for key in fields if fields[key] != base[key]]
-      if len(changed) > 1:  # A zero beside the field switches a quantity off.
-        changed = [key for key in changed if fields[key]]
-      if len(changed) == 1:
-        varied.setdefault(changed[0], {})[text] = fields[changed[0]]
-    for field, places in varied.items():
-      places[plain[metric]] = base[field]
-      entries = [
-        {**entry, 'x': places[text]}
-        for text, entry in zip(part.spec, part.entry, strict=True)
-        if text in places and entry['value'] is not None
-      ]
-      # A value may switch a quantity off, which then has one value alone.
-      values = pd.DataFrame(entries, columns=['quantity', 'x'])
-      several = values.groupby('quantity').x.nunique() > 1
-      points.setdefault(field, []).extend(
-        entry for entry in entries if several[entry['quantity']]
-      )
-  return {
-    field: mine
-    for field, mine in points.items()
-    if mine and max(len(str(point['x'])) for point in mine) <= _LONGEST
-  }
-
-
-def draw_ablation(
-  field: str, points: Sequence[Entry], looks: Mapping[str, Look]
-) -> charts.Spec:
-  """Draws a panel per quantity, with a mark per model for a field's values.
-
-  Values ascend from top to bottom. A 0 comes last, as 'full', where the field's
-  docstring says that 0 is all, and so does a -1 that it explains, as 'default'.
-  """
-  panels = []
-  for metric, quantity in dict.fromkeys(
-    (p['metric'], p['quantity']) for p in points
-  ):
-    text = catalog.attributes(catalog.metric_class(metric)).get(field, '')
-    names = {0: 'full'} if '0 is all' in text else {}
-    names |= {-1: 'default'} if '-1 is ' in text else {}
-    mine = [
-      p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
-    ]
-    places = _ordered({p['x'] for p in mine}, names)
-    rows = [
-      _point(p['model'], label, p)
-      for place, label in places.items()
-      for p in mine
-      if p['x'] == place
-    ]
-    words = catalog.field(metric, field)
-    title = f'{metric}: {quantity}'
-    panels.append(charts.Panel(quantity, words, rows, title, x_scale=_SHARE))
-  return charts.dots(panels, looks)
-
-
-def _ordered(values: set[Any], names: Mapping[int, str]) -> dict[Any, str]:
-  """Returns values in order -> labels; names: of values that come last."""
-  if not all(isinstance(value, int | float) for value in values):
-    return {value: str(value) for value in sorted(values, key=str)}
-  ascending = sorted(values, key=lambda value: (value in names, value))
-  return {value: names.get(value, str(value)) for value in ascending}
 
 
 _CALIBRATION = r'^(?P<half>axis|curve)_(?P<oracle>\w+)_(?P<middle>[\d.]+)$'

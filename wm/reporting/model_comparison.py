@@ -24,7 +24,7 @@ import pandas as pd
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
-from wm.reporting import catalog, ceilings, charts, sentences, tables
+from wm.reporting import catalog, ceilings, sentences, tables
 from wm.reporting.collect import Entry, Run
 from wm.runtime import files, pages
 
@@ -41,35 +41,49 @@ _Place = tuple[str, int, int]
 
 
 def paired_table(
-  runs: Sequence[Run], frame: pd.DataFrame
+  runs: Sequence[Run], frame: pd.DataFrame, *, several_seeds: bool = False
 ) -> tables.Table | None:
   """Tables a row for each headline quantity, a column for each pair of models.
 
   Args:
-    runs: all of a report; those that stand for several seeds are left out.
+    runs: all of a report.
     frame: their `tables.results`.
+    several_seeds: compare those that stand for several seeds, whose means over
+      seeds differ, and not those of one. A mean has the variance between its
+      seeds, and no less than that of their trials; two means are compared by
+      Welch's t test.
 
   Returns:
     The table; None where no two trained models have a quantity in common.
   """
-  trained, pairs = _pairs(runs, several_seeds=False)
+  trained, pairs = _pairs(runs, several_seeds)
   differences: dict[_Place, comparisons.Difference | str] = {}
   shown = frame[(frame.headline != '') & frame.run.isin(trained)]
   for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
     # Trials of one spec are held at a time.
-    scores = {place: _scores(runs[place], metric, spec) for place in trained}
+    scores = {}
+    if not several_seeds:
+      scores = {place: _scores(runs[place], metric, spec) for place in trained}
     for quantity, rows in of_spec.groupby('quantity', sort=False):
       of = rows.drop_duplicates('run').set_index('run').entry
+      if several_seeds:
+        of = of[of.map(lambda entry: bool(entry['seed_values']))]
       for a, b in pairs:
         if a in of and b in of:
-          place = f'{spec}: {quantity}', a, b
-          differences[place] = _difference(of[a], of[b], scores[a], scores[b])
-  cells, table = _table_of_pairs(PAIRED_TITLE, runs, pairs, differences)
-  if table is None:
+          differences[f'{spec}: {quantity}', a, b] = (
+            comparisons.of_means(*map(_mean_over_seeds, (of[a], of[b])))
+            if several_seeds
+            else _difference(of[a], of[b], scores[a], scores[b])
+          )
+  if not differences:
     return None
+  title = RECIPES_TITLE if several_seeds else PAIRED_TITLE
+  rows = _rows_of_pairs(runs, pairs, differences)
+  cells = ' '.join(cell for row in rows for cell in row.values())
+  p_values = [comparisons.p_value(each) for each in differences.values()]
   note = tables.note(
-    'paired',
-    num=_num_tests(differences),
+    'recipes' if several_seeds else 'paired',
+    num=sum(p is not None for p in p_values),
     few=f'({_FEW})' in cells,
     alike=f'({_ALIKE} ' in cells,
     other=_OTHER in cells,
@@ -77,36 +91,7 @@ def paired_table(
     least=comparisons.FEWEST_PAIRED,
     many=len(trained) > MOST_PAIRED,
   )
-  return dataclasses.replace(table, note=note)
-
-
-def recipe_table(
-  runs: Sequence[Run], frame: pd.DataFrame
-) -> tables.Table | None:
-  """As `paired_table`, of models with several seeds: means over seeds differ.
-
-  A mean has the variance between its seeds, and no less than that of their
-  trials; two means are compared by Welch's t test.
-  """
-  trained, pairs = _pairs(runs, several_seeds=True)
-  differences: dict[_Place, comparisons.Difference | str] = {}
-  shown = frame[(frame.headline != '') & frame.run.isin(trained)]
-  for (spec, quantity), rows in shown.groupby(['spec', 'quantity'], sort=False):
-    means = {
-      row.run: _mean_over_seeds(row.entry)
-      for row in rows.itertuples()
-      if row.entry['seed_values']
-    }
-    for a, b in pairs:
-      if a in means and b in means:
-        place = f'{spec}: {quantity}', a, b
-        differences[place] = comparisons.of_means(means[a], means[b])
-  _, table = _table_of_pairs(RECIPES_TITLE, runs, pairs, differences)
-  if table is None:
-    return None
-  many = len(trained) > MOST_PAIRED
-  note = tables.note('recipes', num=_num_tests(differences), many=many)
-  return dataclasses.replace(table, note=note)
+  return tables.of_rows(title, rows, note, len(pairs) > 6)
 
 
 def _mean_over_seeds(entry: Entry) -> comparisons.Mean:
@@ -132,22 +117,12 @@ def _pairs(
   return trained, [*itertools.combinations(trained, 2)]
 
 
-def _num_tests(
-  differences: Mapping[_Place, comparisons.Difference | str],
-) -> int:
-  values = [comparisons.p_value(each) for each in differences.values()]
-  return sum(p is not None for p in values)
-
-
-def _table_of_pairs(
-  title: str,
+def _rows_of_pairs(
   runs: Sequence[Run],
   pairs: Sequence[tuple[int, int]],
   differences: Mapping[_Place, comparisons.Difference | str],
-) -> tuple[str, tables.Table | None]:
-  """All cells as text, and the table; None where nothing is compared."""
-  if not differences:
-    return '', None
+) -> list[dict[str, str]]:
+  """A row for each quantity, a cell for each pair."""
   labels = tables.labels(runs)
   heads = {(a, b): f'{labels[a]} − {labels[b]}' for a, b in pairs}
   table: dict[str, dict[str, str]] = {}
@@ -156,8 +131,7 @@ def _table_of_pairs(
     blank = {'quantity': quantity, **dict.fromkeys(heads.values(), '')}
     row = table.setdefault(quantity, blank)
     row[heads[a, b]] = _difference_cell(difference)
-  cells = ' '.join(cell for row in table.values() for cell in row.values())
-  return cells, tables.of_rows(title, table.values(), '', len(pairs) > 6)
+  return [*table.values()]
 
 
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
@@ -222,28 +196,19 @@ def write_page(
   trials: pd.DataFrame,
   folder: pathlib.Path,
 ) -> pathlib.Path:
-  """Writes compare.html: what `wm.compare` found, in words, drawn and tabled.
+  """Writes compare.html: what `wm.compare` found, in words and tables.
 
   Args:
     runs: the two.
     differences, trials: see `wm.RunComparison`.
-    folder: of the page and its chart.
+    folder: of the page.
   """
   labels = tables.labels(runs)
-  names = _short_names(differences)
-  # NaN is None, as in results.
-  differences = differences.astype(object).where(differences.notna(), None)
-  differences = differences.assign(
-    name=[names[row.spec, row.quantity] for row in differences.itertuples()],
-    better=[_better(row, labels) for row in differences.itertuples()],
-  )
   of = {*map(sentences.noun, (run.world for run in runs))}
   noun = of.pop() if len(of) == 1 else sentences.THIS_WORLD
-  pictures = []
-  if drawn := _draw_differences(labels, differences):
-    caption = f'{labels[0]} less {labels[1]}; bars are 95 % intervals'
-    pictures = [charts.picture('compare', caption, drawn)]
-    (folder / pictures[0].name).write_bytes(pictures[0].image)
+  # NaN is None, as in results.
+  differences = differences.astype(object).where(differences.notna(), None)
+  better = [_better(row, labels) for row in differences.itertuples()]
   page = pages.render(
     *('wm.reporting', 'compare.html'),
     title=f'Does {labels[0]} know {noun} better than {labels[1]}?',
@@ -251,30 +216,13 @@ def write_page(
       f'{label}: {run.folder}, {run.world}'
       for label, run in zip(labels, runs, strict=True)
     ),
-    answer=_answer(labels, differences),
-    pictures=pictures,
-    script=charts.script_tag(pictures, folder),
-    embed=False,
-    differences=_difference_table(labels, differences),
-    changed=_changed_tables(labels, names, trials),
+    answer=_answer(labels, differences, better),
+    differences=_difference_table(labels, differences, better),
+    changed=_changed_table(labels, trials),
   )
   path = folder / 'compare.html'
   files.write_text(path, page)
   return path
-
-
-def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
-  """(spec, quantity) -> 'compression: precision', with what tells settings
-  apart.
-  """
-  names = {}
-  for metric, rows in differences.groupby('metric', sort=False):
-    settings = tables.differing([*dict.fromkeys(rows.spec)])
-    for row in rows.itertuples():
-      name = f'{metric}: {row.quantity}'.replace('_', ' ')
-      more = f' ({settings[row.spec]})' if len(settings) > 1 else ''
-      names[row.spec, row.quantity] = name + more
-  return names
 
 
 def _better(row: Any, labels: Sequence[str]) -> str:
@@ -285,109 +233,55 @@ def _better(row: Any, labels: Sequence[str]) -> str:
   return labels[row.difference * direction < 0]
 
 
-def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
-  compared = differences[differences.difference.notna()]
-  if compared.empty:
-    why = ', '.join(dict.fromkeys(filter(None, differences.note)))
-    return tables.note('not_compared', why=why or 'no measure')
-  counts = {label: sum(compared.better == label) for label in labels}
-  parts = [
-    f'{label} is better in {num} of {len(compared)} measures'
-    for label, num in counts.items()
-    if num
-  ]
-  if rest := len(compared) - sum(counts.values()):
-    parts.append(
-      f'{rest} of {len(compared)} measures do not tell the two models apart'
-    )
-  return tables.note('compared', parts=sentences.joined(parts), least=_SURE)
-
-
-def _interval(row: Any) -> tables.Cell:
-  ends = {'low': row.low, 'high': row.high}
-  return tables.interval({'value': row.difference, **ends})
-
-
-def _draw_differences(
-  labels: Sequence[str], differences: pd.DataFrame
-) -> charts.Spec:
-  """A dot and its interval for each measure; {} where there is none.
-
-  Shares have one axis, and each other quantity one of its own.
-  """
-  ahead = {label: f'{label} is better' for label in labels} | {'': 'not clear'}
-  looks = charts.palette(ahead.values(), [ahead['']])
-  panels: dict[str, list[dict[str, Any]]] = {}
-  for row in differences[differences.difference.notna()].itertuples():
-    low, high = sorted((row.value_a, row.value_b))
-    share = low >= 0 and high <= 1
-    panels.setdefault('' if share else row.name, []).append(
-      {
-        **{'model': ahead[row.better], 'x': row.name, 'n': row.n},
-        **{'value': row.difference, 'low': row.low, 'high': row.high},
-        **{'text': str(_interval(row)), 'about': f'{row.n} trials'},
-      }
-    )
-  axis = f'{labels[0]} less {labels[1]}'
-  return panels and charts.dots(
-    [
-      charts.Panel(
-        *(axis, '', rows),
-        guides=[{'model': 'equal', 'value': 0}],
-        width=420 if len(panels) == 1 else 270,
-      )
-      for rows in panels.values()
-    ],
-    looks,
-    apart=False,
+def _answer(
+  labels: Sequence[str], differences: pd.DataFrame, better: Sequence[str]
+) -> str:
+  compared = int(differences.difference.notna().sum())
+  counts = {label: better.count(label) for label in labels}
+  why = ', '.join(dict.fromkeys(filter(None, differences.note)))
+  return tables.note(
+    'compared', counts=counts, num=compared, least=_SURE, why=why
   )
 
 
 def _difference_table(
-  labels: Sequence[str], differences: pd.DataFrame
+  labels: Sequence[str], differences: pd.DataFrame, better: Sequence[str]
 ) -> tables.Table:
   rows = []
-  for row in differences.itertuples():
+  for row, sure in zip(differences.itertuples(), better, strict=True):
     n = f'{row.n}' + (f' in {row.clusters}' if row.clusters < row.n else '')
     values = map(tables.number, (row.value_a, row.value_b))
-    kind = tables.Bold if row.better else tables.Cell
+    ends = {'value': row.difference, 'low': row.low, 'high': row.high}
+    kind = tables.Bold if sure else tables.Cell
     rows.append(
       {
-        'measure': tables.Cell(row.name, tip=row.spec),
+        'measure': f'{row.spec}: {row.quantity}',
         **dict(zip(labels, values, strict=True)),
-        'difference [95 %]': kind(*_interval(row).pieces),
+        'difference [95 %]': kind(*tables.interval(ends).pieces),
         'p': '' if row.p_holm is None else _p_value(row.p_holm),
         **{'trials in clusters': n, 'note': row.note or ''},
       }
     )
   frame = pd.DataFrame(rows, dtype=object)
-  if len(frame) and not any(frame.note):
-    frame = frame.drop(columns='note')
   note = tables.note('differences', first=labels[0], second=labels[1])
-  return tables.Table('Differences', frame, note)
+  return tables.Table('Differences', frame.loc[:, (frame != '').any()], note)
 
 
-def _changed_tables(
-  labels: Sequence[str],
-  names: Mapping[tuple[str, str], str],
-  trials: pd.DataFrame,
-) -> list[tables.Table]:
-  result = []
-  for key, rows in trials.groupby(['spec', 'quantity'], sort=False):
-    texts = {
-      name.replace('_', ' '): [*map(cut, rows[name])]
-      for name in ('state', 'prefix', 'other_state', 'other_prefix')
-      if any(rows[name])
-    }
-    numbers = {
-      **dict(zip(labels, (rows.a, rows.b), strict=True)),
-      'change': rows.change,
-    }
-    columns = {k: [*map(tables.number, x)] for k, x in numbers.items()}
-    cells = texts | columns | {'key': [*rows.trial_key]}
-    frame = pd.DataFrame(cells, dtype=object)
-    result.append(tables.Table(names[key], frame, folded=True))
-  return result
+def _changed_table(
+  labels: Sequence[str], trials: pd.DataFrame
+) -> tables.Table | None:
+  """The shared trials whose values differ most; None of none."""
+  texts = ['state', 'prefix', 'other_state', 'other_prefix']
+  shown = trials.assign(measure=trials.spec + ': ' + trials.quantity)
+  shown[texts] = shown[texts].map(cut)
+  numbers = ['a', 'b', 'change']
+  shown[numbers] = shown[numbers].map(tables.number)
+  shown = shown[['measure', *texts, *numbers, 'trial_key']].astype(object)
+  names = dict(zip('ab', labels, strict=True)) | {'trial_key': 'key'}
+  names |= {name: name.replace('_', ' ') for name in texts}
+  title, note = 'The trials that changed most', tables.note('changed')
+  shown = shown.loc[:, (shown != '').any()].rename(columns=names)
+  return tables.Table(title, shown, note) if len(shown) else None
 
 
 def cut(text: str) -> str:

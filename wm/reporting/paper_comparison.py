@@ -1,14 +1,12 @@
 """Puts the papers' values beside ours: metrics, searches, data and maps.
 
-A printed value shares a cell with ours only if the run has the paper's
-settings: the world, the metric's fields, the model's size and its training.
-Otherwise it gets a column of its own, headed by the settings that the paper has
-and the run has not.
+A row has a value of ours, the paper's, and the settings that the paper has and
+the run has not: the world, the metric's fields, the model's size and its
+training. Two values compare where there is none of these.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +15,16 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import catalog, papers, tables
+from wm.reporting import catalog, ceilings, papers, tables
 from wm.reporting.collect import Entry, Run
 from wm.reporting.papers import Paper, Row, Trained
 
+_DIFFERS = 'the paper has'
+
 
 def value_tables(runs: Sequence[Run]) -> list[tables.Table]:
-  """Returns a table for each paper that prints values of a world and a
-  model.
+  """Returns a table for each page of a paper that has a value of these runs:
+  our values, and all that is printed there.
   """
   by_world: dict[str, list[tuple[Entry, Run]]] = {}
   for run in runs:
@@ -38,109 +38,66 @@ def value_tables(runs: Sequence[Run]) -> list[tables.Table]:
       shown: set[tuple[str, str, str]] = set()  # On an earlier page.
       for page in dict.fromkeys(row.page for row in source.rows):
         rows = [row for row in source.rows if row.page == page]
-        by = ''.join(rows[0].where)
-        if by:
-          rows = _with_ours(rows, by, entries)
         nearest = _nearest(source, rows, entries)
         measures = {
           (tables.spec(e), e['quantity'], str(e.get('where')))
           for e, _ in nearest.values()
         }
         if measures - shown:
+          by = ''.join(rows[0].where)
           axis = by and catalog.column(by, rows[0].metric, world)
           what = [*several, page, axis and f'{rows[0].quantity} by {axis}']
           title = ': '.join(filter(None, ['Beside the paper', *what]))
-          table = _paper_table(title, source, rows, entries, nearest)
-          result.append(dataclasses.replace(table, folded=bool(by)))
+          lines = _beside(source, rows, nearest)
+          note = tables.note('beside', source=source)
+          result.append(tables.of_rows(title, lines, note, folded=bool(by)))
         shown |= measures
   return result
 
 
-def _with_ours(
-  rows: Sequence[Row], by: str, entries: Sequence[tuple[Entry, Run]]
-) -> list[Row]:
-  """Returns rows of a quantity by place, with our places that are not printed
-  between those that are; nothing is known of them.
-  """
-  first = rows[0]
-  nothing = dict.fromkeys(first.values, (math.nan, None))
-  measured = {
-    entry['where'][by]
-    for entry, _ in entries
-    if by in entry.get('where', {})
-    and (entry['metric'], entry['quantity']) == (first.metric, first.quantity)
-    and papers.model_key(entry['model']) in first.values
-  }
-  printed = {row.where[by]: row for row in rows}
-  return [
-    printed.get(place) or first._replace(where={by: place}, values=nothing)
-    for place in sorted(measured | set(printed))
-  ]
-
-
-_FEW = 5  # Quantities that are columns, as tables are printed.
-
-
-def _paper_table(
-  title: str,
+def _beside(
   source: Paper,
   rows: Sequence[Row],
-  entries: Sequence[tuple[Entry, Run]],
   nearest: Mapping[tuple[int, str], tuple[Entry, list[str]]],
-) -> tables.Table:
-  """Returns a row per printed quantity, in the order of entries; of a page
-  with few of them a column, and all that is printed there.
+) -> Iterator[dict[str, str]]:
+  """Yields rows of a table: for each printed quantity and model of ours both
+  values, and what is printed of other models.
   """
-  seeds = [tables.seeds(entry) for entry, _ in nearest.values()]
-  same = tables.same_seeds(seeds)
-  page = rows[0].page
-  whole = rows if page else ()
-  cells: dict[str, dict[str, str]] = {_row_label(row): {} for row in whole}
-  apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
-  for (place, model), (entry, differs) in nearest.items():
-    row = rows[place]
-    line = cells.setdefault(_row_label(row), {})
-    theirs = _printed_value(row.values[papers.model_key(model)], row.form)
-    line[model] = _ours(entry, row.form, '' if differs else theirs, not same)
-    if differs:
-      line[f'paper: {model}'] = theirs
-      apart.setdefault(model, {}).update(dict.fromkeys(differs))
-  heads = {}
-  for model in dict.fromkeys(entry['model'] for entry, _ in entries):
-    heads[model] = model
-    more = ', '.join(apart.get(model, ())) or 'not measured here'
-    heads[f'paper: {model}'] = f'paper: {model} ({more})'
-  heads |= _unmeasured(source, whole, heads, cells)
-  frame = pd.DataFrame(cells.values(), cells, dtype=object)
-  frame = frame[[column for column in heads if column in frame]].fillna('')
-  frame = frame.rename(columns=heads)
-  if page and len(frame) <= _FEW:
-    frame = frame.T
-  frame.insert(0, '', list(frame.index))
-  seeds_of = any(seeds) and (same or 'the seeds')
-  note = tables.note('beside', seeds=seeds_of, source=source)
-  return tables.Table(title, frame, note)
-
-
-def _unmeasured(
-  source: Paper,
-  rows: Sequence[Row],
-  heads: Mapping[str, str],
-  cells: dict[str, dict[str, str]],
-) -> dict[str, str]:
-  """Adds what is printed and not measured to `cells`; returns further heads."""
-  our_heads = {source.names.get(papers.model_key(head)): head for head in heads}
-  more = {}
-  for row in rows:
-    line = cells[_row_label(row)]
-    for key, value in row.values.items():
-      name = source.names[key]
-      if name not in our_heads:
-        more[f'paper: {name}'] = f'paper: {name} (not run here)'
-      shown = _printed_value(value, row.form)
-      if shown and our_heads.get(name) not in line:
-        line[f'paper: {our_heads.get(name, name)}'] = shown
-  return more
+  names = {source.names[papers.model_key(model)] for _, model in nearest}
+  others = {source.names[k]: '' for row in rows if row.page for k in row.values}
+  for place, row in enumerate(rows):
+    printed = {
+      source.names[key]: f'{value:{row.form}}'
+      + (f' ± {error:{row.form}}' if error is not None else '')
+      for key, (value, error) in row.values.items()
+      if not math.isnan(value)
+    }
+    ours = {model: x for (at, model), x in nearest.items() if at == place}
+    lines = [
+      (model, tables.joined(tables.interval(entry), tables.seeds(entry)), more)
+      for model, (entry, more) in ours.items()
+    ]
+    if row.page:
+      measured = {source.names[papers.model_key(model)] for model in ours}
+      lines += [
+        (name, tables.Cell('–'), ['not measured here'])
+        for name in printed
+        if name in names - measured
+      ] or [('', tables.Cell(''), [])] * (not lines)
+    for model, shown, differs in lines:
+      name = source.names.get(papers.model_key(model), '')
+      yield {
+        'measure': _row_label(row),
+        'model': model,
+        'here [95 %]': shown,
+        'paper': printed.get(name, ''),
+        _DIFFERS: ', '.join(differs),
+        **{
+          f'paper: {other}': printed.get(other, '')
+          for other in others
+          if other not in names
+        },
+      }
 
 
 def _nearest(
@@ -174,30 +131,6 @@ def _measures(entry: Entry, row: Row) -> bool:
   )
 
 
-def _printed_value(value: tuple[float, float | None], form: str) -> str:
-  """Formats a value as '0.41 ± 0.02'."""
-  shown, error = value
-  if error is None:
-    return '' if math.isnan(shown) else format(shown, form)
-  return f'{shown:{form}} ± {error:{form}}'
-
-
-def _ours(entry: Entry, form: str, theirs: str, several: bool) -> str:
-  """Formats our value as '0.412 (0.41)', with the range over several seeds."""
-
-  def ours(value: float | None) -> str:
-    if value is None or form == '.2f':
-      return tables.number(value)
-    return format(value, '.4g' if form.endswith('g') else form)
-
-  both = ours(entry['value']) + (f' ({theirs})' if theirs else '')
-  if not (tables.seeds(entry) and entry['seeds'][0]):
-    return both
-  low, high = ours(entry['low']), ours(entry['high'])
-  more = tables.seeds(entry) if several else ''
-  return tables.between(both, low, high, more)
-
-
 def _row_label(row: Row) -> str:
   """Returns 'compression: precision', with fields that are not at their
   default; at a place, that.
@@ -215,64 +148,44 @@ def _row_label(row: Row) -> str:
 
 
 def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
-  """Returns a table per printed search that has a model of these runs: a row
-  per run, ours and the paper's values.
+  """Returns a table per printed search that has a model of these runs: held-out
+  values at the best evaluation of each run, and the paper's.
   """
   result = []
   for world, sources in papers.papers().items():
-    mine = [r for r in runs if _world_name(r.trained.get('world')) == world]
-    for source in sources:
-      result += [
-        _search_table(search, source, mine) for search in source.searches
-      ]
+    mine = [
+      r for r in runs if ceilings.kind(r.trained.get('world', '')) == world
+    ]
+    for source, search in ((s, each) for s in sources for each in s.searches):
+      title = f'Beside the paper: {search["table"]}'
+      lines = [line for run in mine for line in _searched(search, source, run)]
+      note = tables.note('searches')
+      result.append(tables.of_rows(title, lines, note, folded=True))
   return [table for table in result if table.rows]
 
 
-def _world_name(spec: str | None) -> str:
-  return registry.parse(spec)[0] if spec else ''
-
-
-def _search_table(
-  search: Mapping[str, Any], source: Paper, runs: Sequence[Run]
-) -> tables.Table:
-  forms = dict(zip(search['quantities'], search['forms'], strict=True))
-  by_model = search['values']
-  shown = [run for run in runs if papers.model_key(run.name) in by_model]
-  keys = [
-    key.removeprefix('best_')
-    for run in shown
-    for key in run.trained
-    if key.startswith('best_') and key != 'best_step'
+def _searched(
+  search: Mapping[str, Any], source: Paper, run: Run
+) -> Iterator[dict[str, str]]:
+  """Yields rows of a table: what a search prints of a run's model, and ours."""
+  key = papers.model_key(run.name)
+  trained = source.models.get(key, papers.Trained())
+  differs = [
+    *papers.size_differences(trained.model, run.trained.get('model')),
+    *papers.differing_fields(search['training'], run.training),
   ]
-  # Losses of parts of the labels are not printed anywhere.
-  names = [key for key in dict.fromkeys(keys) if not key.startswith('loss_')]
-  several = len({run.name for run in shown}) < len(shown)
-  frame = []
-  for run in shown:
-    key = papers.model_key(run.name)
-    printed = dict(zip(forms, by_model[key], strict=True))
-    trained = source.models.get(key, papers.Trained())
-    spec = run.trained.get('model')
-    differs = [
-      *papers.size_differences(trained.model, spec),
-      *papers.differing_fields(search['training'], run.training),
-    ]
-    seed = f', seed {run.training.get("seed", "?")}' if several else ''
-    ours = {name: run.trained.get(f'best_{name}') for name in names}
-    frame.append(
-      {
-        'model': run.name + seed,
-        **{k: _formatted(x, forms.get(k)) for k, x in ours.items()},
-        **{f'paper: {k}': _formatted(x, forms[k]) for k, x in printed.items()},
-        'the paper has': ', '.join(differs),
-      }
-    )
-  title = f'Beside the paper: {search["table"]}'
-  return tables.of_rows(title, frame, tables.note('searches'), folded=True)
-
-
-def _formatted(value: float | None, form: str | None) -> str:
-  return '–' if value is None else format(value, form or '.4f')
+  names = search['quantities'], search['forms'], search['values'].get(key, ())
+  for name, form, printed in zip(*names, strict=False):
+    values = run.trained.get(f'best_{name}'), printed
+    ours, theirs = ('–' if x is None else f'{x:{form}}' for x in values)
+    yield {
+      'measure': name,
+      'model': run.name,
+      'seed': str(run.training.get('seed', '?')),
+      'here': ours,
+      'paper': theirs,
+      _DIFFERS: ', '.join(differs),
+    }
 
 
 # Columns of reconstructed maps, by the summary's key; limits where they differ.
@@ -285,7 +198,6 @@ _MAP_RATES = {
   'illegal_directions': 'illegal directions [95 %]',
   'failed_routes': 'failed share [95 %]',
 }
-_PRINTED_DIRECTIONS = 'directions in the paper'
 
 
 def map_table(runs: Sequence[Run]) -> tables.Table | None:
@@ -295,67 +207,36 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   mapped = [(run, run.summary) for run in runs if run.summary]
   if not mapped:
     return None
-  printed = [_mapped(run, summary) for run, summary in mapped]
   varied = [
     key for key in _MAP_LIMITS if len({s.get(key) for _, s in mapped}) > 1
   ]
-  keys = (*varied, *_MAP_COUNTS)
-  apart = [differs for _, differs in printed if differs] or [[]]
-  shared = [x for x in apart[0] if all(x in differs for differs in apart)]
-  head, frame = 'failed in the paper', []
-  several = any(_over(summary) for _, summary in mapped)
-  seeds: dict[tuple[str, str], set[Any]] = {}
-  for run, _ in mapped:
-    training_seed = run.training.get('seed')
-    seeds.setdefault((run.name, run.world), set()).add(training_seed)
-  for (run, summary), (value, differs) in zip(mapped, printed, strict=True):
-    particular = ', '.join(x for x in differs if x not in shared)
-    shown = f'{value} ({particular})' if particular else value
-    seed = f', seed {run.training.get("seed")}'
-    frame.append(
+  rows = []
+  for run, summary in mapped:
+    printed, differs = _printed_count(run, summary)
+    rows.append(
       {
-        'model': run.name + seed * (len(seeds[run.name, run.world]) > 1),
-        **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
+        'model': run.name,
+        'seed': str(run.training.get('seed', '')),
+        **{
+          key.replace('_', ' '): str(summary.get(key, ''))
+          for key in (*varied, *_MAP_COUNTS)
+        },
         **{
           name: tables.interval(summary[key]) if summary.get(key) else ''
           for key, name in _MAP_RATES.items()
         },
-        **({'failed over orders': _over(summary)} if several else {}),
-        **_directions(run.name, summary),
-        head: '' if differs else value,
-        f'{head} ({", ".join(shared)})': shown if differs else '',
+        'failed over orders': _over(summary),
+        'failed in the paper': printed,
+        _DIFFERS: ', '.join(differs),
       }
     )
-  table = pd.DataFrame(frame, dtype=object)
-  # Summaries or papers may lack these.
-  optional = 'directions', *_MAP_RATES.values(), *table.columns[-4:]
-  empty = [column for column in optional if not any(table[column])]
-  note = tables.note(
-    'maps',
-    rates=not {*_MAP_RATES.values()} & {*empty},
-    printed=_PRINTED_DIRECTIONS not in empty,
-    theirs=not {*table.columns[-2:]} <= {*empty},
-  )
-  return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
-
-
-def _reconstructed(name: str) -> Iterator[tuple[Paper, dict[str, Any]]]:
-  """Yields papers that print counts of routes of a model, and its record."""
-  for source in itertools.chain(*papers.papers().values()):
-    models = (source.reconstructions or {}).get('models', {})
-    if record := models.get(papers.model_key(name)):
-      yield source, record
-
-
-def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
-  """Returns what is printed as the directions of the same routes, if any, and
-  what that is.
-  """
-  counts = ['', '']
-  for _, record in _reconstructed(name):
-    if record['samples_sha256'] == summary.get('samples_sha256'):
-      counts = [f'{record["directions"]}', f'{summary.get("characters", "")}']
-  return dict(zip((_PRINTED_DIRECTIONS, 'characters'), counts, strict=True))
+  table = pd.DataFrame(rows, dtype=object)
+  table = table.loc[:, (table != '').any()]
+  if not table.duplicated('model').any():
+    table = table.drop(columns='seed', errors='ignore')
+  rates, theirs = _MAP_RATES['illegal_directions'], 'failed in the paper'
+  note = tables.note('maps', rates=rates in table, theirs=theirs in table)
+  return tables.Table('Reconstructed maps', table, note)
 
 
 def _over(summary: Mapping[str, Any]) -> str:
@@ -367,12 +248,17 @@ def _over(summary: Mapping[str, Any]) -> str:
   return f'{over["mean"]:.0f} ({over["least"]} to {over["most"]})'
 
 
-def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
-  """Returns the count printed for a run's name ('' if none), and what
-  differs.
+def _printed_count(
+  run: Run, summary: Mapping[str, Any]
+) -> tuple[str, list[str]]:
+  """Returns the count of failures printed for a run's name ('' if none), and
+  what differs.
   """
-  for source, record in _reconstructed(run.name):
-    about = source.reconstructions
+  for source in itertools.chain(*papers.papers().values()):
+    about = source.reconstructions or {'models': {}}
+    record = about['models'].get(papers.model_key(run.name))
+    if record is None:
+      continue
     failed = {tuple(limits): count for *limits, count in record['failed']}
     limits: tuple[Any, ...] = tuple(map(summary.get, about['limits']))
     nearest = limits if limits in failed else next(iter(failed))

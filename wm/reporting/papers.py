@@ -9,8 +9,7 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
       place, facts: a name, and the counts by which it is recognised (see
         `World.facts`); optional.
       models: name -> specs of its `model` and of the `world` that it was
-        trained on, fields of its `training`, its number of `parameters`, and
-        the model that it `ablates`, whose less expressive variant it is.
+        trained on, fields of its `training` and its number of `parameters`.
       aliases: further name of a model -> name.
       tables: each with a `metric` and a `world` (specs), `settings`, `free`,
         `quantities`, `forms`, and `values`: name of a model -> a value for
@@ -88,14 +87,12 @@ class Trained(NamedTuple):
     world: fields of the world that its sequences are from.
     training: fields of OUT/train.run.json.
     parameters: how many; 0 where that is not printed.
-    ablates: key of the model whose less expressive variant it is, or ''.
   """
 
   model: Mapping[str, Any] = {}
   world: Mapping[str, Any] = {}
   training: Mapping[str, Any] = {}
   parameters: int = 0
-  ablates: str = ''
 
 
 class Paper(types.SimpleNamespace):
@@ -205,7 +202,6 @@ def _trained(record: Mapping[str, Any]) -> Trained:
     _fields(record.get('world')),
     record.get('training', {}),
     record.get('parameters', 0),
-    model_key(record.get('ablates', '')),
   )
 
 

@@ -10,7 +10,6 @@ passes compression, one that leaks probability passes distinction.
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
 from wm.reporting import catalog, ceilings, tables
-from wm.reporting.collect import Entry, Run
+from wm.reporting.collect import Entry
 
 # The part of the way to the ideal that an interval must reach.
 NEAR = 0.9
@@ -32,45 +31,8 @@ YES, PART, NO, UNKNOWN, UNSHOWN = ANSWERS = (
 )
 
 
-class Side(NamedTuple):
-  """A side of a world model.
-
-  Attributes:
-    clause: what a sentence says of a model.
-    question: what it says where that was not measured.
-  """
-
-  clause: str
-  question: str
-
-
 # What measures show (`core.Measure.side`), most telling first.
-SIDES = {
-  'same': Side(
-    'it treats two sequences that reach the same state alike in {value} of '
-    'pairs',
-    'whether it continues two sequences that reach the same state alike',
-  ),
-  'apart': Side(
-    'it notices {value} of the differences between two states',
-    'whether it notices the differences between two states',
-  ),
-  'real': Side(
-    '{value} of the differences that it makes are real',
-    'whether the differences that it makes are real',
-  ),
-  'mass': Side(
-    'it puts {value} of its probability on legal tokens',
-    'how much of its probability is on legal tokens',
-  ),
-  'tasks': Side(
-    'it completes {value} of its tasks', 'whether it completes its tasks'
-  ),
-  'choice': Side(
-    'its next token is legal in {value} of cases',
-    'whether its next token is legal',
-  ),
-}
+SIDES = 'same', 'apart', 'real', 'mass', 'tasks', 'choice'
 _NOTHING = ceilings.UNTRAINED, ceilings.UNIFORM
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 THIS_WORLD = 'this world'
@@ -300,7 +262,9 @@ def _sentence(
     return tables.note('yes', of=of, **words)
   if word == UNSHOWN:
     measured = {each.side for each in judged}
-    missing = [SIDES[side].question for side in asked if side not in measured]
+    missing = [
+      tables.note('question', side=x) for x in asked if x not in measured
+    ]
     return tables.note(
       'unshown',
       num=len(judged),
@@ -347,8 +311,8 @@ def _clauses(several: Sequence[JudgedMeasure], only: str = '') -> str:
 
 def _clause(each: JudgedMeasure, only: str = '') -> str:
   if each.side:
-    words = SIDES[each.side].clause
-    return words.format(value=f'{only}{_percent(each.entry)}')
+    share = f'{only}{_percent(each.entry)}'
+    return tables.note('clause', side=each.side, value=share)
   metric, quantity = (name.replace('_', ' ') for name in each.key)
   best, _ = ideal(*each.key)
   only = '' if best == 0 else only  # Of an error more is worse.
@@ -400,51 +364,31 @@ def _subjects(frame: pd.DataFrame) -> pd.DataFrame:
 
 # Where measures disagree.
 
-_EVERYTHING = (
-  'The more a model accepts, the easier compression is and the harder '
-  'distinction, so read the two together.'
-)
-_ONE_TOKEN = (
-  'The next-token test asks for one legal token at each place, which a model '
-  'can give without knowing the state; compression and distinction ask for all '
-  'that may follow.'
-)
 
-
-def disagreements(
-  runs: Sequence[Run], frame: pd.DataFrame, several: Sequence[ModelAnswer]
-) -> list[str]:
-  """Sentences on measures that point different ways, with the reason where a
-  known one applies.
-
-  Args:
-    runs: all of the report, whose place is the column `run`.
-    frame: their `tables.results`.
-    several: their `answers`.
+def disagreements(several: Sequence[ModelAnswer]) -> list[str]:
+  """Sentences on measures of these models that point different ways, with the
+  reason where a known one applies.
   """
   trained = [each for each in several if each.role == ceilings.TRAINED]
-  lines, tempted = [], []
-  for each in trained[: 2 * _MOST]:
-    verdicts = {judged.side: judged.verdict for judged in each.judged}
-    if verdicts.get('choice') == HOLDS and FAILS in (
-      verdicts.get('same'),
-      verdicts.get('apart'),
-    ):
-      tempted.append(each.label)
-    if verdicts.get('same') == HOLDS and verdicts.get('apart') == FAILS:
-      lines.append(
-        f'{each.label} passes compression but not distinction. {_EVERYTHING}'
-      )
-  if tempted:
-    lines.insert(
-      0,
-      f'{joined(tempted)}: near perfect by the next-token test, but not by '
-      f'compression or distinction. {_ONE_TOKEN}',
-    )
+  verdicts = {
+    each.label: {judged.side: judged.verdict for judged in each.judged}
+    for each in trained[: 2 * _MOST]
+  }
+  tempted = [
+    label
+    for label, of in verdicts.items()
+    if of.get('choice') == HOLDS and FAILS in (of.get('same'), of.get('apart'))
+  ]
+  lines = [tables.note('tempted', names=joined(tempted))] if tempted else []
+  lines += [
+    tables.note('passes', label=label)
+    for label, of in verdicts.items()
+    if (of.get('same'), of.get('apart')) == (HOLDS, FAILS)
+  ]
   if len(trained) <= _MOST:
     pairs = itertools.combinations(trained, 2)
     lines += filter(None, itertools.starmap(_opposed, pairs))
-  return [*lines, *_false_streets(runs, frame)]
+  return lines
 
 
 def joined(names: Sequence[str]) -> str:
@@ -471,57 +415,6 @@ def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
   if not (better[True] and better[False]):
     return ''
   above, below = (joined([*by_key.values()]) for by_key in better.values())
-  text = f'{first.label} is better than {other.label} in {above}'
-  text += f', and worse in {below}.'
-  if any(
-    'same' in of and 'apart' in better[not is_] for is_, of in better.items()
-  ):
-    text += f' {_EVERYTHING}'
-  return text
-
-
-def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
-  """On maps where the model with more false streets has the better measures."""
-  rows = plain(frame)
-  rows = rows[rows.role == ceilings.TRAINED]
-  values: dict[int, dict[str, float]] = {}
-  for row in rows.itertuples():
-    side = _side(row.metric, row.quantity)
-    values.setdefault(row.run, {})[side] = row.value or 0
-  labels = dict(zip(rows.run, rows.model, strict=True))
-  mapped = {
-    run: counts
-    for run in values
-    if (counts := _streets(runs[run].each or [runs[run]])) and counts[1]
-  }
-  for (a, first), (b, second) in itertools.permutations(mapped.items(), 2):
-    sides = [
-      (values[run].get('same', 0), values[run].get('apart', 0))
-      for run in (a, b)
-    ]
-    better = all(itertools.starmap(operator.gt, zip(*sides, strict=True)))
-    if not better or first[0] <= second[0]:
-      continue
-    over = ' (means over seeds)' * bool(runs[a].each or runs[b].each)
-    yield (
-      f'{labels[a]} has the better compression and distinction than '
-      f'{labels[b]}, but {first[0]:.4g} false streets against '
-      f'{second[0]:.4g}{over}: {100 * first[1]:.1f} % against '
-      f'{100 * second[1]:.1f} % of the directions that its routes take are '
-      f'illegal, of {first[2]:,.0f} against {second[2]:,.0f} directions drawn, '
-      'and every illegal one may add a street.'
-    )
-
-
-def _streets(runs: Sequence[Run]) -> tuple[float, float, float] | None:
-  """False streets, share of illegal directions and directions drawn; means over
-  a model's seeds, None where one has no such map.
-  """
-  rows = []
-  for summary in (run.summary or {} for run in runs):
-    illegal = summary.get('illegal_directions') or {}
-    if 'new_edges' not in summary or illegal.get('value') is None:
-      return None
-    rows.append([summary['new_edges'], illegal['value'], illegal['n']])
-  streets, shares, drawn = (sum(x) / len(rows) for x in zip(*rows, strict=True))
-  return streets, shares, drawn
+  apart = any('same' in better[k] and 'apart' in better[not k] for k in better)
+  names = {'first': first.label, 'other': other.label}
+  return tables.note('opposed', above=above, below=below, apart=apart, **names)

@@ -18,7 +18,6 @@ from wm.evaluation import statistics
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 from wm.runtime import pages
-from wm.runtime.pages import markdown
 
 
 class Cell(str):
@@ -27,18 +26,16 @@ class Cell(str):
   Attributes:
     pieces: each but the first begins with what divides it from the one before,
       as in '0.500', ' [0.400, 0.600]', ', n=40'.
-    tip: what a page says where a pointer rests on the cell, or ''.
     full: what a page shows on demand, where the text is the start of it.
   """
 
   pieces: tuple[str, ...]
-  tip: str
   full: str
 
-  def __new__(cls, *pieces: str, tip: str = '', full: str = '') -> Self:
+  def __new__(cls, *pieces: str, full: str = '') -> Self:
     """The text is all pieces, end to end."""
     cell = super().__new__(cls, ''.join(pieces))
-    cell.pieces, cell.tip, cell.full = pieces, tip, full
+    cell.pieces, cell.full = pieces, full
     return cell
 
   @property
@@ -63,11 +60,6 @@ def joined(*cells: str) -> Cell:
     first, *rest = pieces(cell)
     parts += [f', {first}' if parts else first, *rest]
   return Cell(*parts)
-
-
-def between(value: str, low: str, high: str, *more: str) -> Cell:
-  """Returns '0.50 [0.40, 0.60], n=9' of texts; '' of `more` is left out."""
-  return joined(Cell(value, f' [{low}, {high}]'), *more)
 
 
 def headed(head: str, cell: str) -> Cell:
@@ -107,17 +99,10 @@ class Table:
     """Is a cell shown in bold?"""
     return isinstance(cell, Bold)
 
-  def markdown(self) -> str:
-    """GitHub-style Markdown.
-
-    Not `DataFrame.to_markdown`: that pads each cell to its column's width,
-    which makes the table of all results several times as long.
-    """
-    lines = [f'## {markdown(self.title)}', ''] if self.title else []
-    lines += [_row(self.heads), '|' + ' --- |' * len(self.heads)]
-    lines += map(_row, self.rows)
-    note = ['', markdown(self.note)] if self.note else []
-    return '\n'.join([*lines, *note, ''])
+  def text(self) -> str:
+    """The cells for a terminal or a README: a row a line, '|' between cells."""
+    rows = self.heads, ['---'] * len(self.heads), *self.rows
+    return ''.join(f'| {" | ".join(row)} |\n' for row in rows)
 
 
 def of_rows(
@@ -139,15 +124,6 @@ def note(name: str, **values: Any) -> str:
 def paragraph(*texts: str) -> str:
   """Puts sentences one after another; '' is left out."""
   return ' '.join(filter(None, texts))
-
-
-def _row(cells: Sequence[str]) -> str:
-  return '| ' + ' | '.join(map(_shown, cells)) + ' |'
-
-
-def _shown(cell: str) -> str:
-  text = markdown(cell)
-  return f'**{text}**' if isinstance(cell, Bold) else text
 
 
 # Cells.
@@ -234,7 +210,8 @@ def rounded(mean: Sequence[float | None] | None) -> Cell:
   shown = [f'{x:.2f}' for x in (mean or ())[:3] if x is not None]
   if len(shown) < 3:
     return Cell(*shown[:1] or '–')
-  return between(*shown)
+  value, low, high = shown
+  return Cell(value, f' [{low}, {high}]')
 
 
 def trials(entry: Entry) -> str:
@@ -530,30 +507,6 @@ def series_tables(frame: pd.DataFrame) -> list[Table]:
   return result
 
 
-def quantity_tables(frame: pd.DataFrame) -> list[Table]:
-  """Tables each setting that several models were measured in, folded: a row per
-  run, a column per quantity.
-  """
-  # Models that lack what a metric needs have one result, of no value.
-  lacking = frame.entry.map(
-    lambda entry: all(
-      cause.startswith('needs_') for cause in entry['unmeasured']
-    )
-  )
-  frame = frame[(frame.value.notna() | ~lacking).to_numpy(bool)]
-  return [
-    Table(
-      f'All of {text}',
-      by_run(part, 'quantity', 'interval'),
-      _note(part),
-      folded=True,
-    )
-    for _, of_metric in frame.groupby('metric', sort=False)
-    for text, part in of_metric.groupby('spec', sort=False)
-    if part.quantity.nunique() > 1 and part.run.nunique() > 1
-  ]
-
-
 def full_table(frame: pd.DataFrame) -> Table:
   """Tables every number with n, interval, position, unmeasured trials, seed
   and versions.
@@ -565,7 +518,7 @@ def full_table(frame: pd.DataFrame) -> Table:
       'quantity': entry['quantity'],
       'value [95 %]': interval(entry),
       'position': str(position or ''),
-      'n': trials(entry),
+      'n': joined(trials(entry), seeds(entry)),
       'unmeasured': ', '.join(
         f'{k}: {v}' for k, v in entry['unmeasured'].items()
       ),

@@ -231,35 +231,29 @@ class Painter:
       self._drawings[key] = self.world.render(state)
     return self._drawings[key]
 
-  def rows(self, trial: Trial) -> list[list[Scene]]:
-    """Draws the states that prefixes reach, and those where model and world
-    part.
+  def scenes(self, trial: Trial) -> list[Scene]:
+    """Draws, for each prefix, the state where model and world part; that which
+    the prefix reaches where no such place is known.
 
-    One state gives one row with both pictures; two states give a row of each
-    kind. If the first token of the continuation is wrong, both pictures are
-    one. There are no rows if the world knows neither prefix nor state.
+    Two prefixes of one state give one picture. There are none if the world
+    knows neither prefix nor state.
     """
     if not isinstance(self.world, core.Written):
       return []
     states = self._states(trial)
-    names = ['the prefix']
-    if len(states) == 2:
-      names = ['the first prefix', 'the other prefix']
-      if len(np.unique(self.world.state_id(np.stack(states)))) == 1:
-        names, states = ['either prefix'], states[:1]
-    first, later = [], []
+    names = ['the first prefix', 'the other prefix']
+    if len(states) == 1:
+      names = ['the prefix']
+    elif states and len(np.unique(self.world.state_id(np.stack(states)))) == 1:
+      names, states = ['either prefix'], states[:1]
+    result = []
     for name, state in zip(names, states, strict=False):
       steps, parted, verdict = self._parting(state, trial)
-      where = f'After {name}'
-      first.append(Scene(self._render(state), where))
-      if verdict and not steps:
-        first[-1] = first[-1]._replace(caption=f'{where}: {verdict}')
-      elif verdict:
-        on = '1 token' if steps == 1 else f'{steps} tokens'
-        where += f' and {on} of the continuation'
-        later.append(Scene(self._render(parted), f'{where}: {verdict}'))
-    rows = [first + later] if len(states) == 1 else [first, later]
-    return [row for row in rows if row]
+      on = f'{steps} token{"s" * (steps > 1)} of the continuation'
+      where = f'After {name}' + (f' and {on}' if steps else '')
+      caption = f'{where}: {verdict}' if verdict else where
+      result.append(Scene(self._render(parted), caption))
+    return result
 
   def _states(self, trial: Trial) -> list[np.ndarray]:
     """Returns the state [W] of every prefix; [] if one is unknown."""
@@ -331,15 +325,15 @@ class Gallery(NamedTuple):
     legend: what the pictures show; '' where there are none.
     missing: why there are none; '' where there are, or nothing is to be shown.
     perfect: 'metric: quantity (n)' of each without a trial below 1.
-    groups: those with such trials, each with its trials and their rows of
-      pictures, see `Painter.rows`.
+    groups: those with such trials, each with its trials and their pictures,
+      see `Painter.scenes`.
   """
 
   run: Run
   legend: str
   missing: str
   perfect: list[str]
-  groups: list[tuple[Group, list[tuple[Trial, list[list[Scene]]]]]]
+  groups: list[tuple[Group, list[tuple[Trial, list[Scene]]]]]
 
 
 def galleries(
@@ -368,7 +362,7 @@ def _gallery(
     missing,
     [f'{g.spec}: {g.quantity} ({g.measured})' for g in mine if not g.short],
     [
-      (group, [(t, painter.rows(t) if painter else []) for t in group.trials])
+      (group, [(t, painter.scenes(t) if painter else []) for t in group.trials])
       for group in shown
     ],
   )

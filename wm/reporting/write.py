@@ -1,4 +1,4 @@
-"""Writes a report of one or several runs: Markdown, HTML and the numbers.
+"""Writes a report of one or several runs: a page and the numbers.
 
 The page begins with the question, an answer for each model (`sentences`) and
 one picture of all headline measures (`overview`); the worlds in pictures, the
@@ -18,6 +18,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from wm import core
 from wm.reporting import (
@@ -52,7 +54,7 @@ def report(
   notes: Sequence[str] = (),
   single_file: bool = False,
 ) -> dict[str, Any]:
-  """Writes report.md, report.html, scores.json and all trials into `out`.
+  """Writes report.html, scores.json and all trials into `out`.
 
   Args:
     folders: runs that hold a scores.json each; rows come in this order, but
@@ -65,8 +67,8 @@ def report(
       mailed, and not files beside it.
 
   Returns:
-    The paths written, by kind, the number of results, and lines on what is
-    left out.
+    The `page` written, the number of `results`, a line for each of `answers`,
+    and lines on what is `left_out`.
 
   Raises:
     InputError: a run has no results or its files are damaged, or another
@@ -95,8 +97,7 @@ def report(
       path = (out / name).resolve()
       if path.is_file() and path.is_relative_to(out.resolve()):
         path.unlink()
-  paths = {'markdown': 'report.md', 'html': 'report.html'}
-  return summary | {kind: str(out / name) for kind, name in paths.items()}
+  return summary | {'page': out / 'report.html'}
 
 
 def _write(
@@ -108,7 +109,7 @@ def _write(
   """Writes all files into the folder `unfinished`.
 
   Returns:
-    The number of results, and lines on what is left out.
+    See `report`.
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
@@ -120,8 +121,7 @@ def _write(
     for run, role in zip(together, ceilings.roles(together), strict=True)
     if role == ceilings.TRAINED
   ] or together
-  groups = worst.groups(subjects)
-  galleries = worst.galleries(subjects, groups)
+  galleries = worst.galleries(subjects, worst.groups(subjects))
   values = _values(measured, notes) | {
     'lead': _lead(entries),
     'joined': joined,
@@ -129,12 +129,6 @@ def _write(
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
   }
-  text = pages.render(
-    *('wm.reporting', 'report.md'),
-    failures=any(group.trials for mine in groups for group in mine),
-    **values,
-  )
-  files.write_text(unfinished / 'report.md', text)
   (unfinished / TRIALS).mkdir()
   drawings: dict[str, str] = {}
   page = pages.render(
@@ -159,6 +153,7 @@ def _write(
     files.write_text(unfinished / name, drawing)
   return {
     'results': len(entries),
+    'answers': [*map(str, values['answers'])],
     'left_out': catalog.left_out(entries),
   }
 
@@ -175,7 +170,7 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'references': [
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
-    'disagreements': sentences.disagreements(together, frame, answers),
+    'disagreements': sentences.disagreements(answers),
     'cautions': [
       *cautions.cautions_of_worlds(together),
       *map(str, warned),
@@ -220,6 +215,7 @@ class _Measured:
     runs: all, in order; those of several seeds apart.
     together, seeds: runs with the seeds of a model pooled; are there several?
     single, frame: `tables.results` of these two.
+    every: `single` below the means over seeds.
     parts: `tables.results` of the breakdowns of `together`.
     by_place: results over a property of trials.
     sized: results over the number of parameters.
@@ -230,6 +226,8 @@ class _Measured:
     self.seeds = any(run.seeds for run in self.together)
     self.frame = tables.results(self.together)
     self.single = tables.results(runs) if self.seeds else self.frame
+    pooled = self.frame[self.frame.seeds != '']
+    self.every = pd.concat([pooled, self.single])
     self.parts = tables.results(self.together, breakdown=True)
     self.by_place = curves.curves(self.together, self.parts)
     self.sized = scaling.panels(self.together)
@@ -266,8 +264,6 @@ def _metric_section(
     metric.replace('_', ' '),
     *tables.settings_tables(mine),
     *tables.series_tables(mine),
-    *tables.quantity_tables(mine),
-    *curves.curve_tables(by_place),
     curves.breakdown_table(parts, by_place),
   )
   about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
@@ -283,7 +279,7 @@ def _sections(
   unfinished: pathlib.Path,
   galleries: Sequence[worst.Gallery],
 ) -> list[PageSection]:
-  """Returns the parts of the page that have tables or pictures, in order.
+  """Returns the parts of the page, in order: each metric, and what there is.
 
   Pictures are written to `unfinished`.
   """
@@ -301,7 +297,7 @@ def _sections(
       'The table',
       tables.main_table(together, frame),
       model_comparison.paired_table(together, frame),
-      model_comparison.recipe_table(together, frame),
+      model_comparison.paired_table(together, frame, several_seeds=True),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
     part(
@@ -314,8 +310,6 @@ def _sections(
     part(
       'sizes',
       'Sizes, models and wordings',
-      *map(scaling.pareto_table, measured.sized),
-      *map(scaling.ablation_table, measured.sized),
       model_comparison.correlation_table(frame),
       model_comparison.wording_table(measured.single),
     ),
@@ -326,9 +320,9 @@ def _sections(
       *paper_comparison.search_tables(runs),
     ),
     part('training', 'Training', tables.training_table(runs)),
-    part('results', 'All results', tables.full_table(measured.single)),
+    part('results', 'All results', tables.full_table(measured.every)),
   ]
-  return [each for each in sections if each.tables or each.pictures]
+  return [x for x in sections if x.metric or x.tables or x.pictures]
 
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
@@ -391,11 +385,12 @@ def _charts(measured: _Measured) -> Iterator[Picture]:
     spec, part = curves.draw_calibrations(calibrated, looks), f'metric-{metric}'
     yield charts.picture(f'{metric}_calibration', caption, spec, part)
   for panels in measured.sized:
-    yield from _scaled(panels)
-  for field, points in curves.ablations(frame).items():
-    spec = curves.draw_ablation(field, points, looks)
-    caption = f'Ablation over {field}; {bands}'
-    yield charts.picture(f'ablation_{field}', caption, spec, 'sizes')
+    metric, quantity = panels[0][:2]
+    printed = any(panel.printed for panel in panels)
+    caption = f'{metric}: {quantity} against parameters'
+    caption += '; hollow: in the paper, whose training is its own' * printed
+    spec, name = scaling.draw_pareto(panels), f'{metric}_{quantity}'
+    yield charts.picture(f'{name}_by_parameters', caption, spec, 'sizes')
 
 
 _MOST = 8  # Models in a figure that a metric draws.
@@ -434,20 +429,6 @@ def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       name = f'automaton_{label}.svg'
       caption = f"The automaton that {label} implies, on the world's own"
       yield Picture(name, caption, path.read_bytes(), part='automata')
-
-
-def _scaled(panels: Sequence[scaling.ScalingPanel]) -> Iterator[Picture]:
-  """Yields charts of a quantity over parameters, and of what variants lose."""
-  metric, quantity = panels[0][:2]
-  what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
-  theirs = any(panel.printed for panel in panels)
-  hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  caption = f'{words} against parameters{hollow}'
-  spec = scaling.draw_pareto(panels)
-  yield charts.picture(f'{what}_by_parameters', caption, spec, 'sizes')
-  if variants := scaling.draw_variants(panels):
-    caption = f'{words} of less expressive variants{hollow}'
-    yield charts.picture(f'{what}_of_variants', caption, variants, 'sizes')
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:

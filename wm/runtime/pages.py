@@ -20,24 +20,12 @@ def render(package: str, template: str, **values: Any) -> str:
     package: whose folder `templates` holds the template.
     template: its file name; escaping is on where it ends in '.html'. It may
       use the filters `data_uri('png')`, which makes an image part of the
-      page, `packed`, JSON that a script unpacks, `markdown`, and `breakable`,
-      which lets a line end after a sign.
+      page, `packed`, JSON that a script unpacks, and `breakable`, which lets a
+      line end after a sign.
     **values: names that the template uses; one that is missing raises
       jinja2.UndefinedError.
   """
   return _templates(package).get_template(template).render(values)
-
-
-def markdown(text: str) -> str:
-  """A text that Markdown shows as it is: no column, no tag, no line ends."""
-  text = ' '.join(text.splitlines())
-  for sign, shown in _SHOWN.items():
-    text = text.replace(sign, shown)
-  return text
-
-
-# The first is of the second.
-_SHOWN = {'\\': r'\\', '|': r'\|', '<': '&lt;', '>': '&gt;'}
 
 
 @functools.cache
@@ -67,7 +55,6 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
     keep_trailing_newline=True,
   )
   environment.filters['data_uri'] = _data_uri
-  environment.filters['markdown'] = markdown
   environment.filters['breakable'] = _breakable
   environment.filters['packed'] = _packed
   environment.policies['json.dumps_kwargs'] = {

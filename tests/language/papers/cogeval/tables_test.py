@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests import page_text
 from tests.launch import binaries
 from wm import core
 from wm.language import recorded_logs
@@ -183,7 +184,6 @@ def test_a_page_of_any_answers(tmp_path):
   path = recorded_logs.save(result, tmp_path)
   text = path.read_text()
   assert 'http' not in text.replace('http://www.w3.org', '')
-  assert (tmp_path / 'report.md').is_file()
   rows = json.loads((tmp_path / 'scores.json').read_text())
   assert {row['term'] for row in rows['deviances']} >= {'model', 'graph'}
   assert (tmp_path / 'figure2.svg').read_bytes()[:4] == b'<svg'
@@ -221,7 +221,7 @@ def test_one_command_scores_all_again(cogeval, tmp_path, root):
   code, output, err = binaries.run('recorded', *inputs)
   assert code == 0, err
   assert '59,708 answers' in output
-  text = (tmp_path / 'report' / 'report.md').read_text()
+  text = page_text.read(tmp_path / 'report')
   for number in ('49 of 132', '47 with the', '0.843', 'rose, sunflower, daisy'):
     assert number in text
   expected = json.loads(flags.with_suffix('.json').read_text())['rows']

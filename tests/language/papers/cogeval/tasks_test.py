@@ -8,6 +8,7 @@ import inspect_ai.model
 import pytest
 from inspect_ai.log import read_eval_log, write_eval_log
 
+from tests import page_text
 from wm import core
 from wm.language import logs as log_reports
 from wm.language import providers
@@ -217,7 +218,7 @@ def test_an_evaluation_counts_once_and_says_what_has_no_score(logs, tmp_path):
   lines = []
   log_reports.report(sorted(places), tmp_path / 'out', lines.append)
   assert 'left out' in lines[0]
-  text = (tmp_path / 'out' / 'report.md').read_text(encoding='utf-8')
+  text = page_text.read(tmp_path / 'out')
   assert '11 answers of 1 models' in text
   assert '1 more samples have no score: timeout 1.' in text
 
