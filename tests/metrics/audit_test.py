@@ -85,7 +85,7 @@ def test_a_large_world_is_sampled_and_bounded():
   assert set(results['exact_sampled'].reason) == {'states_are_drawn'}
   finding = wm.audit(
     'oracle()', world, metric='audit(states=300, prefixes=1)'
-  ).finding
+  ).summary
   states = finding.states
   assert 250 < states <= 300
   # None of n: the rule of three.
@@ -103,22 +103,22 @@ def test_the_bound_is_clopper_and_pearsons(wrong, num):
   ('model', 'right', 'words'),
   [
     ('oracle()', True, 'exactly the legal tokens'),
-    ('uniform()', False, 'an illegal token in 100.0%'),
-    ('noisy_oracle(wrong=0.07)', False, 'an illegal token in 5'),
-    ("noisy_oracle(wrong=0.07, by='prefix')", False, 'an illegal token in '),
+    ('uniform()', False, 'a false token in 100.0%'),
+    ('noisy_oracle(wrong=0.07)', False, 'a false token in 5'),
+    ("noisy_oracle(wrong=0.07, by='prefix')", False, 'a false token in '),
     ('noisy_oracle(wrong=0, illegal=0.02)', False, 'token in 100.0%'),
     ("adversary(kind='leaky')", False, 'together have probability 0.38'),
     ("adversary(kind='peaked')", False, 'refuses a legal one in 9'),
     ("adversary(kind='deterministic')", False, 'refuses a legal one in 9'),
-    ("adversary(kind='permuted')", False, 'illegal token in 2.'),
-    ("adversary(kind='forgets', moves=5)", False, 'illegal token in '),
-    ("adversary(kind='memoriser', num=100)", False, 'illegal token in '),
-    ("null(kind='state', excess=0.02)", False, 'illegal token in '),
-    ("null(kind='prefix', excess=0.02)", False, 'illegal token in '),
+    ("adversary(kind='permuted')", False, 'false token in 2.'),
+    ("adversary(kind='forgets', moves=5)", False, 'false token in '),
+    ("adversary(kind='memoriser', num=100)", False, 'false token in '),
+    ("null(kind='state', excess=0.02)", False, 'false token in '),
+    ("null(kind='prefix', excess=0.02)", False, 'false token in '),
   ],
 )
 def test_the_sentence_says_which_map_a_model_has(model, right, words):
-  finding = wm.audit(model, 'maps(rows=6, columns=6)').finding
+  finding = wm.audit(model, 'maps(rows=6, columns=6)').summary
   assert finding.is_right == right, finding
   assert words in finding.sentence('street')
 
@@ -148,7 +148,7 @@ def test_a_false_street_in_seven_of_a_hundred_states_is_no_yes():
   pairs = np.stack(np.meshgrid(places, places), -1).reshape(-1, 2)
   exact = run(predictor, world, prefixes=1)['exact']
   assert exact.counts['false_tokens'] == predictor.has(pairs).sum() > 20
-  finding = wm.audit(predictor, world).finding
+  finding = wm.audit(predictor, world).summary
   assert not finding.is_right
   assert finding.missing == 0
   moves = audit.wrong_moves(exact, 'false')

@@ -15,7 +15,7 @@ from wm.data import text
 from wm.evaluation.scoring import Loaded
 from wm.models.serving import stateless
 from wm.options.reconstruction import Reconstruction
-from wm.recon import run, sampling
+from wm.recon import run
 from wm.runtime import provenance
 from wm.worlds.maps import streets
 
@@ -122,9 +122,9 @@ def test_a_true_model_needs_no_new_edge(world, tmp_path):
 def test_routes_are_kept_as_long_as_their_model_is_the_same(
   world, tmp_path, monkeypatch
 ):
-  made, calls = sampling.Drawing.part, []
+  made, calls = run.Drawing.part, []
   monkeypatch.setattr(
-    *(sampling.Drawing, 'part'),
+    *(run.Drawing, 'part'),
     lambda drawing, first: calls.append(first) or made(drawing, first),
   )
   output = []
@@ -173,13 +173,13 @@ def test_sampling_does_not_depend_on_chunks_and_goes_on(
   world, tmp_path, monkeypatch
 ):
   predictor = registry.make('model', 'uniform()').predictor(world, 0)
-  drawing = sampling.Drawing(predictor, world, 30, 1, accept.epsilon(0.01))
-  sampling.write(drawing, tmp_path / 'whole.txt')
+  drawing = run.Drawing(predictor, world, 30, 1, accept.epsilon(0.01))
+  run.write_samples(drawing, tmp_path / 'whole.txt')
   whole = (tmp_path / 'whole.txt').read_text()
   assert whole.count('\n') == 30
 
-  monkeypatch.setattr(sampling, 'CHUNK', 8)
-  part, calls = sampling.Drawing.part, []
+  monkeypatch.setattr(run, 'CHUNK', 8)
+  part, calls = run.Drawing.part, []
 
   def stop_at_the_third(drawing, first):
     calls.append(first)
@@ -187,11 +187,11 @@ def test_sampling_does_not_depend_on_chunks_and_goes_on(
       raise KeyboardInterrupt
     return part(drawing, first)
 
-  monkeypatch.setattr(sampling.Drawing, 'part', stop_at_the_third)
+  monkeypatch.setattr(run.Drawing, 'part', stop_at_the_third)
   with pytest.raises(KeyboardInterrupt):
-    sampling.write(drawing, tmp_path / 'parts.txt')
+    run.write_samples(drawing, tmp_path / 'parts.txt')
   assert not (tmp_path / 'parts.txt').exists()
-  sampling.write(drawing, tmp_path / 'parts.txt')
+  run.write_samples(drawing, tmp_path / 'parts.txt')
   assert len(calls) == 3 + 2  # Two of four chunks were kept.
   assert (tmp_path / 'parts.txt').read_text() == whole
   names = {p.name for p in tmp_path.iterdir()}
@@ -214,12 +214,12 @@ class _Pads(stateless.Stateless):
 def test_a_sequence_that_draws_padding_stops_there(world, tmp_path):
   rule = accept.epsilon(0.01)
   path = tmp_path / 'pads.txt'
-  sampling.write(sampling.Drawing(_Pads(world), world, 3, 1, rule), path)
+  run.write_samples(run.Drawing(_Pads(world), world, 3, 1, rule), path)
   assert text.read(path, world).lengths.tolist() == [2, 2, 2]
 
 
 def test_prompts_are_pairs_with_a_path(world):
-  heads = sampling.prompts(world, 50, seed=0)
+  heads = run.prompts(world, 50, seed=0)
   states = world.walk(world.init(50), heads, np.full(50, 2))[1]
   assert (heads[:, 0] != heads[:, 1]).all()
   budget = np.full(50, world.max_len)
@@ -228,7 +228,7 @@ def test_prompts_are_pairs_with_a_path(world):
 
 def test_prompts_are_pairs_of_a_split(world):
   of_split = {
-    split: sampling.prompts(world, 900, 0, split) - 10
+    split: run.prompts(world, 900, 0, split) - 10
     for split in ('train', 'heldout')
   }
   train, held = ({*map(tuple, pairs)} for pairs in of_split.values())
@@ -250,7 +250,7 @@ def test_a_summary_says_which_pairs_routes_are_for(world, tmp_path):
     )
     result[pairs] = summary.get('pairs')
     heads = text.read(tmp_path / pairs / 'samples.txt', world).tokens[:, :2]
-    np.testing.assert_array_equal(heads, sampling.prompts(world, 40, 0, pairs))
+    np.testing.assert_array_equal(heads, run.prompts(world, 40, 0, pairs))
   assert result == {'uniform': None, 'heldout': 'heldout'}
   with pytest.raises(core.InputError, match='another reconstruct run'):
     wm.reconstruct('oracle()', tmp_path / 'heldout', world, num=40)

@@ -27,8 +27,8 @@ from wm.data import store as stores
 from wm.evaluation import scoring
 from wm.library import calls
 from wm.models.serving import adaptation
+from wm.recon import run as drawing
 from wm.recon import run as recon
-from wm.recon import sampling as drawing
 from wm.runtime import compute, exit_codes, files, remote
 
 ROOT = pathlib.Path(__file__).parents[2]

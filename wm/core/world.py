@@ -85,7 +85,8 @@ class World(Bounded, abc.ABC):
 
   A world inherits a class of `wm.core.capabilities` for each further ability.
   Callers ask `isinstance(world, core.Labelled)`. A class may set `noun:
-  ClassVar[str]`, the words for the world in reports: 'this city'.
+  ClassVar[str]`, the words for the world in reports: 'this city'; and `move`,
+  what reports call a location and a token: 'street'.
   """
 
   @property

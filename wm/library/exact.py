@@ -26,13 +26,13 @@ class Audit(NamedTuple):
   """Which moves a model gets wrong; see `wm.metrics.audit`.
 
   Attributes:
-    finding: counts, shares and their upper bounds; `sentence()` says them.
+    summary: counts, shares and their upper bounds; `sentence()` says them.
     false: moves that the model accepts and the world forbids.
     missing: moves that the world allows and the model refuses.
     scores: the rows, one for each question.
   """
 
-  finding: audits.Finding
+  summary: audits.AuditSummary
   false: list[audits.WrongMove]
   missing: list[audits.WrongMove]
   scores: tuple[core.Scores, ...]
@@ -130,7 +130,7 @@ def audit(
   """Asks a model for the next token in every state of a world.
 
     audit = wm.audit('runs/city')
-    print(audit.finding.sentence('street'))
+    print(audit.summary.sentence('street'))
     print(audit.false[:10])
 
   Args:
@@ -159,7 +159,7 @@ def audit(
     reasons = ', '.join(results['exact']['unmeasured'])
     raise core.InputError(f'audit: {loaded.name} answered nowhere: {reasons}')
   return Audit(
-    audits.finding(results),
+    audits.summary(results),
     audits.wrong_moves(scores[0], 'false'),
     audits.wrong_moves(scores[0], 'missing'),
     scores,

@@ -321,7 +321,7 @@ def locations(world: core.World, states: np.ndarray) -> np.ndarray:
   return capabilities.written(world, states)
 
 
-class Finding(NamedTuple):
+class AuditSummary(NamedTuple):
   """What an audit says of a model.
 
   Attributes:
@@ -373,14 +373,17 @@ class Finding(NamedTuple):
         f'In {states} it accepts exactly the legal tokens; at most {most:.2%} '
         f'of prefixes can differ ({self.questions:,} asked).{mass}'
       )
-    parts = [
-      f'{verb} in {share:.1%} (at most {most:.1%})'
-      for verb, share, most in (
-        ('accepts an illegal token', self.false, self.most_false),
-        ('refuses a legal one', self.missing, self.most_missing),
+    false, missing = (
+      f'{share:.1%} (at most {most:.1%})' if share else 'none'
+      for share, most in (
+        (self.false, self.most_false),
+        (self.missing, self.most_missing),
       )
-    ]
-    text = f'Of {states} it {" and ".join(parts)}.'
+    )
+    text = (
+      f'It accepts a false token in {false} and refuses a legal one in '
+      f'{missing} of {states}.'
+    )
     if self.complete:
       text += (
         f' It has {self.false_moves:,} {move}s that do not exist and lacks '
@@ -389,8 +392,8 @@ class Finding(NamedTuple):
     return text + mass
 
 
-def finding(results: Mapping[str, Mapping[str, Any]]) -> Finding:
-  """The finding of an audit whose quantities were measured.
+def summary(results: Mapping[str, Mapping[str, Any]]) -> AuditSummary:
+  """The summary of an audit whose quantities were measured.
 
   results: quantity -> its entry of scores.json.
   """
@@ -398,7 +401,7 @@ def finding(results: Mapping[str, Mapping[str, Any]]) -> Finding:
   false, missing = results['false'], results['missing']
   # Drawn twice, a state tells little more.
   num = false['n'] if counts['complete'] else false['clusters']
-  return Finding(
+  return AuditSummary(
     states=counts['states'],
     complete=bool(counts['complete']),
     questions=false['n'],

@@ -18,6 +18,7 @@ import pandas as pd
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
+from wm.metrics import audit as audits
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry
 
@@ -36,6 +37,8 @@ SIDES = 'same', 'apart', 'real', 'mass', 'tasks', 'choice'
 _NOTHING = ceilings.UNTRAINED, ceilings.UNIFORM
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 THIS_WORLD = 'this world'
+DOUBTS = YES, UNKNOWN, UNSHOWN
+AUDIT = 'audit'  # The metric that visits every state.
 _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
 
@@ -109,8 +112,41 @@ def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
     )
     word = _word(judged, asked)
     text = _sentence(word, judged, asked, noun(first.world))
+    mine = (frame.run == first.run) & (frame.metric == AUDIT)
+    if audited := _audited(frame[mine & frame.plain.astype(bool)]):
+      word = YES if audited.is_right else PART if word in DOUBTS else word
+      move = _of_world(first.world, 'move', 'move')
+      text = ' '.join([audited.sentence(move), *_besides(judged)])
     result.append(ModelAnswer(first.model, first.role, word, text, judged))
   return result
+
+
+def _audited(rows: pd.DataFrame) -> audits.AuditSummary | None:
+  """What the audit of a run says; None without one that was measured."""
+  results = dict(zip(rows.quantity, rows.entry, strict=True))
+  exact = results.get('exact')
+  # Entries of several seeds together have no counts.
+  if exact is None or not exact['n'] or 'complete' not in exact['counts']:
+    return None
+  return audits.summary(results)
+
+
+def _besides(judged: Sequence[JudgedMeasure]) -> Iterator[str]:
+  """Sentences on tasks, and on sampled measures that fail.
+
+  Whether a model has the right moves is not inferred from these.
+  """
+  for each in judged:
+    if each.side == 'tasks':
+      text = _clause(each)
+      yield f'{text[:1].upper()}{text[1:]}.'
+  fails = [
+    each
+    for each in judged
+    if each.verdict == FAILS and each.side != 'tasks' and each.key[0] != AUDIT
+  ]
+  if fails:
+    yield f'In trials {_clauses(fails, "only ")}.'
 
 
 def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
@@ -337,10 +373,15 @@ def value(entry: Mapping[str, Any]) -> str:
 
 def noun(world: str) -> str:
   """What questions call a world: 'this city'; 'this world' if not known."""
+  return _of_world(world, 'noun', THIS_WORLD)
+
+
+def _of_world(world: str, name: str, default: str) -> str:
+  """A word that the class of a world has; the default if not known."""
   kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
-    return THIS_WORLD
-  return str(getattr(registry.find('world', kind), 'noun', THIS_WORLD))
+    return default
+  return str(getattr(registry.find('world', kind), name, default))
 
 
 def question(frame: pd.DataFrame) -> str:

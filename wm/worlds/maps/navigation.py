@@ -19,7 +19,7 @@ import abc
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class Navigation(
   words={'two_way': 'two-way streets at the current intersection'},
 ):
   """A world of routes on `graph`; subclasses say how they are sampled."""
+
+  move: ClassVar[str] = 'street'
 
   @property
   def prefix_limit(self) -> int:
