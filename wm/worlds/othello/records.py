@@ -8,7 +8,7 @@ A `.wtb` file is a header and a record for each game, little-endian:
                    | byte | best result, a byte | 60 moves, a byte each:
                    | 10 * row + column, both from 1; 0 after the last
 
-Any other file is text, one game per line: moves as f5d6c3, f5 d6 c3 or numbered;
+Any other file is text, a game per line: moves as f5d6c3, f5 d6 c3 or numbered;
 text after '#' is ignored. In JSON lines and rows of a .csv file, moves are in a
 field (games.FIELDS). Passes may be written (PASS) where they occur; a database
 has none. Squares may be numbers: of all NUMBERINGS, the first that makes the

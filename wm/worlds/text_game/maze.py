@@ -1,7 +1,7 @@
 """A maze of a text game: places, edges, and the steps at which they are known.
 
 A walkthrough is played step by step. An edge is *walked* from the first step
-that takes it. If the walkthrough takes the opposite direction first, the edge is
+that takes it. If a walkthrough takes the opposite direction first, the edge is
 *imputed* from that step on, provided that the data confirms it (Ding et al.
 2024, section 2). A step is *answerable* once the text has named its target: in
 the dark, a few steps later.
@@ -149,7 +149,7 @@ class Maze(NamedTuple):
 def prefix(maze: Maze, step: int) -> Maze:
   """The maze with only the edges that steps 0..step reveal.
 
-  An edge that is walked later may be imputed here. Places and actions keep their
+  An edge that is walked later is imputed here. Places and actions keep their
   numbers, and prompts list all of them, as published; `seen` gives the places
   that the prefix shows.
   """

@@ -20,8 +20,8 @@ and the walkthrough has taken this edge or its opposite before: a map of the
 visited part has the answer. As published (Ding et al. 2024), opposites are
 assumed to lead back.
 
-The paper has 284 minigames, in 47 games (table 10). In the first 70 steps of the
-published data, their number depends on the assumed place of the walk:
+The paper has 284 minigames, in 47 games (table 10). In the first 70 steps of
+the published data, their number depends on the assumed place of the walk:
 
     lines   first line of every observation; 'Taken.' is a place too   169 (37)
     moves   first line of the last observation of a direction          380 (48)
@@ -49,8 +49,8 @@ from wm.worlds.text_game import maze as mazes
 # 'some' shortest path (the paper's tables); 'every' shortest path (its text,
 # which speaks of "the" shortest one); the 'first' shortest path in order of the
 # file's edges (its scoring program, whose order of paths is not in the data: it
-# has 11,114 easy routes, this rule 11,256); 'any' simple path of any length (the
-# camera-ready data).
+# has 11,114 easy routes, this rule 11,256); 'any' simple path of any length
+# (the # camera-ready data).
 RULES = 'some', 'every', 'first', 'any'
 
 

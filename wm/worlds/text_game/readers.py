@@ -6,8 +6,8 @@ Games are files in a folder of folders, or in a packed archive of them:
     FOLDER/zork1/zork1.walkthrough               NAME/zork1/zork1.map.human
 
 Archives are not unpacked; members are read by name. A game of your own is one
-file, GAME.map.human, with a line for each edge of the walkthrough and the number
-of the first step that takes it. Walks start at the source of step 1:
+file, GAME.map.human, with a line for each edge of the walkthrough and the
+number of the first step that takes it. Walks start at the source of step 1:
 
     gate --> east --> yard, step 1
     yard --> west --> gate, step 2
