@@ -50,7 +50,7 @@ from wm.worlds.text_game import maze as mazes
 # which speaks of "the" shortest one); the 'first' shortest path in order of the
 # file's edges (its scoring program, whose order of paths is not in the data: it
 # has 11,114 easy routes, this rule 11,256); 'any' simple path of any length
-# (the # camera-ready data).
+# (the camera-ready data).
 RULES = 'some', 'every', 'first', 'any'
 
 
