@@ -6,15 +6,15 @@
             policies; pgn: game files
   device_rules  automata and Othello in JAX, for programs on a device
   scan      recurrences over time; attention: in blocks (JAX, as scan is)
-  pairs     pairs of points that answers tell apart
+  pairs     counts of pairs of points with equal or different answers
   simple_paths  all simple paths of a multigraph
-  orbits    planets and their suns at equal steps of time; orbit_fits: orbits
-            fitted to what was seen; orbit_particles: a particle filter
-  symbolic  all formulas of few quantities, and which fit best
+  orbits    planets and their suns at equal time steps; orbit_fits: orbits
+            fitted to observations; orbit_particles: a particle filter
+  symbolic  enumerates small formulas and ranks their fits
   base      compilation, checks, bits, random numbers
 
-A kernel is one file: a public function checks its arguments and calls
-compiled code, which has the same name with an underscore and stands behind it.
-Numba is imported by the first call. References in plain Python, the
-specification, are in tests/kernels.
+A kernel is one file: a public function checks its arguments and calls the
+compiled function below it, which has the same name with an underscore. The
+first call imports Numba. References in plain Python, the specification, are in
+tests/kernels.
 """

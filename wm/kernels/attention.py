@@ -1,6 +1,6 @@
-"""Causal attention in blocks: no array of all pairs of queries and keys.
+"""Causal attention in blocks, without an array of all query-key pairs.
 
-Scores are made for S queries and S keys at a time, none above the diagonal:
+Scores are computed for S queries and S keys at a time, none above the diagonal:
 
     keys j      0   1   2   3 (last)      L = 3 S + 2: the last block ends
     queries 0   x                         where the sequence does, so it
@@ -8,12 +8,11 @@ Scores are made for S queries and S keys at a time, none above the diagonal:
             2   x   x   x                 which count in block 2 alone.
             3   x   x   x   x             Nothing is padded or copied.
 
-Of the keys seen so far, a query keeps the greatest score, the sum of
-exponentials and the weighted sum of values (online softmax: Milakov and
-Gimelshein 2018). The backward pass makes the scores again from the logarithm
-of that sum (Dao et al. 2022, arXiv 2205.14135). Both passes walk over blocks
-in `fori_loop`s: a compiler does not merge their insides, which would keep what
-is meant to be made again.
+For the keys so far, a query stores the largest score, the sum of exponentials
+and the weighted sum of values (online softmax: Milakov and Gimelshein 2018).
+The backward pass recomputes the scores from the logarithm of that sum (Dao et
+al. 2022, arXiv 2205.14135). Both passes loop over blocks by `fori_loop`, which
+keeps compilers from merging the loops and storing the recomputed scores.
 
 Shape letters: B batch, L length, H heads, C channels, S tokens of a block.
 """
@@ -26,19 +25,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
+# Finite, so that exp(_NEVER - _NEVER) is not NaN where all keys are masked.
 _NEVER = -1e30
 
 
 def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-  """Pseudo-random uint32, each a hash of its place and the key.
+  """Pseudo-random uint32, hashes of each element's index and the key.
 
-  Two rounds of multiplying and shifting, as in MurmurHash3's finaliser. They
-  are a tenth of the work of `jax.random.bits`, need no memory, and give the
-  same bits on any mesh.
+  Two rounds of multiplying and shifting, as in MurmurHash3's finaliser: a tenth
+  of the work of `jax.random.bits`, no memory, and the same bits on any mesh.
   """
-  # The key goes in before and between the rounds: added before alone, two keys
-  # would give the same bits in another order.
+  # The key enters before and between the rounds. If it entered only before, two
+  # keys would give the same bits in another order.
   before, between = jax.random.bits(key, (2,))
   # Row-major number of each element, modulo 2^32.
   place, stride = jnp.zeros(shape, jnp.uint32), 1
@@ -56,9 +54,9 @@ def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
-  """Bool, which elements stay where a share `rate` is dropped."""
-  # 32 random bits an element against the rate: no floats are drawn. The bound
-  # of a rate next to 1 is rounded to one that has 32 bits.
+  """Bool mask of kept elements when a share `rate` is dropped."""
+  # Compares 32 random bits per element with the rate, without drawing floats.
+  # The bound of a rate close to 1 is rounded to fit 32 bits.
   bound = min(round(rate * 2**32), 2**32 - 1)
   return dropout_bits(key, shape) >= jnp.uint32(bound)
 
@@ -71,18 +69,18 @@ def blocks(
   rate: float = 0.0,
   key: jax.Array | None = None,
 ) -> jax.Array:
-  """softmax(q k' where the key is no later than the query) v: [B, L, H, C].
+  """Causal attention softmax(q k') v: [B, L, H, C].
 
-  All of one floating dtype, which products are in; sums are in float32 at
-  least. Queries are not scaled here.
+  All arrays and products have one floating dtype; sums are at least float32.
+  Queries are not scaled here.
 
   Args:
     q_BLHC: queries.
     k_BLHC: keys.
     v_BLHC: values.
-    size: S, tokens of a block; at most L are taken.
+    size: S, tokens of a block, capped at L.
     rate: of dropout on the weights.
-    key: without it there is no dropout.
+    key: of dropout; None disables dropout.
   """
   rate = 0.0 if key is None else rate
   size = min(size, q_BLHC.shape[1])
@@ -113,7 +111,7 @@ def _product(subscripts: str, first: jax.Array, second: jax.Array) -> jax.Array:
 
 
 class _BlockGrid:
-  """Where blocks lie, and which pairs of block i of queries and j count."""
+  """Positions of blocks, and masks of query block i and key block j."""
 
   def __init__(self, length: int, size: int, rate: float, key: Any) -> None:
     self.length, self.size, self.num = length, size, -(-length // size)
@@ -138,7 +136,7 @@ class _BlockGrid:
     """The weights [B, H, S, S] of a pair of blocks after dropout."""
     if not self.rate:
       return weights
-    # A key a pair of blocks: both passes drop the same weights.
+    # One PRNG key per pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
     keep = kept(key, weights.shape, self.rate)
     return jnp.where(keep, weights / (1 - self.rate), 0)
@@ -154,7 +152,7 @@ def _blocks(
 def _forward(
   size: int, rate: float, q: jax.Array, k: jax.Array, v: jax.Array, key: Any
 ) -> tuple[jax.Array, Any]:
-  """Outputs, and what the backward pass needs."""
+  """Outputs, and residuals for the backward pass."""
   #   q, k, v, y   [B, L, H, C]     a block of them      [B, S, H, C]
   #   sums         [B, H, L]        top, mass            [B, H, S]
   #   scores, weights of a pair     [B, H, S, S]         total  [B, H, S, C]
@@ -168,16 +166,16 @@ def _forward(
     q_BSHC = _cut(q, start, size)
 
     def keys(j: jax.Array, so_far: Any) -> Any:
-      """What the queries have seen, with one more block of keys."""
+      """Adds one block of keys to the queries' running sums."""
       top, mass, total = so_far
       k_BSHC, v_BSHC = (_cut(x, grid.first(j), size) for x in (k, v))
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
       scores = jnp.where(grid.seen(i, j), scores, _NEVER)
-      # Sums so far were relative to the old greatest score: rescale them.
+      # Earlier sums are relative to the old largest score: rescale them.
       new = jnp.maximum(top, scores.max(-1))
       weights, old = jnp.exp(scores - new[..., None]), jnp.exp(top - new)
       mass = mass * old + weights.sum(-1)
-      # Dropout follows the softmax: the sum is of all weights.
+      # Dropout follows the softmax: the sum includes dropped weights.
       weights = grid.dropped(weights, i, j)
       more = _product('bhst,bthc->bhsc', weights, v_BSHC)
       return new, mass, total * old[..., None] + more
@@ -187,7 +185,7 @@ def _forward(
     top, mass, total = jax.lax.fori_loop(
       0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
     )
-    # Rows that are another block's stay as they are.
+    # Rows of another block do not change.
     new_BSHC = (total / mass[..., None]).swapaxes(1, 2)
     y, sums = whole
     old_BSHC, old_BHS = _cut(y, start, size), _cut(sums, start, size, 2)
@@ -201,20 +199,20 @@ def _forward(
 
 
 def _backward(size: int, rate: float, residuals: Any, slope: jax.Array) -> Any:
-  """Slopes to queries, keys and values."""
+  """Gradients of queries, keys and values, from that of the outputs."""
   q, k, v, key, y, sums = residuals
   grid, kind = _BlockGrid(q.shape[1], size, rate, key), _wide(q)
-  # With weights w = softmax(s): slope to s = w (slope to w - level), where
-  # level = sum of w times slope to w = slope to y times y, a number a query.
+  # With weights w = softmax(s): dL/ds = w (dL/dw - level), where
+  # level = sum of w * dL/dw = dL/dy * y, one number per query.
   level = jnp.einsum('blhc,blhc->bhl', slope.astype(kind), y.astype(kind))
 
   def keys(j: jax.Array, slopes: Any) -> Any:
-    """Adds what a block of keys and values brings to all slopes."""
+    """Adds the contribution of a block of keys and values to the gradients."""
     start = grid.first(j)
     k_BSHC, v_BSHC = (_cut(x, start, size) for x in (k, v))
 
     def queries(i: jax.Array, so_far: Any) -> Any:
-      """The slopes, with one more block of queries."""
+      """The gradients, with one more block of queries."""
       to_q, to_k_BSHC, to_v_BSHC = so_far
       first = grid.first(i)
       q_BSHC, slope_BSHC = (_cut(x, first, size) for x in (q, slope))
@@ -222,12 +220,12 @@ def _backward(size: int, rate: float, residuals: Any, slope: jax.Array) -> Any:
         _cut(x, first, size, 2)[..., None] for x in (sums, level)
       )
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
-      # The softmax again, from the logarithm of its sum.
+      # Recomputes the softmax from the logarithm of its sum.
       weights = jnp.where(grid.seen(i, j), jnp.exp(scores - sums_BHS1), 0)
       dropped = grid.dropped(weights, i, j)
       to_v_BSHC += _product('bhst,bshc->bthc', dropped, slope_BSHC)
       to_dropped = _product('bshc,bthc->bhst', slope_BSHC, v_BSHC)
-      # What was dropped brings nothing back, and what was kept is scaled alike.
+      # Dropped weights have gradient 0; kept weights are scaled as before.
       to_weights = grid.dropped(to_dropped, i, j)
       to_scores = weights * (to_weights - level_BHS1)
       to_k_BSHC += _product('bhst,bshc->bthc', to_scores, q_BSHC)

@@ -1,16 +1,16 @@
 """Rules of automata and of Othello in JAX, for programs on a device.
 
-The functions of one state, to be mapped over many; see `traced.Rules`. They
-agree with the compiled rules in `wm.kernels.dfa` and `wm.kernels.othello`.
+Functions of one state, to be vmapped; see `traced.Rules`. They agree with the
+compiled rules in `wm.kernels.dfa` and `wm.kernels.othello`.
 
-An automaton's state is (row, goal), as `wm.kernels.dfa` has it:
+An automaton's state is (row, goal), as in `wm.kernels.dfa`:
 
-  delta   | e 0 1 2 ...      a column for each token, ascending; the end token
-  row 0   | - 4 - 7          leads nowhere here: it is legal where row == goal
+  delta   | e 0 1 2 ...      one column per token, ascending; the end token's
+  row 0   | - 4 - 7          column is DEAD: it is legal where row == goal
   ...     |
-  row S   | - - - -          where the end token leads: over, alive, nothing on
+  row S   | - - - -          the row after the end token: alive, nothing legal
 
-An Othello board is a `Word`, two uint32, and a game is held as in
+An Othello board is a `Word`, two uint32; a game has the fields of
 `wm.kernels.othello`: me, opp, side and the legal moves.
 """
 
@@ -33,8 +33,8 @@ class TableState(NamedTuple):
   """A state.
 
   Attributes:
-    row: of the table, S once over, DEAD where dead.
-    goal: row where the end token is legal, NO_GOAL for no row.
+    row: of the table; S after the end token, DEAD after an illegal token.
+    goal: row in which the end token is legal, or NO_GOAL.
   """
 
   row: jax.Array
@@ -48,12 +48,12 @@ class TableState(NamedTuple):
 )
 @dataclasses.dataclass(frozen=True)
 class TableRules:
-  """TableRules of a table.
+  """Rules of an automaton as a transition table.
 
   Attributes:
     delta: [S + 1, A] int32 next rows, DEAD where illegal; see above.
     tokens: [A] int32, ascending.
-    end: number of the end token's move, or DEAD.
+    end: column of the end token, or DEAD.
   """
 
   delta: jax.Array
@@ -69,11 +69,11 @@ class TableRules:
     return moves & (row >= 0)
 
   def advance(self, position: TableState, move: jax.Array) -> TableState:
-    """The next position; DEAD where the move, or its number, is illegal."""
+    """The next state; DEAD where the move is illegal or not a column."""
     row, goal = position
     alive = (row >= 0) & (move >= 0)
     head = self.delta[jnp.maximum(row, 0), jnp.maximum(move, 0)]
-    # The end token's column holds DEAD: where it is legal, go to the last row.
+    # The end token's column is DEAD: where it is legal, go to the last row.
     ends = alive & (move == self.end) & (row == goal)
     head = jnp.where(ends, len(self.delta) - 1, head)
     return TableState(
@@ -88,13 +88,13 @@ class TableRules:
 def table_rules(
   delta: np.ndarray, tokens: np.ndarray, end: int = core.DEAD
 ) -> TableRules:
-  """TableRules of a table [S, A] whose labels are tokens [A], ascending.
+  """Rules of a table [S, A] whose labels are tokens [A], ascending.
 
-  end: the token that is legal where row == goal; DEAD for none.
+  end: the token that is legal where row == goal, or DEAD.
   """
   over = np.full((1, delta.shape[1]), core.DEAD, np.int32)
-  # One more row, where the end token leads; one more column, in its place among
-  # the tokens, which holds DEAD: `legal` and `advance` ask for the goal.
+  # Adds the row after the end token, and the end token's column, which is DEAD:
+  # `legal` and `advance` compare with the goal instead.
   delta, place = np.concatenate([delta, over]), core.DEAD
   if end != core.DEAD:
     place = int(np.searchsorted(tokens, end))
@@ -134,12 +134,12 @@ class OthelloGame(NamedTuple):
 @functools.partial(
   jax.tree_util.register_dataclass,
   data_fields=('tokens', 'squares'),
-  # Static: `words.constant` needs the mask of the board when compiling.
+  # Static: `words.constant` needs the board's mask at compile time.
   meta_fields=('board',),
 )
 @dataclasses.dataclass(frozen=True)
 class OthelloRules:
-  """OthelloRules of a board.
+  """Rules of Othello on one size of board.
 
   Attributes:
     tokens: [n] int32, one for each square but the four of the start.
@@ -156,8 +156,8 @@ class OthelloRules:
     return (game.moves & words.bit(self.squares)).some()
 
   def advance(self, game: OthelloGame, move: jax.Array) -> OthelloGame:
-    """The game after a move; dead where the move, or its number, is illegal."""
-    # DEAD names no bit: `placed` is empty, and the move therefore illegal.
+    """The game after a move; dead where the move is illegal or not a column."""
+    # DEAD has no bit: `placed` is empty, so the move is illegal.
     square = jnp.where(move < 0, core.DEAD, self.squares[move])
     placed = words.bit(square)
     ok = (game.moves & placed).some()
@@ -172,7 +172,7 @@ class OthelloRules:
 
 
 def othello_rules(squares: np.ndarray, board: int) -> OthelloRules:
-  """OthelloRules of a board whose tokens 1.. are squares [n], in order."""
+  """Rules of a board whose tokens 1.. are squares [n], in order."""
   tokens = jnp.arange(1, len(squares) + 1, dtype=jnp.int32)
   return OthelloRules(tokens, jnp.asarray(squares, jnp.int32), board)
 
@@ -191,7 +191,7 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
   def shifted(word: Word, by: int) -> Word:
     return word << by if by > 0 else word >> -by
 
-  # Six discs at most: two steps by one square, two by two.
+  # At most six discs: two steps of one square, then two steps of two squares.
   ray = through & shifted(start, shift)
   ray |= through & shifted(ray, shift)
   two = through & shifted(through, shift)
@@ -200,7 +200,7 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
 
 
 def _rays(start: Word, opp: Word) -> list[tuple[Word, Word]]:
-  """Of each direction, discs of `opp` crossed and the squares after them."""
+  """For each direction, the crossed discs of `opp` and the squares after."""
   rays = []
   # Rows and diagonals would wrap around the edge: see `rules`.
   for shift in (1, 7, 8, 9):
@@ -229,10 +229,10 @@ def _step(game: OthelloGame, move: Word, board: int) -> OthelloGame:
   """One legal move (one bit) of one board; the turn passes where it must."""
   flips = _flips(move, game.me, game.opp)
   me, opp = game.me | move | flips, game.opp ^ flips
-  # Both are made: lanes of a batch take both sides of any branch.
+  # Both sides are computed, since a batched branch runs both.
   theirs, ours = _moves(opp, me, board), _moves(me, opp, board)
   turned, going = theirs.some(), theirs.some() | ours.some()
-  # The other moves next; or, with the game over and white last, black first.
+  # The other side moves next; in a finished game, `me` is black.
   swap = turned | (~going & (game.side == 1))
   side = jnp.where(turned, 1 - game.side, game.side)
   return OthelloGame(
@@ -247,7 +247,7 @@ def _step(game: OthelloGame, move: Word, board: int) -> OthelloGame:
 def _opened(
   black: Word, white: Word, side: jax.Array, board: int
 ) -> OthelloGame:
-  """Games with their moves worked out."""
+  """Games with their legal moves computed."""
   me = words.where(side == 1, white, black)
   opp = words.where(side == 1, black, white)
   going = (side == 0) | (side == 1)

@@ -1,7 +1,7 @@
 """Finite automata as transition tables (Vafa et al. 2024, section 2).
 
-Steps, walks, random walks, counts, reachable rows, minimisation; and what is
-legal from one of two states and not from the other: Myhill-Nerode boundaries.
+Steps, walks, random walks, counts, reachable rows, minimisation, and
+Myhill-Nerode boundaries: sequences legal from one of two states only.
 
 An automaton is a table `delta [S, A] int32` of next rows, DEAD where a label
 is illegal. A state is (row, goal): the end label, numbered A, is legal exactly
@@ -23,7 +23,7 @@ from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
 NO_GOAL = calls.NO_GOAL
-ATTEMPTS = 1000  # draws of one random walk before it is given up
+ATTEMPTS = 1000  # limit of draws for one random walk
 
 
 class Predecessors(NamedTuple):
@@ -45,8 +45,8 @@ def advance(
 ) -> np.ndarray:
   """Rows [B] int32 after one label each.
 
-  rows: [B]; DEAD stays DEAD. labels: [B]; any that is no column of delta (the
-  end label included) leads to DEAD.
+  rows: [B]; DEAD stays DEAD. labels: [B]; labels that are not columns of delta,
+  including the end label, lead to DEAD.
   """
   delta, rows = calls.states(delta, rows=rows)
   labels = calls.frozen(np.atleast_1d(labels), np.int32)
@@ -137,9 +137,9 @@ def random_walks(
   """Uniform random walks: origin, then length, then each next edge.
 
   Origins are uniform over rows with an edge, lengths over low..high. A walk
-  that meets a row without edges ends there if it has made `low` moves, and is
-  drawn anew if not (Vafa et al. 2024, appendix B, leaves this open). Walk n
-  depends on (seed, n) alone.
+  that reaches a row without edges ends there if it has at least `low` moves;
+  otherwise it is drawn again (Vafa et al. 2024, appendix B, leaves this open).
+  Walk n depends only on (seed, n).
 
   Args:
     delta: [S, A].
@@ -159,12 +159,12 @@ def random_walks(
     raise core.InputError(
       f'lengths are {low}..{high}; expected 1 <= low <= high'
     )
-  # Rows without edges are no origins; a walk may end in one.
+  # Rows without edges are not origins, but walks may end there.
   edges = (delta >= 0).sum(1)
   starts = np.flatnonzero(edges)
   if not len(starts):
     raise core.InputError('the graph has no edge to walk along')
-  # By row: its edges in order of label, then columns without an edge.
+  # Each row: its edges in order of label, then columns without an edge.
   order = np.argsort(delta < 0, axis=1, kind='stable')
   table = (
     calls.frozen(np.take_along_axis(delta, order, 1), np.int32),
@@ -191,11 +191,11 @@ def random_walks(
 def _random_walks(
   heads, labels, edges, starts, num, low, high, seed, first, attempts
 ) -> tuple[np.ndarray, ...]:
-  """Uniform random walks: two draws of a stream start it, one is for a step."""
+  """Uniform random walks: two draws for origin and length, one per step."""
   origins = np.full(num, -1, np.int32)
   walked = np.full((num, high), -1, labels.dtype)
   lengths = np.zeros(num, np.int32)
-  # Each attempt has draws of its own, of which it may leave some unused:
+  # Each attempt has its own draws, some of which may remain unused:
   #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
   run = splitmix(seed)
   for n in range(num):
@@ -231,9 +231,9 @@ def follow(
     delta: [S, A].
     table: [G, S] int8 labels of `paths.to_goals`.
     origins: [B] rows.
-    index: [B] which of the goals each route goes to.
+    index: [B] index of each route's goal.
     goals: [G] rows.
-    most: moves of the longest route wanted.
+    most: limit of returned moves per route.
 
   Returns:
     labels: [B, most] int8, DEAD padded; the first ones of longer routes.
@@ -248,7 +248,7 @@ def follow(
   table = calls.frozen(table, np.int8)
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
-  # Routes to one goal together: they read the same row of the table.
+  # Routes are sorted by goal, as they read the same row of the table.
   order = np.argsort(index, kind='stable')
   _follow_tables(delta, table, origins, index, goals, order, labels, moves)
   return labels, moves
@@ -271,7 +271,7 @@ def _follow_tables(
       labels[b, step] = label
       row = delta[row, label]
       step += 1
-    if step < 0:  # No route: nothing of what led there stays.
+    if step < 0:  # No route: erase the labels written so far.
       labels[b] = -1
     moves[b] = step
 
@@ -283,8 +283,8 @@ def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
   """
   delta, rows, goals = calls.states(delta, rows=row, goals=goal)
   row, goal = int(rows[0]), int(goals[0])
-  # Sequences are counted by the row they reach, one length at a time: their
-  # number grows exponentially, the number of rows does not.
+  # Sequences are counted by the row they reach, one length at a time, since
+  # their number grows exponentially and the number of rows does not.
   heads: dict[int, list[int]] = {}
   # Row -> number of sequences that lead to it, for one length at a time.
   level, numbers = {row: 1} if row >= 0 else {}, []
@@ -305,9 +305,9 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
   delta, rows = calls.states(delta, rows=rows)
   sources, labels = np.nonzero(delta >= 0)
-  # A search has one start: a row more, with an edge to each of `rows`.
+  # A search has one start: an extra row with an edge to each of `rows`.
   start = np.full(len(rows), len(delta))
-  # SciPy before 1.15 searches by int32 alone, and makes no copy of its own.
+  # SciPy before 1.15 supports only int32 and does not convert.
   edges = tuple(
     ends.astype(np.int32)
     for ends in (np.r_[sources, start], np.r_[delta[sources, labels], rows])
@@ -323,7 +323,7 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
-  """[S] int32 block of each row in the coarsest partition that delta keeps.
+  """[S] int32 block of each row in the coarsest partition stable under delta.
 
   Rows share a block exactly when no label sequence leads them to different
   `classes` [S], DEAD being a class of its own (Hopcroft 1971). Blocks are
@@ -341,7 +341,7 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _minimize(delta, classes) -> np.ndarray:
   """Hopcroft's algorithm; each splitter block is used with every label.
 
-  `waiting` and the stack `queue` hold the blocks that may still split others.
+  `waiting` and the stack `queue` contain blocks that may still split others.
   """
   size = len(delta) + 1
   indptr, sources = _inverse(delta)
@@ -357,11 +357,11 @@ def _minimize(delta, classes) -> np.ndarray:
     queued -= 1
     splitter = queue[queued]
     waiting[splitter] = False
-    # A copy: marking moves rows about, those of the splitter among them.
+    # A copy, as marking moves rows, including those of the splitter.
     rows = members[start[splitter] : stop[splitter]].copy()
     for label in range(delta.shape[1]):
-      # Mark all rows that the label leads into the splitter: none twice, as a
-      # row has one edge a label.
+      # Mark all rows that the label leads into the splitter; each once, as a
+      # row has one edge per label.
       hit = 0
       for head in rows:
         slot = label * size + head
@@ -375,8 +375,8 @@ def _minimize(delta, classes) -> np.ndarray:
         marks[old] = 0
         if cut == stop[old]:
           continue  # All rows are marked: the block stays whole.
-        # The marked rows become block `num`. If the old block still waits,
-        # both parts must; if not, the smaller will do (Hopcroft's point).
+        # The marked rows become block `num`. If the old block is still waiting,
+        # both parts must wait; otherwise the smaller suffices (Hopcroft).
         start[num], stop[num], start[old] = start[old], cut, cut
         for row in members[start[num] : cut]:
           block[row] = num
@@ -422,7 +422,7 @@ def reverse_walk(
   Returns:
     labels: [B, K] int8 or int16 in forward order, DEAD padded; K: the longest.
     origins: [B] int32, where the walks start; DEAD where not ok.
-    ok: [B] bool, False where a row without in-edges was met too early.
+    ok: [B] bool, False where a row without in-edges ended the walk early.
   """
   rows = calls.rows(rows, len(predecessors.indptr) - 1, 'rows', 0)
   steps = calls.rows(steps, 2**31, 'steps', 0)
@@ -455,7 +455,7 @@ def _reverse_walk(
       low, high = indptr[row], indptr[row + 1]
       if low == high:
         ok[b], row = False, -1
-        walked[b] = -1  # Nothing of a walk that came to a dead end.
+        walked[b] = -1  # Discards a walk that reached a dead end.
         break
       # The last label comes first: the walk goes backwards.
       edge = low + below(stream, k, high - low)
@@ -568,9 +568,9 @@ def _renumbered(block, num):
   return out
 
 
-# The searches for boundaries follow both states at once: the product of the
-# table with itself. A search tree of common prefixes is held in four flat
-# arrays, level by level, which double when they are full:
+# The searches for boundaries follow both states at once, in the product of the
+# table with itself. Four flat arrays store the search tree of common prefixes,
+# level by level, and double when full:
 #
 #   node      0 | 1 ........ | ....... | .......
 #   level     0 |     1      |    2    |    3 (under construction)
@@ -579,7 +579,7 @@ def _renumbered(block, num):
 # Node n is a prefix legal from both states: first[n] and second[n] are the
 # rows after it, label[n] is its last label, parent[n] the node of the rest.
 
-# Nodes that one compiled call visits, in a fraction of a second.
+# Nodes per compiled call, which takes a fraction of a second.
 NODES = 1 << 22
 
 
@@ -598,11 +598,11 @@ class Suffixes(NamedTuple):
 
 
 class Published(NamedTuple):
-  """Makes `boundary` list only what the published program lists.
+  """Restricts `boundary` to the suffixes that the published program lists.
 
-  That program enumerates continuations of exactly `depth` labels, knows no
-  end label, and leaves a row at the first label, in the row's own order, that
-  leads to a row without an entry of its own.
+  That program enumerates continuations of exactly `depth` labels, has no end
+  label, and skips the rest of a row after the first label, in the row's order,
+  that leads to a row without an entry.
 
   Attributes:
     turns: [S, A] label order of each row, DEAD padded; None is ascending.
@@ -626,10 +626,10 @@ def boundary(
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, up to a length bound.
 
-  The boundary holds the suffixes of at most `depth` labels that are legal
-  from the first state and not from the second while every proper prefix is
-  legal from both (Vafa et al. 2024, Def. 2.4). Shorter ones come first, then
-  the order is that of the labels.
+  The boundary contains the suffixes of at most `depth` labels that are legal
+  from the first state but not from the second, while every proper prefix is
+  legal from both (Vafa et al. 2024, Def. 2.4). Sorted by length, then by
+  labels.
 
   Args:
     delta: [S, A].
@@ -639,7 +639,7 @@ def boundary(
     second_goal: [T].
     depth: longest suffix, 1..127.
     published: how the published program enumerates; None is the exact boundary.
-    end_first: whether the end label is the lowest of all or the highest.
+    end_first: True sorts the end label first, False last.
 
   Raises:
     InputError: rows outside the table, unequal lengths, or a depth outside
@@ -651,11 +651,11 @@ def boundary(
   pairs = tuple(states)
   if not 1 <= depth <= 127:
     raise core.InputError(f'depth is {depth}; expected 1..127')
-  # Without rules all labels are followed, to any row.
+  # Without rules, all labels are followed, to any row.
   rules = (calls.frozen(np.ones((0, 0)), bool),) * 2
   if published is not None:
     rules = _published(delta, *published, depth)
-    # That program knows no end label: no row is a goal.
+    # That program has no end label: no row is a goal.
     nowhere = calls.frozen(np.full(len(pairs[0]), calls.NO_GOAL), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
   return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
@@ -667,17 +667,17 @@ def _published(
   has_entry: np.ndarray | None,
   depth: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Labels that the published program follows, and rows that it goes on from.
+  """Labels that the published program follows, and rows that it continues from.
 
-  It leaves a row at the first label, in the row's order, that leads to a row
-  without an entry: the labels after that one are lost. The end label leads to
-  no row and comes last, so it is always lost.
+  It skips all labels of a row after the first label, in the row's order, that
+  leads to a row without an entry. The end label leads to no row and comes last,
+  so it is always skipped.
 
   Returns:
-    allowed: [S, A] bool, labels that it takes from each row.
-    alive: [S, depth + 1] bool, whether a continuation of that length exists.
-      Of a suffix the program keeps those whose labels are all allowed and
-      that reach a row with a continuation of the length that is left.
+    allowed: [S, A] bool, labels that are followed from each row.
+    alive: [S, depth + 1] bool, True if a continuation of that length exists.
+      The program lists suffixes whose labels are all allowed and that reach a
+      row with a continuation of the remaining length.
   """
   if turns is None:
     every = np.broadcast_to(np.arange(delta.shape[1]), delta.shape)
@@ -710,7 +710,7 @@ def _doubled(array):
 
 @njit
 def _emit(out, lengths, num, parents, labels, node, label, length):
-  """Writes suffix `num`: the path to a node and one label more; may grow."""
+  """Writes suffix `num`, the path to a node and one label; may grow arrays."""
   if num == len(lengths):
     out, lengths = _doubled(out), _doubled(lengths)
     out[num:] = -1
@@ -737,9 +737,9 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
   nodes = tuple(np.empty(1024, of) for of in ('i4', 'i4', 'i4', kind))
   #   pair | level | low | high | tail | suffixes    see `_search`
   place = np.array([0, -1, 0, 0, 0, 0])
-  # `_search` comes back often: Ctrl-C is heard between the calls.
+  # `_search` returns often: Ctrl-C is handled between calls.
   while place[0] < num:
-    # Twice the bytes held, since arrays double: depth + 1 of a suffix, 13 of a
+    # Twice the current bytes, since arrays double: depth + 1 per suffix, 13 per
     # node.
     held = 2 * (depth + 1) * len(lines[1]) + 26 * len(nodes[0])
     resources.require_memory(held, f'suffixes of up to {depth} labels')
@@ -754,10 +754,10 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
 def _search(
   delta, rules, pairs, depth, end_first, place, budget, offsets, lines, nodes
 ):
-  """Visits `budget` nodes, from where the call before this one stopped.
+  """Visits `budget` nodes, continuing from the last call.
 
-  place [6] holds where that was: pair, level (-1 before a pair's first), low,
-  high and tail of the tree as drawn above, lines found.
+  place [6] is the state of the search: pair, level (-1 before a pair's first),
+  low, high and tail of the tree as drawn above, number of lines.
   """
   end, (allowed, alive), cut = delta.shape[1], rules, len(rules[0]) > 0
   first, second, first_goal, second_goal = pairs
@@ -775,8 +775,8 @@ def _search(
       budget -= stop - low
       for node in range(low, stop):
         a, b = a_of[node], b_of[node]
-        # From equal rows on, only the goals can tell the states apart: equal
-        # ones never do, and without a goal the first has no end label to add.
+        # After equal rows, only different goals separate the states, and only
+        # if the first state has a goal.
         if a == b and (goal_a == goal_b or goal_a < 0):
           continue
         ends = a == goal_a and b != goal_b
@@ -792,7 +792,7 @@ def _search(
             continue
           other = delta[b, label] if b >= 0 else -1
           if other < 0:
-            # Legal from the first alone: on the boundary, nothing beyond.
+            # Legal only from the first: on the boundary, a leaf.
             if not cut or alive[head, depth - k - 1]:
               out, sizes = _emit(
                 out, sizes, num, parents, labels, node, label, k + 1
@@ -806,10 +806,10 @@ def _search(
         if ends and not end_first:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
-      if stop < high:  # The budget is spent within level k.
+      if stop < high:  # The budget ended within level k.
         place[:] = t, k, stop, high, tail, num
         return (out, sizes), (a_of, b_of, parents, labels)
-      low, high = high, tail  # The level just made is the next to visit.
+      low, high = high, tail  # The new level is visited next.
     t, level = t + 1, -1
     offsets[t] = num
   place[0], place[5] = t, num

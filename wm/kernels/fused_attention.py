@@ -1,17 +1,16 @@
 """Causal attention with dropout as kernels of TPUs and GPUs (Pallas).
 
-As `attention.blocks`: no array of all scores, none above the diagonal, and the
-backward pass makes them again. Here a block of queries stays beside the
-arithmetic while all blocks of keys that it sees go by:
+As in `attention.blocks`, there is no array of all scores, none above the
+diagonal, and the backward pass recomputes them. A block of queries stays in
+registers while its blocks of keys stream by:
 
-    forward    a program for each block of queries; keys 0 .. i
-    backward   one for each block of keys, queries j .. : slopes to k and v
-               one for each block of queries, keys 0 .. i: slopes to q
+    forward    one program per block of queries; keys 0 .. i
+    backward   one program per block of keys, queries j .. : gradients of k, v
+               one program per block of queries, keys 0 .. i: gradients of q
 
-Scores are kept as [T keys, S queries], so that a number for each query is a
-row [1, S], which a TPU's registers hold as they are. A weight is dropped by a
-hash of its place in the global batch: both passes, any mesh and any size of a
-block drop the same ones.
+Scores are laid out as [T keys, S queries], so that one number per query is a
+row [1, S], which fits a TPU's registers. Dropout hashes a weight's place in the
+global batch: both passes, any mesh and any block size drop the same weights.
 
 Shape letters as in `attention`; S queries and T keys of a block, S = T.
 """
@@ -34,19 +33,19 @@ from wm.runtime import compute
 # Tokens of a block: a TPU's registers are 128 wide; a GPU's shared memory
 # holds blocks of 64.
 SIZES = {'tpu': 128, 'gpu': 64}
-# Longest sequence whose keys and values fit beside a TPU's arithmetic.
+# Longest sequence whose keys and values fit in a TPU's vector memory.
 LONGEST = 8192
 _NEVER = -1e30
 
 
 class KernelConfig(NamedTuple):
-  """What kernels are compiled for.
+  """Static arguments of the kernels.
 
   Attributes:
     size: S.
-    rate: of dropout; 0 is none.
-    heads: of all devices.
-    length: tokens of a sequence, before it is filled up to whole blocks.
+    rate: of dropout; 0 disables dropout.
+    heads: number of heads on all devices together.
+    length: tokens of a sequence, before padding to whole blocks.
     target: 'tpu', 'gpu', or 'cpu', where kernels are interpreted.
   """
 
@@ -58,7 +57,7 @@ class KernelConfig(NamedTuple):
 
 
 def fits(shape: tuple[int, ...], target: str) -> bool:
-  """Is there a kernel for queries [B, L, H, C] on this platform?"""
+  """True if a kernel supports queries [B, L, H, C] on this platform."""
   batch, length, _, channels = shape
   mesh = jax.sharding.get_abstract_mesh().shape
   if target not in SIZES or length > LONGEST or batch % mesh.get('data', 1):
@@ -78,8 +77,8 @@ def attend(
 ) -> jax.Array:
   """As `attention.blocks` [B, L, H, C]; see `fits`.
 
-  Under a mesh each device does its part of the batch and, where the number of
-  heads allows, of the heads. size: S; 0 is the platform's.
+  Under a mesh each device computes its part of the batch and, if the number of
+  heads permits, of the heads. size: S; 0 is the platform's default.
   """
   target = compute.platform()
   _, length, heads, _ = q_BLHC.shape
@@ -88,10 +87,10 @@ def attend(
   settings = KernelConfig(size, rate, heads, length, target)
   words = jnp.zeros(2, jnp.uint32)
   if rate:
-    assert key is not None  # Else the rate is 0.
+    assert key is not None  # Otherwise the rate is 0.
     words = jax.random.bits(key, (2,))
-  # Kernels read a head's tokens in one stride, in whole blocks. What fills up
-  # the last one comes after all queries: none of them sees it.
+  # Kernels read a head's tokens contiguously, in whole blocks. Padding of the
+  # last block comes after all queries, so it is masked.
   short = -length % size
 
   def by_head(x: jax.Array) -> jax.Array:
@@ -106,14 +105,14 @@ def attend(
 def kept(
   words: tuple[Any, Any], rate: float, row: Any, query: Any, key: Any, size: int
 ) -> jax.Array:
-  """Bool, which weights stay, by a hash as `attention.dropout_bits` has it.
+  """Bool mask of kept weights, by the hash of `attention.dropout_bits`.
 
   Args:
     words: two int32, of the dropout's key.
     rate: of dropout.
-    row: number of sequence and head.
-    query: places of queries, int32, as those of keys of the result's shape.
-    key: places of keys.
+    row: index of the sequence and head.
+    query: int32 places of queries, of the result's shape.
+    key: int32 places of keys, of the result's shape.
     size: tokens of a sequence.
   """
   # int32 throughout: a TPU's kernels have no unsigned arithmetic.
@@ -167,7 +166,7 @@ class _BlockPair(NamedTuple):
 
 
 def _number(settings: KernelConfig, words: Any) -> Any:
-  """Of a program's sequence and head, among those of all devices."""
+  """Global index of a program's sequence and head, over all devices."""
   row = (words[2] + pl.program_id(0)) * settings.heads
   return row + words[3] + pl.program_id(1)
 
@@ -201,12 +200,12 @@ def _forward_kernel(
   y_CS: Any,
   sums_1S: Any,
 ) -> None:
-  """Outputs, turned, and logarithms of sums of a block of queries."""
+  """Transposed outputs and logarithms of sums of a block of queries."""
   size, i, q = settings.size, pl.program_id(2), q_SC[...]
   row = _number(settings, words)
 
   def keys(j: Any, so_far: Any) -> Any:
-    """What the queries have seen, with one more block of keys."""
+    """Adds one block of keys to the queries' running sums."""
     top, mass, total = so_far
     pair = _BlockPair(settings, words, row, i, j)
     scores_TS = pair.scores(_block(k_LC, j, size), q)
@@ -229,10 +228,10 @@ def _forward_kernel(
 def _slope(
   pair: _BlockPair, arrays: tuple[jax.Array, ...], rows: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, jax.Array]:
-  """Slopes [T, S] to the scores of a pair, and its weights after dropout.
+  """Gradients [T, S] of the scores of a pair, and its weights after dropout.
 
-  arrays: k and v [T, C], q and the slope to y [S, C]; rows: [1, S] the
-  logarithms of sums, and the slope to y times y.
+  arrays: k and v [T, C], q and dL/dy [S, C]. rows: [1, S] the logarithms of
+  sums, and dL/dy * y.
   """
   k_TC, v_TC, q_SC, slope_SC = arrays
   sums_1S, level_1S = rows
@@ -242,7 +241,7 @@ def _slope(
 
 
 def _keys_kernel(settings: KernelConfig, words: Any, *references: Any) -> None:
-  """Slopes to a block of keys and values."""
+  """Gradients of a block of keys and values."""
   q_LC, k_TC, v_TC, slope_LC, sums_1L, level_1L, to_k_TC, to_v_TC = references
   size, j, k, v = settings.size, pl.program_id(2), k_TC[...], v_TC[...]
   row = _number(settings, words)
@@ -266,7 +265,7 @@ def _keys_kernel(settings: KernelConfig, words: Any, *references: Any) -> None:
 def _queries_kernel(
   settings: KernelConfig, words: Any, *references: Any
 ) -> None:
-  """Slopes to a block of queries."""
+  """Gradients of a block of queries."""
   q_SC, k_LC, v_LC, slope_SC, sums_1S, level_1S, to_q_SC = references
   size, i, q = settings.size, pl.program_id(2), q_SC[...]
   slope, rows = slope_SC[...], (sums_1S[...], level_1S[...])
@@ -283,8 +282,8 @@ def _queries_kernel(
   to_q_SC[...] = to_q.astype(to_q_SC.dtype)
 
 
-# How an array [B, H, ...] comes to a program (b, h, n): block n of its tokens,
-# all of them, and likewise for rows [B, H, 1, L] and turned ones [B, H, C, L].
+# The part of an array [B, H, ...] for program (b, h, n): block n of the tokens,
+# or all tokens; also for rows [B, H, 1, L] and transposed arrays [B, H, C, L].
 def _spec(kind: str, size: int, length: int, channels: int) -> pl.BlockSpec:
   shapes: dict[str, tuple[tuple[int, int], Any]] = {
     'part': ((size, channels), lambda b, h, n: (b, h, n, 0)),
@@ -311,9 +310,9 @@ def _call(
     kernel: of one program.
     settings: see there.
     words: [4] int32, see `_BlockPair`.
-    arrays: name -> how it comes, see `_spec`, and the array.
-    results: name -> the same of what is written, by shape and dtype.
-    products: of matrices that a pair of blocks takes.
+    arrays: name -> kind of part, see `_spec`, and the array.
+    results: name -> kind of part, and the shape and dtype of the result.
+    products: number of matrix products for a pair of blocks.
   """
   (batch, heads, length, channels) = arrays['q'][1].shape
   size, target = settings.size, settings.target
@@ -333,7 +332,7 @@ def _call(
     in_specs=[scalars, *(_spec(how, *sizes) for how, _ in arrays.values())],
     out_specs=[_spec(how, *sizes) for how, _ in results.values()],
     out_shape=[shape for _, shape in results.values()],
-    # Elsewhere kernels are but interpreted: for tests.
+    # On other platforms kernels are interpreted, for tests.
     interpret=target not in SIZES,
     compiler_params=(
       triton.CompilerParams(num_warps=4) if target == 'gpu' else None
@@ -350,8 +349,8 @@ def _call(
 def _local(function: Any, heads: int) -> Any:
   """`function` of (words, *arrays [B, H, ...]) on each device's part.
 
-  A compiler cannot divide a kernel by itself: it would send all to each
-  device. `words` get the number of the first row and head of the part.
+  A compiler cannot divide a kernel and would replicate all arrays. `words` get
+  the index of the first row and head of the part.
   """
   mesh = jax.sharding.get_abstract_mesh()
 
@@ -391,10 +390,10 @@ def _fused(
 def _forward(
   settings: KernelConfig, q: jax.Array, k: jax.Array, v: jax.Array, words: Any
 ) -> tuple[jax.Array, Any]:
-  """Outputs [B, H, L, C], and what the backward pass needs."""
+  """Outputs [B, H, L, C], and residuals for the backward pass."""
 
   def run(words: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
-    """Outputs, turned, and logarithms of sums."""
+    """Transposed outputs and logarithms of sums."""
     batch, heads, length, channels = q.shape
     turned = jax.ShapeDtypeStruct((batch, heads, channels, length), q.dtype)
     rows = jax.ShapeDtypeStruct((batch, heads, 1, length), jnp.float32)
@@ -413,15 +412,15 @@ def _forward(
 
 
 def _backward(settings: KernelConfig, residuals: Any, slope: jax.Array) -> Any:
-  """Slopes to queries, keys and values."""
+  """Gradients of queries, keys and values."""
   q, k, v, words, y, sums = residuals
-  # See `attention._backward`: the slope to y times y, a number a query.
+  # See `attention._backward`: dL/dy * y, one number per query.
   level = (slope.astype(jnp.float32) * y.astype(jnp.float32)).sum(-1)[
     :, :, None
   ]
 
   def run(words: Any, *arrays: jax.Array) -> Any:
-    """Slopes to q, k and v."""
+    """Gradients of q, k and v."""
     q, k, v, slope, sums, level = arrays
     like = jax.ShapeDtypeStruct(q.shape, q.dtype)
     both = {'slope': ('all', slope), 'sums': ('rows', sums)}

@@ -1,12 +1,12 @@
-"""Orbits of two bodies, fitted by least squares to where they were seen.
+"""Orbits of two bodies, fitted by least squares to observed positions.
 
     theta   0, 1        2   3      4, 5                   6          7
             centre, AU  w   log a  e cos, e sin of the    mean long- its rate,
                                    periapsis' direction   itude      a year
 
 Around the centre of mass the planet is at (1 - w) R and the sun at -w R; w is
-the planet's share of the mass. R is the orbit, in elements that stay regular
-where it is round (Broucke and Cefola 1972, in the plane).
+the planet's share of the mass. R is the orbit, in elements that are regular for
+circular orbits (Broucke and Cefola 1972, in the plane).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 from wm.kernels.orbits import GRAVITY
 
-# Squares left that are more than this many times those of rounding to bins.
+# Limit of residual squares, relative to those of rounding to bins.
 POOR = 2.0
-FEWEST = 4  # Frames in which both bodies are seen.
+FEWEST = 4  # Minimum number of frames in which both bodies are seen.
 SIZE = 8
 (CX, CY, SHARE, AXIS, H, K, LONGITUDE, RATE) = range(SIZE)
 TURN = 2 * math.pi
 STEPS = 60  # of a fit, accepted or not
 FLATTEST = 0.98  # greatest eccentricity
 DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-12, 1e12  # damping
-DONE = 1e-10  # relative gain of a step at which a fit is done
-FIRST = 2 * FEWEST  # Rows that an orbit is fitted to, at least.
-# A fit also serves the rows that follow, up to one in so many of those it has.
+DONE = 1e-10  # relative gain of a step below which a fit ends
+FIRST = 2 * FEWEST  # Minimum number of rows for a fit.
+# A fit of n rows also serves the next n / SERVES rows.
 SERVES = 50
 
 
 class Fits(NamedTuple):
-  """N fitted orbits, which planets run counterclockwise.
+  """N fitted orbits; planets run counterclockwise.
 
   Attributes:
-    centre: [N, 2] float64 where the centre of mass rests, AU.
+    centre: [N, 2] float64 position of the centre of mass, AU.
     share: [N] the planet's share of the mass.
     axis: [N] semi-major axis of the orbit from the sun, AU.
     vector: [N, 2] eccentricity, in the direction of the periapsis.
@@ -49,9 +49,9 @@ class Fits(NamedTuple):
     motion: [N] mean motion, radians a year.
     step: [N] years from frame to frame.
     covariance: [N, 8, 8] of centre, share, log axis, vector, longitude and
-      motion, of positions rounded to bins; NaN where they are not fixed.
-    rounding: [N] root mean square of what is left, over that of rounding to
-      bins; NaN where no orbit goes through what was seen.
+      motion, for positions rounded to bins; NaN where undetermined.
+    rounding: [N] root mean square residual, relative to that of rounding to
+      bins; NaN where no orbit fits.
   """
 
   centre: np.ndarray
@@ -72,7 +72,7 @@ class Fits(NamedTuple):
 
   @property
   def good(self) -> np.ndarray:
-    """[N] bool: does the orbit explain what was seen, and is it fixed by it?"""
+    """[N] bool: True where the orbit fits the positions and is determined."""
     return (self.rounding < POOR) & np.isfinite(self.errors).all(-1)
 
   @property
@@ -97,7 +97,7 @@ class Fits(NamedTuple):
 
   @property
   def theta(self) -> np.ndarray:
-    """[N, 8] what was fitted, in the order of `errors`."""
+    """[N, 8] fitted parameters, in the order of `errors`."""
     columns = (
       *self.centre.T,
       self.share,
@@ -158,8 +158,8 @@ def fit(
 ) -> Fits:
   """Least squares of all coordinates, by Levenberg and Marquardt.
 
-  The law is Kepler's, the centre of mass rests, and masses follow: their sum
-  from the period, the planet's share from how far the sun moves.
+  Orbits follow Kepler's laws with a resting centre of mass. The total mass
+  follows from the period, the planet's share from the sun's motion.
 
   Args:
     planet, sun: [N, T, 2] float64 centres of bins, AU, frame by frame; NaN
@@ -168,8 +168,8 @@ def fit(
     width: of a bin, AU.
 
   Raises:
-    InputError: shapes do not fit, or bodies that are seen together in fewer
-      than FEWEST frames.
+    InputError: shapes do not match, or both bodies are seen in fewer than
+      FEWEST frames.
   """
   planet, sun = np.asarray(planet), np.asarray(sun)
   num = len(planet)
@@ -214,10 +214,9 @@ def fit(
 
 @njit
 def _fits(planet, sun, step) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Theta [N, 8], the squares left [N] and inverses [N, 8, 8].
+  """Theta [N, 8], residual squares [N] and inverses [N, 8, 8].
 
-  planet, sun: [N, T, 2], NaN where unseen. Squares are NaN where no orbit goes
-  through what is seen.
+  planet, sun: [N, T, 2], NaN where unseen. Squares are NaN where no orbit fits.
   """
   theta = np.zeros((len(step), SIZE))
   squares = np.full(len(step), np.nan)
@@ -293,7 +292,7 @@ def _by_theta(axis, part, place, slope, row) -> None:
 
 @njit(error_model='numpy')
 def _squares(problem, theta, normal, gradient) -> float:
-  # Squares of what is left, of all coordinates that are seen; and J'J, J'r.
+  # Residual squares of all seen coordinates; and J'J, J'r.
   # problem: planet, sun [T, 2] and years of a frame. NaN beyond the ellipses.
   planet, sun, step = problem
   e = math.sqrt(theta[H] ** 2 + theta[K] ** 2)
@@ -359,7 +358,7 @@ def solve(lower, right) -> None:
 def damped(normal, gradient, damping, lower, move) -> bool:
   """The step of Levenberg and Marquardt; False where there is none.
 
-  The diagonal is scaled, and is as it was afterwards.
+  The diagonal is scaled during the call and restored afterwards.
   """
   for i in range(len(move)):
     move[i] = gradient[i]
@@ -402,8 +401,8 @@ def _conic(planet, sun, first) -> bool:
 
 @njit(error_model='numpy')
 def _timing(planet, sun, step, theta) -> bool:
-  # First guess of the mean longitude and its rate: a line through what each
-  # position says, unwrapped.
+  # First guess of the mean longitude and its rate: a line through the unwrapped
+  # longitude of each position.
   h, k, count = theta[H], theta[K], 0.0
   b = 1 / (1 + math.sqrt(1 - h * h - k * k))
   a, last = math.exp(theta[AXIS]), 0.0
@@ -473,7 +472,7 @@ def _minimize(squares_of, problem, theta, steps) -> tuple:
   theta is not allowed; fills J'J (its lower half) and J'r.
 
   Returns:
-    the squares left, whether J'J has a Cholesky factor, and that factor.
+    the residual squares, whether J'J has a Cholesky factor, and that factor.
   """
   size = len(theta)
   lower, move, trial = np.zeros((size, size)), np.zeros(size), np.zeros(size)
@@ -505,8 +504,8 @@ def _minimize(squares_of, problem, theta, steps) -> tuple:
 
 @njit(error_model='numpy')
 def _fit(planet, sun, step, theta, inverse) -> float:
-  # Fits theta, from what is there; the squares that are left. inverse: J'J's,
-  # where it has one.
+  # Fits theta from its current value; returns the residual squares. inverse:
+  # that of J'J, if it exists.
   problem = planet, sun, step
   best, fixed, lower = _minimize(_squares, problem, theta, STEPS)
   if fixed:
@@ -549,7 +548,7 @@ def through(
 
 
 def turns(rows: int) -> np.ndarray:
-  """Numbers of rows after which an orbit is fitted anew, up to `rows`."""
+  """Numbers of rows after which an orbit is fitted again, up to `rows`."""
   starts = []
   row = FIRST
   while row <= rows:
@@ -561,10 +560,10 @@ def turns(rows: int) -> np.ndarray:
 def ahead(
   seen: np.ndarray, step: np.ndarray, width: float, prefix: int | None = None
 ) -> np.ndarray:
-  """[N, R, 2] where bodies will be, by an orbit through the rows before each.
+  """[N, R, 2] predicted positions, AU, by an orbit fitted to the rows before.
 
-  seen, step, width: as of `through`. prefix: rows that are read, at most. NaN
-  where fewer than FIRST are, or no orbit goes through them.
+  seen, step, width: see `through`. prefix: limit of rows that are read. NaN
+  where there are fewer than FIRST rows, or no orbit fits.
   """
   num, rows = seen.shape[:2]
   out = np.full(seen.shape, np.nan)
@@ -580,7 +579,7 @@ def ahead(
   return out
 
 
-# By which power of the distance does a force fall? No law is assumed.
+# Fits the power with which a force falls with distance, without assuming a law.
 #
 #   theta   0, 1         2    3, 4     5, 6          7        8
 #           centre, AU   w    R, AU    V, AU / year  log pull power
@@ -591,10 +590,10 @@ PATH_SIZE = 9
 PLACE, SPEED, PULL, POWER = 3, 5, 7, 8
 ANGLE = 0.1  # radians of a step of integration, about
 MOST = 200  # steps of a frame
-FIRST_FRAMES, GROWTH = 8, 1.5  # frames fitted first, and by what they grow
+FIRST_FRAMES, GROWTH = 8, 1.5  # frames fitted first, and their growth factor
 PATH_STEPS = 30  # of a fit, accepted or not
-DELTA = 1e-6  # of differences
-RETRY = 1.3  # Left over, besides rounding, where another start is tried.
+DELTA = 1e-6  # of finite differences
+RETRY = 1.3  # Residual, relative to rounding, above which a fit restarts.
 SPREAD = 1.0  # of powers around 2, while few frames are fitted
 
 
@@ -603,9 +602,9 @@ class Powers(NamedTuple):
 
   Attributes:
     power: [N]; 2 is Newton's.
-    error: [N] standard error, of positions rounded to bins; NaN where the path
-      does not fix it.
-    rounding: [N] as of `Fits`.
+    error: [N] standard error, for positions rounded to bins; NaN where the path
+      does not determine the power.
+    rounding: [N] see `Fits`.
   """
 
   power: np.ndarray
@@ -614,22 +613,22 @@ class Powers(NamedTuple):
 
   @property
   def good(self) -> np.ndarray:
-    """[N] bool: does the path explain what was seen, and fix the power?"""
+    """[N] bool: True where the path fits and determines the power."""
     return (self.rounding < POOR) & (self.error < np.inf)
 
 
 def fit_power(
   planet: np.ndarray, sun: np.ndarray, step: np.ndarray, width: float
 ) -> Powers:
-  """Least squares of place, speed, pull and its power, path by path.
+  """Least squares of position, velocity, pull and its power, path by path.
 
-  Two bodies pull each other, the centre of mass rests, and the path is
-  integrated; the first guesses are Kepler orbits of
-  all frames and of the first ones. A round orbit does
-  not tell the power: its error is large. Powers from 1 to 2 are found; paths of
-  steeper ones may leave an orbit too fast, and are not good then.
+  Two bodies attract each other, the centre of mass rests, and the path is
+  integrated. Fits start from Kepler orbits of all frames and of the first ones.
+  A circular orbit does not determine the power: its error is large. Powers from
+  1 to 2 are recovered; with steeper powers, paths may leave an orbit too fast
+  and are then not `good`.
 
-  Args, raises: as of `fit`.
+  Args, raises: see `fit`.
   """
   planet, sun = np.asarray(planet), np.asarray(sun)
   first, noise = slice(FIRST_FRAMES), width / 12**0.5
@@ -646,18 +645,18 @@ def fit_power(
 
 @njit(error_model='numpy')
 def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
-  """Powers [N], squares left [N], and the powers' parts of inverses [N].
+  """Powers [N], residual squares [N], and the powers' entries of inverses [N].
 
-  planet, sun: [N, T, 2], NaN where unseen; whole, part: [N, 8], see
-  `Fits`, orbits fitted to all frames and to the FIRST_FRAMES ones; noise: of
-  coordinates. Where a fit that begins from all leaves more than rounding, more
-  and more are fitted from the first ones on, as paths of other laws leave an
-  orbit slowly; the better fit counts.
+  planet, sun: [N, T, 2], NaN where unseen. whole, part: [N, 8], see `Fits`,
+  orbits fitted to all frames and to the first FIRST_FRAMES frames. noise: of
+  coordinates. If the fit that starts from all frames leaves more than rounding,
+  a second fit starts from the first frames and adds frames step by step, as
+  paths of other laws leave an orbit slowly. The better fit counts.
   """
   num, frames = planet.shape[:2]
   powers, squares = np.full(num, np.nan), np.full(num, np.nan)
   inverse, theta = np.full(num, np.nan), np.empty(PATH_SIZE)
-  # What rounding alone would leave, with a margin: no second start is tried.
+  # The residual of rounding, with a margin: below it, no second start is tried.
   enough = (RETRY * noise) ** 2 * (4 * frames - PATH_SIZE)
   for n in range(num):
     for start in range(2):
@@ -684,7 +683,7 @@ def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
 
 @njit(error_model='numpy')
 def _steps(theta, step) -> int:
-  # Steps of a frame, by how fast the fitted orbit turns where it is nearest.
+  # Steps per frame, by the angular speed of the fitted orbit at its periapsis.
   e = math.sqrt(theta[H] ** 2 + theta[K] ** 2)
   # At the periapsis the true anomaly grows by n sqrt(1 + e) / (1 - e)^1.5 a
   # year; sqrt(1 + e) is at most 1.4 and left out.
@@ -727,7 +726,7 @@ def path(theta, scale, step, steps, out) -> None:
 
 @njit(error_model='numpy')
 def _path_squares(problem, theta, normal, gradient) -> float:
-  # Squares of what is left, and J'J, J'r. problem: planet, sun [T, 2]; scale,
+  # Residual squares, and J'J, J'r. problem: planet, sun [T, 2]; scale,
   # step and steps of `path`; prior, the weight of the power's distance from 2;
   # room [7, T, 2] for the path, and for it with each of theta[3:] moved.
   planet, sun, scale, step, steps, prior, room = problem
@@ -768,8 +767,8 @@ def _path_squares(problem, theta, normal, gradient) -> float:
 
 @njit(error_model='numpy')
 def _fit_path(problem, theta) -> tuple[float, float]:
-  # Fits theta from what is there: squares left, and the power's own part of
-  # the inverse of J'J; NaN where it is not fixed.
+  # Fits theta from its current value: residual squares, and the power's entry
+  # of the inverse of J'J; NaN where undetermined.
   best, fixed, lower = _minimize(_path_squares, problem, theta, PATH_STEPS)
   if not fixed:
     return best, math.nan

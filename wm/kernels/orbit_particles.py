@@ -1,10 +1,10 @@
 """Clouds of two-body orbits that agree with bins: a particle filter.
 
-Orbits do not change: what is seen only rules some out. Of those that are left
-few agree with one more bin; then that bin is narrowed in steps, from wide
-enough for half of them, and between steps particles move about within what
-all bins allow (sequential Monte Carlo; moves along differences of two others,
-ter Braak 2006).
+Orbits do not change: observations only rule orbits out. When few particles
+  agree
+with a new bin, the bin is first widened until half of them agree, then narrowed
+in steps. Between steps particles move within the constraints of all bins
+(sequential Monte Carlo; moves along differences of two others, ter Braak 2006).
 
     coordinates of a particle   0 1        2 3     4 5          6        7
                                 x y        x y     vx vy        log      log
@@ -29,7 +29,7 @@ from wm.kernels import orbits
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-NUMBERS = 8  # Of a particle.
+NUMBERS = 8  # Coordinates of a particle.
 DENSITIES = ('binaries', 'two_body', 'summary')
 # A prior, as an array: which density, bounds of the axis, greatest eccentricity
 # and the exponents of its Beta density, bounds of the sun's mass and of the
@@ -39,27 +39,26 @@ DENSITIES = ('binaries', 'two_body', 'summary')
 )
 CENTRE, STEP, SIZE = 10, 11, 12
 BINARIES, TWO_BODY, SUMMARY = range(3)
-# What is kept of a particle to say where its bodies are.
+# Size of the orbit of a particle, from which positions are computed.
 (AXIS, E, PX, PY, FLAT, MEAN, RATE, SHARE, CX, CY) = range(10)
-NARROWINGS = 60  # Steps to narrow a bin, before it is taken for an error.
-LONGEST = 10  # Times as many sweeps, where few moves are made.
-LEAST = 8  # A share of particles, one in so many, that is enough to go on.
+NARROWINGS = 60  # Steps to narrow a bin, before the bin is taken for an error.
+LONGEST = 10  # Limit of extra sweeps, as a factor, if few moves are accepted.
+LEAST = 8  # One in this many particles suffices to continue.
 
 
 class Prior(NamedTuple):
-  """How two-body systems are drawn, one density for each of `DENSITIES`.
+  """The distribution of two-body systems, one of `DENSITIES`.
 
   Attributes:
-    density: 'binaries': logarithms of axis, sun's mass and the planet's share
-      of it uniform, and the eccentricity; 'two_body': axis and both masses
-      uniform, the planet the lighter one; 'summary': axis, sun's mass and the
-      logarithm of the planet's uniform. Of the last two the eccentricity is
-      Beta.
+    density: 'binaries': uniform logarithms of axis, sun's mass and the planet's
+      share of the mass, and uniform eccentricity. 'two_body': uniform axis and
+      masses, the planet is lighter. 'summary': uniform axis, sun's mass and
+      logarithm of the planet's mass. The last two have Beta eccentricities.
     axis: bounds, AU.
     flattest: greatest eccentricity.
     beta: exponents of the eccentricity's density.
-    star, planet: bounds of masses, solar masses; of 'binaries' `planet` holds
-      shares of the sun's.
+    star, planet: bounds of masses, solar masses; for 'binaries' `planet` is a
+      share of the sun's mass.
     centre: standard deviation of the centre of mass, AU.
   """
 
@@ -107,16 +106,16 @@ def observe(
   grid: BinGrid,
   seeds: np.ndarray,
 ) -> None:
-  """Rules out, in place, what disagrees with one further bin of each row.
+  """Removes, in place, particles that disagree with one more bin of each row.
 
   Args:
     clouds: [R, N, 8] float64.
-    alive: [R] int64, the first so many particles count.
-    bins: [R, T] int32, all seen so far; one that no orbit reaches becomes -1.
-    tokens: [R] int64 place of the last one; frames have four: x and y of the
+    alive: [R] int64, number of leading particles that count.
+    bins: [R, T] int32 bins so far; a bin that no orbit reaches becomes -1.
+    tokens: [R] int64 place of the last bin; frames have four: x and y of the
       planet, and of the sun.
     priors: [R, SIZE], see `Prior.array`.
-    sweeps: moves of each particle whenever few are left.
+    sweeps: moves of each particle whenever few remain.
     grid: of the bins.
     seeds: [R] uint32; row r depends on seeds[r] alone.
   """
@@ -153,7 +152,8 @@ def counts(
 ) -> np.ndarray:
   """[R, bins] int64 particles by the bin of each row's next token.
 
-  tokens: [R] int64 place of the next one; what is outside the box is left out.
+  tokens: [R] int64 place of the next token. Particles outside the box are not
+  counted.
   """
   return calls.run_rows(
     _counts,
@@ -179,7 +179,7 @@ def _counts(clouds, alive, tokens, prior, box, per_unit, num) -> np.ndarray:
 
 @njit
 def density(z, prior, orbit) -> float:
-  """Log density of coordinates, and their orbit; -inf where there is none.
+  """Log density of coordinates; also fills their orbit. -inf without an orbit.
 
   With canonical variables dx dy dvx dvy = dL dG dM dw, L = sqrt(mu a) and
   G = L sqrt(1 - e^2), so that of the axis a and the eccentricity e the density
@@ -194,7 +194,7 @@ def density(z, prior, orbit) -> float:
   kind, low = prior[KIND], planet
   if kind == BINARIES:
     low = planet / star
-  # No orbit of this prior: clockwise, unbound, or masses out of bounds.
+  # Not an orbit of this prior: clockwise, unbound, or masses out of bounds.
   if not (
     h > 0
     and inverse > 0
@@ -271,7 +271,7 @@ def beyond(orbit, step, token, bin_, box, per_unit) -> float:
 
 @njit
 def _agrees(orbit, step, bins, last, slack, box, per_unit) -> bool:
-  # All bins up to `last`, which may be missed by `slack`; late ones first.
+  # Tests all bins up to `last`, which may be missed by `slack`; last first.
   for frame in range(last // 4, -1, -1):
     x, y = _place(orbit, step, frame)
     for token in range(min(4 * frame + 3, last), 4 * frame - 1, -1):
@@ -285,8 +285,8 @@ def _agrees(orbit, step, bins, last, slack, box, per_unit) -> bool:
 
 @njit
 def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
-  # One move of each particle; how many were made. Differences are of two in
-  # the other half, which stands still: moves are then reversible.
+  # One move of each particle; returns the accepted number. Differences are of
+  # two particles in the other, fixed half, so that moves are reversible.
   num, accepted = len(cloud), 0
   half, trial = num // 2, np.empty(NUMBERS)
   for i in range(num):
@@ -315,7 +315,7 @@ def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
 def _spread(
   cloud, logs, orbit, prior, bins, last, slack, box, per_unit, sweeps
 ) -> None:
-  # Sweeps until particles have made a move each, so that copies part.
+  # Sweeps until each particle has moved once on average, so that copies differ.
   args = bins, last, slack, box, per_unit
   accepted = 0
   for k in range(LONGEST * sweeps):
@@ -326,17 +326,17 @@ def _spread(
 
 @njit
 def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
-  """Rules out what disagrees with a further bin; the new number alive.
+  """Removes particles that disagree with a new bin; returns the number alive.
 
   Args:
     cloud: [N, 8] particles, of which the first `alive` count; overwritten.
-    alive: how many.
-    bins: [T] int32 seen so far, `token` the last one; -1 is not looked at. A
-      bin that no orbit reaches becomes -1.
-    token: its place.
-    prior: see above.
-    sweeps: moves tried of each particle whenever there are few, and more
-      until as many are made as there are particles.
+    alive: number of leading particles that count.
+    bins: [T] int32 bins so far, `token` the last; -1 is ignored. A bin that no
+      orbit reaches becomes -1.
+    token: place of the last bin.
+    prior: see `Prior.array`.
+    sweeps: attempted moves of each particle whenever few remain, and more
+      until the accepted moves equal the number of particles.
     box, per_unit: half of the box's width, AU, and bins in an AU.
   """
   num, step = len(cloud), prior[STEP]
@@ -349,7 +349,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
       off[i] = beyond(orbit, step, token, bins[token], box, per_unit)
       inside += off[i] <= 0
     slack = 0.0
-    # Too few are in the bin: it is widened so far that half of them are.
+    # Too few particles are in the bin: widen the bin until half of them are.
     if inside * LEAST < num:
       slack = max(np.sort(off[:alive])[alive // 2], 0.0)
     survivors = 0
@@ -367,7 +367,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
     _spread(cloud, logs, orbit, prior, *args)
     if slack == 0:
       return num
-  # No orbit of the prior reaches the bin: it is passed over from now on.
+  # No orbit of the prior reaches the bin: ignore the bin from now on.
   bins[token] = -1
   cloud[:] = before
   return alive_before

@@ -23,19 +23,19 @@ from wm.kernels.base.jit import njit
 
 GRAVITY = 39.4784176044  # AU^3 / (year^2 solar mass), 4 pi^2.
 TURN = 2 * math.pi
-# pi is PI + PI_LOW; what PI lacks counts once many turns are taken off.
+# pi is PI + PI_LOW; the low part matters when many turns are subtracted.
 PI, PI_LOW = math.pi, 1.2246467991473532e-16
 PER_PI, PER_TURN = 1 / math.pi, 1 / TURN
-# Taylor coefficients of sine / x and of cosine in x * x. What is left out is
-# below 1e-17 within half a turn of 0.
+# Taylor coefficients of sine / x and of cosine in x * x. The truncation error
+# is below 1e-17 within a quarter turn of 0.
 S1, S2, S3, S4, S5, S6, S7, S8, S9, S10 = (
   (-1) ** k / math.factorial(2 * k + 1) for k in range(1, 11)
 )
 C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11 = (
   (-1) ** k / math.factorial(2 * k) for k in range(1, 12)
 )
-# A last correction larger than this leaves more than rounding: such a point,
-# at an eccentricity near 1, is solved again by guarded steps.
+# After a larger last correction, the error exceeds rounding: such a point, at
+# an eccentricity near 1, is solved again by guarded steps.
 SMALL = 1e-4
 ROUND = 0.3  # Eccentricity up to which one correction less is needed.
 
@@ -44,17 +44,17 @@ class Systems(NamedTuple):
   """N systems of up to K planets.
 
   Attributes:
-    planets: [N] int64, how many planets each has, 1..K.
+    planets: [N] int64, number of planets, 1..K.
     axis: [N, K] float64 semi-major axis of the orbit around the sun, AU.
     eccentricity: [N, K] float64, 0 <= e < 1.
     periapsis: [N, K] float64 direction of the periapsis, radians.
     mean: [N, K] float64 mean anomaly at frame 0, radians.
     mass: [N, K] float64 of each planet, solar masses; 0 where there is none.
     star: [N] float64 mass of the sun, solar masses.
-    centre: [N, 2] float64, AU: where the centre of mass rests, or the sun
-      itself where it is pinned.
+    centre: [N, 2] float64, AU: position of the centre of mass, or of the sun
+      where it is pinned.
     step: [N] float64 years from frame to frame.
-    pinned: [N] bool: does the sun stand still?
+    pinned: [N] bool: True where the sun does not move.
   """
 
   planets: np.ndarray
@@ -88,7 +88,7 @@ class Systems(NamedTuple):
 
 
 def _arrays(systems: Systems) -> tuple[np.ndarray, ...]:
-  """What compiled code is given; raises InputError for what is no orbit."""
+  """Arguments of compiled code; raises InputError for invalid orbits."""
   axis, e = systems.axis, systems.eccentricity
   mass = systems.star[:, None] + systems.mass
   if not ((axis > 0) & (e >= 0) & (e < 1) & (mass > 0)).all():

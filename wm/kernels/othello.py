@@ -1,19 +1,19 @@
-"""Othello's rules: legal moves, replays, counts, what tells two boards apart.
+"""Othello's rules: legal moves, replays, counts, boundaries of two positions.
 
 A position is three arrays: discs `black` and `white`, [B] uint64 with bit
 8 * row + column, and `side`, [B] int8: 0 black moves, 1 white moves, 2 the
-game is over. After a move the turn passes, without a token, where the other
-side has none; the game is over where neither has.
+game is over. If the other side has no move, the turn passes without a token; if
+neither side has a move, the game is over.
 
-Boards of `size` 4, 6 and 8 lie amid the 8x8 grid, so that the four squares
-filled at the start are bits 27, 28, 35, 36 on each. Token k is the k-th of
-the other squares (Vafa et al. 2024, appendix on Othello; Li et al. 2023).
+Boards of `size` 4, 6 and 8 are centred in the 8x8 grid, so that the four
+squares filled at the start are bits 27, 28, 35, 36 on each. Token k is the k-th
+other square (Vafa et al. 2024, appendix on Othello; Li et al. 2023).
 
-In compiled code a position is (me, opp, side): discs of the side to move, of
-its opponent, and who moves; once the game is over (side 2), me is black. A ray
-wraps around the board's edge only through discs on columns 0 and 7, so those
-are left out of what a horizontal or diagonal ray may cross. Smaller boards lie
-amid the grid, so their edges need no masks but that of the squares in play.
+In compiled code a position is (me, opp, side): discs of the side to move, discs
+of its opponent, and the side; in a finished game (side 2), me is black. A ray
+wraps around the board's edge only through discs on columns 0 and 7, so
+horizontal and diagonal rays never cross those columns. Smaller boards are
+centred, so the mask of squares in play suffices for their edges.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CENTRE = (27, 28, 35, 36)
 BLACK, WHITE = np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36)
 OVER = 2
 Position = tuple[np.ndarray, np.ndarray, np.ndarray]  # black, white, side.
-# Moves that one call of a search makes, in a fraction of a second.
+# Moves per call of a search, which takes a fraction of a second.
 NODES = 1 << 23
 _NONE = np.uint64(0)
 _INNER = np.uint64(0x7E7E7E7E7E7E7E7E)  # Columns 1..6.
@@ -117,7 +117,7 @@ def advance(
     black: [B] uint64.
     white: [B] uint64.
     side: [B] int8.
-    ok: [B] bool, False where the move is illegal; the position then stays.
+    ok: [B] bool, False where the move is illegal and the position unchanged.
   """
   position = checked(position)
   bits = calls.frozen(np.atleast_1d(bits), np.int32)
@@ -191,8 +191,8 @@ def replay_labels(
 ) -> np.ndarray:
   """[N, L, size * size + 1] uint8 labels after each token of `replay`'s rows.
 
-  Of the squares, row by row, 0 empty, 1 black, 2 white; then of the side. 0
-  from the first illegal token on and past a row's length.
+  Labels of squares, row by row: 0 empty, 1 black, 2 white; then the side. All 0
+  from the first illegal token on and beyond a row's length.
   """
   rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
   board = squares(size), mask(size)
@@ -212,7 +212,7 @@ def _replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
         break
       me, opp, side, moves = step(me, opp, side, move, squares)
       black, white = oriented(me, opp, side)
-      # A row of the board is a run of bits: black's and white's side by side.
+      # A row of the board is a run of bits, in black's and in white's word.
       for row in range(size):
         start = np.uint64(first + 8 * row)
         low, high = black >> start, white >> start
@@ -227,8 +227,8 @@ def _replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
 def count(position: Position, depth: int, size: int = 8) -> list[int]:
   """Numbers of legal token sequences of lengths 1..depth from one position.
 
-  A pass is no token. Columns are scalars or of shape [1]; work grows with
-  the sequences of length depth - 1.
+  A pass is not a token. Columns are scalars or of shape [1]. Work grows with
+  the number of sequences of length depth - 1.
   """
   black, white, side = (column[0] for column in checked(position))
   if depth < 0:
@@ -237,13 +237,13 @@ def count(position: Position, depth: int, size: int = 8) -> list[int]:
 
 
 def _counts(black, white, side, depth, squares) -> np.ndarray:
-  """Legal sequences of lengths 1..depth, depth first; the last by popcount."""
+  """Legal sequences of lengths 1..depth, depth first; popcount at the end."""
   counts = np.zeros(depth, np.int64)
   owns, opps = np.empty(depth, np.uint64), np.empty(depth, np.uint64)
   sides, moves = np.empty(depth, np.int64), np.zeros(depth, np.uint64)
   if depth < 1 or side > 1:
     return counts
-  # By level: the position there and its moves that are not played yet.
+  # By level: the position and its remaining moves.
   stack = owns, opps, sides, moves
   level = _push(black, white, side, squares, stack, counts)
   while level >= 0 and depth > 1:  # Ctrl-C is heard between the calls.
@@ -316,9 +316,9 @@ def flips_of(move, me, opp) -> np.uint64:
 
 @njit
 def step(me, opp, side, move, squares) -> tuple:
-  """Plays a legal move (one bit): me, opp, side, moves of who is next.
+  """Plays a legal move (one bit): me, opp, side, moves of the next side.
 
-  The turn passes where the other side has no move; no moves means over.
+  The turn passes if the other side has no move; no moves means the end.
   """
   # Flipped discs move from the opponent's word to the mover's.
   flips = flips_of(move, me, opp)
@@ -343,14 +343,14 @@ def first_position(squares) -> tuple:
 
 @njit(inline='always')
 def _named(token, moves, bits):
-  """The move (one bit) that a token names, none where it is illegal."""
+  """The move (one bit) of a token, or 0 if illegal."""
   valid = 1 <= token <= len(bits)
   return bit(bits[token - 1]) & moves if valid else _NONE
 
 
 @njit
 def _push(black, white, side, squares, stack, counts) -> int:
-  """Puts a position on the stack, counts its moves; the level, 0."""
+  """Puts a position on the stack and counts its moves; returns level 0."""
   owns, opps, sides, moves = stack
   owns[0], opps[0] = oriented(black, white, side)
   sides[0] = side
@@ -361,7 +361,7 @@ def _push(black, white, side, squares, stack, counts) -> int:
 
 @njit
 def _count_on(squares, level, stack, counts, budget) -> int:
-  """Counts on for `budget` moves; the level reached, -1 when done."""
+  """Continues for `budget` moves; returns the level, -1 when done."""
   owns, opps, sides, moves = stack
   depth = len(counts)
   while level >= 0 and budget > 0:
@@ -388,9 +388,9 @@ def boundary(
 ) -> core.Boundary:
   """Myhill-Nerode boundary of two positions, to a length bound.
 
-  The suffixes of at most `depth` moves that are legal from `first` and not
-  from `second` while every proper prefix is legal from both (Vafa et al. 2024,
-  Def. 2.4).
+  The suffixes of at most `depth` moves that are legal from `first` but not from
+  `second`, while every proper prefix is legal from both (Vafa et al. 2024, Def.
+  2.4).
 
   Args:
     first, second: columns of one position each, scalars or of shape [1].
@@ -414,9 +414,9 @@ def boundary_sizes(
   *,
   interior: bool = False,
 ) -> list[int]:
-  """Sizes of `boundary` to each length bound 1..depth, without listing it.
+  """Sizes of `boundary` for each length bound 1..depth, without listing.
 
-  With `interior`, instead, how many suffixes are legal from both positions.
+  With `interior`, the numbers of suffixes that are legal from both positions.
   """
   pair, board = _pair(first, second, depth), (mask(size), tokens_of(size))
   *_, counts = _boundary(*pair, depth, *board, False, interior)
@@ -434,13 +434,13 @@ def _pair(first: Position, second: Position, depth: int) -> Position:
 
 @njit
 def _entered(discs, sides, moves, level, through) -> np.uint64:
-  """What both sides of the pair at `level` may play.
+  """Legal moves of both positions of the pair at `level`.
 
-  Nothing where they are equal, unless the search goes through these too.
+  None where the positions are equal, unless the search goes through these too.
   """
   same = discs[0, level, 0] == discs[1, level, 0]
   same &= discs[0, level, 1] == discs[1, level, 1]
-  # Equal positions have no boundary, and neither has what follows them.
+  # Equal positions and their successors have empty boundaries.
   if same and sides[0, level] == sides[1, level] and not through:
     return _NONE
   return moves[0] & moves[1]
@@ -449,7 +449,7 @@ def _entered(discs, sides, moves, level, through) -> np.uint64:
 @njit
 def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   """Appends path[:level] and each square of `only`, growing the arrays."""
-  # Twice the room that is needed, so that growing costs little on the whole.
+  # Doubling keeps the total cost of growth small.
   need = num + popcount(only)
   if need > len(lengths):
     size = 2 * need
@@ -473,9 +473,9 @@ def _boundary(
 ) -> tuple:
   """Product search, depth first: elements, their lengths, counts by length.
 
-  black, white, side: [2], the pair. Without `listing` only the counts are
-  made, [2, depth] of boundary and interior; of the latter only if the search
-  goes `through` equal positions.
+  black, white, side: [2], the pair. Counts are [2, depth] of boundary and
+  interior (complete only if the search goes `through` equal positions). Without
+  `listing`, only the counts are computed.
   """
   counts = np.zeros((2, depth), np.int64)
   lines = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
@@ -498,11 +498,11 @@ def _boundary(
 
 @njit
 def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
-  """Goes on from place [3]: level, elements found, -1 if it has not begun.
+  """Continues from place [3]: level, elements so far, -1 at the start.
 
-  Level l of the stack holds both positions after l common moves and the
-  common moves still to try. When `budget` moves are made it stops before the
-  next one, to go on from there.
+  Level l of the stack has both positions after l common moves and the remaining
+  common moves. After `budget` moves the search returns, and a later call
+  continues.
   """
   (black, white, side), (squares, token_of) = pair, board
   (listing, through), (out, lengths) = modes, lines
@@ -517,7 +517,7 @@ def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
         moves[i] = moves_of(me, opp, squares)
   while level >= 0:
     if entering:
-      # What one side alone may play ends a suffix; common moves go on.
+      # Moves legal in only one position end a suffix; common moves continue.
       common[level] = _entered(discs, sides, moves, level, through)
       only = moves[0] & ~moves[1]
       counts[0, level] += popcount(only)
@@ -529,7 +529,7 @@ def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
     if level + 1 == len(path) or common[level] == _NONE:
       level, entering = level - 1, False
       continue
-    # Back to Python, which hears Ctrl-C, checks memory and calls again.
+    # Returns to Python, which handles Ctrl-C, checks memory and calls again.
     if budget == 0:
       break
     budget -= 1

@@ -1,4 +1,4 @@
-"""Whole games of Othello: by players that stand in for people, and reordered.
+"""Whole games of Othello: games of simulated players, and other move orders.
 
 `play` draws games by a policy; `transpositions` draws other orders of a game's
 moves that lead to the same position.
@@ -41,16 +41,16 @@ def play(
   noise: float = 0.0,
   depth: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Whole games; number i depends on (seed, first + i) and the policy alone.
+  """Whole games; game i depends only on (seed, first + i) and the policy.
 
-  Policies stand in for how people play where no records are at hand:
-  'uniform' over the legal moves; 'greedy', those that turn most discs;
-  'mobility', those that leave the other side fewest moves (ties of both are
-  drawn uniformly); 'search', the best by alpha-beta to `depth` plies, ties to
-  the lowest square. Search judges a position by own minus other's: 32 a
-  corner, -12 a square diagonal to an empty corner, 4 a legal square, and
-  discs, 1 each once three quarters of the board are filled and -1 before;
-  once the game is over, by 1000 a disc.
+  Policies replace human play where no records are available: 'uniform' over the
+  legal moves; 'greedy', moves that turn most discs; 'mobility', moves that
+  leave the other side fewest moves (ties of both are drawn uniformly);
+  'search', the best move by alpha-beta to `depth` plies, ties to the lowest
+  square. Search scores a position by own minus other's: 32 per corner, -12 per
+  square diagonal to an empty corner, 4 per legal square, and per disc 1 once
+  three quarters of the board are filled, -1 before; a finished game by 1000 per
+  disc.
 
   Args:
     num: games.
@@ -59,7 +59,7 @@ def play(
     size: 4, 6 or 8.
     policy: one of POLICIES.
     noise: probability, at each move, of a uniform move instead, 0..1.
-    depth: plies that 'search' looks ahead, 1..20; others take no notice.
+    depth: plies that 'search' looks ahead, 1..20; ignored by other policies.
 
   Returns:
     tokens: [num, size * size - 4] int32, 0-padded.
@@ -86,7 +86,7 @@ def play(
       rows.stop - rows.start, key, start, *board, *rest, _evaluation(size)
     )
 
-  # A game by search may take a second, so the first call plays a single game.
+  # A game by search may take a second, so the first call plays only one game.
   return calls.run(games, num, 1 if policy == 'search' else 64)
 
 
@@ -101,7 +101,7 @@ def _play(
   tokens = np.zeros((num, length), np.int32)
   lengths = np.zeros(num, np.int32)
   room = _room(max(depth, 1))
-  # Game n has the stream of (seed, first + n): pieces of a run equal the whole.
+  # Game n has the stream of (seed, first + n): parts of a run equal the whole.
   mixed = splitmix(seed)
   for n in range(num):
     stream = splitmix(mixed ^ np.uint64(first + n))
@@ -109,7 +109,7 @@ def _play(
     ply = 0
     while moves != _NONE:
       among = moves
-      # Noise has draws of its own: those of the moves do not depend on it.
+      # Noise has its own draws, so that draws of moves do not depend on it.
       if policy and below(stream, _NOISE + ply, 1 << 32) >= noise:
         among = _among(me, opp, side, moves, squares, policy, shape, room)
       square = nth(among, below(stream, ply, popcount(among)))
@@ -127,29 +127,29 @@ def chances(
   noise: float = 0.0,
   depth: int = 0,
 ) -> tuple[np.ndarray, float, float]:
-  """How `play` draws the next move.
+  """The distribution from which `play` draws the next move.
 
   Args:
     position: black and white [B] uint64, side to move [B] int8.
     size, policy, noise, depth: see `play`.
 
   Returns:
-    favoured: [B] uint64, bits of the moves that the policy draws from.
-    drawn: probability of such a draw, uniform over `favoured`.
-    noisy: of the other, uniform over all legal moves.
+    favoured: [B] uint64, bits of the moves from which the policy draws.
+    drawn: probability of a policy draw, uniform over `favoured`.
+    noisy: probability of a noise draw, uniform over all legal moves.
   """
   favoured = _favoured(
     *othello.checked(position),
     *(othello.mask(size), POLICIES.index(policy), depth, _evaluation(size)),
   )
-  # To the draw: `play` compares whole numbers.
+  # Exact, as `play` compares integers.
   noisy = int(noise * 2**32) / 2**32
   return favoured, 1 - noisy, noisy
 
 
 @njit
 def _favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
-  """[B] bits of the moves that a policy draws from; none where it is over."""
+  """[B] bits of the moves from which a policy draws; 0 after the end."""
   among = np.zeros(len(side), np.uint64)
   room = _room(max(depth, 1))
   for n in range(len(side)):
@@ -163,7 +163,7 @@ def _favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
 
 @functools.cache
 def _evaluation(size: int) -> tuple[np.uint64, np.ndarray, int]:
-  """Corners; each with its diagonal neighbour; discs when play is late."""
+  """Corners; corners with diagonal neighbours; number of discs of late play."""
   low, high = (8 - size) // 2, (8 + size) // 2 - 1
   # A corner, and the square one step towards the centre on its diagonal.
   beside = [
@@ -183,7 +183,7 @@ def _greedy(me, opp, moves) -> np.uint64:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
     turned = popcount(othello.flips_of(move, me, opp))
-    # A better one starts the set anew, an equal one joins it.
+    # A better move restarts the set; an equal one joins it.
     if turned > most:
       most, best = turned, _NONE
     if turned == most:
@@ -209,20 +209,20 @@ def _mobility(me, opp, moves, squares) -> np.uint64:
 
 @njit
 def _judged(me, opp, side, moves, squares, shape) -> np.int64:
-  """Worth of a position to the mover (to black once it is over)."""
+  """Value of a position for the side to move (for black after the end)."""
   corners, beside, late = shape
   discs = popcount(me) - popcount(opp)
-  # A won game outweighs every estimate below: these stay under 1000.
+  # A won game outweighs every estimate below, as these stay under 1000.
   if side == 2:
     return 1000 * discs
   worth = 32 * (popcount(me & corners) - popcount(opp & corners))
   for k in range(4):
-    # A disc diagonal to a corner gives the corner away, while it is empty.
+    # A disc diagonal to an empty corner gives the corner away.
     corner, risky = bit(beside[k, 0]), bit(beside[k, 1])
     if (me | opp) & corner == _NONE:
       worth -= 12 * (np.int64((me & risky) != _NONE))
       worth += 12 * (np.int64((opp & risky) != _NONE))
-  # `moves` are the mover's; the other's are those it would have in turn.
+  # `moves` are the mover's; the other side's are computed as if on move.
   worth += 4 * (popcount(moves) - popcount(othello.moves_of(opp, me, squares)))
   return worth + (discs if popcount(me | opp) >= late else -discs)
 
@@ -231,9 +231,9 @@ def _judged(me, opp, side, moves, squares, shape) -> np.int64:
 def _search(me, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   """The best move by alpha-beta to `depth` plies, ties to the lowest square.
 
-  Levels are plies below the root. `lows` and `highs` bound what the mover of
-  a level can still gain; a pass keeps the mover, so bounds change hands only
-  where the side does.
+  Levels are plies below the root. `lows` and `highs` are the alpha and beta
+  bounds of a level's mover. After a pass the mover stays, so bounds are negated
+  only where the side changes.
   """
   discs, turns, lows, highs = room
   # discs [level, 3]: me, opp, moves still to try.
@@ -265,11 +265,11 @@ def _search(me, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         highs[level] = high if same else -low
         continue
       worth = _judged(me, opp, mover, moves, squares, shape)
-    # What was found, worth as much to the mover of the level it goes back to.
-    # Nobody moves once the game is over: the worth is black's then.
+    # The value of this level for the mover of the level above. After the end
+    # of a game, values are black's.
     owner = 0 if mover == 2 else mover
     gain = worth if owner == turns[level] else -worth
-    # Strictly: of equal moves the one tried first, the lowest square, stays.
+    # Strict: on ties the first move, the lowest square, stays.
     if gain > lows[level]:
       lows[level] = gain
       if level == 0:
@@ -289,7 +289,7 @@ def _room(levels) -> tuple:
 
 @njit
 def _among(me, opp, side, moves, squares, policy, shape, room) -> np.uint64:
-  """The moves that a policy draws from; `room` has a row for each ply."""
+  """The moves from which a policy draws; `room` has a row for each ply."""
   if policy == 1:
     return _greedy(me, opp, moves)
   if policy == 2:
@@ -311,16 +311,15 @@ def transpositions(
 ) -> np.ndarray:
   """Random orders of each row's moves that reach the same position.
 
-  A Gibbs chain: pick a window of consecutive moves, its start uniform; list
-  every order of the window's squares that is legal from the position before
-  it and leads to the position after it, side to move included; take one of
-  them uniformly. The chain leaves the uniform distribution over all move
-  orders that such steps connect as it is, and tends to it. The window at the
-  start of a row is wider than the others, as few orders are legal there; a
-  row no longer than it is drawn exactly, uniform over all its orders. Of a
-  random game's first 12, 20, 30 and 60 moves, one draw differs in .69, .91,
-  .99 and 1.00 of rows, and in .45 and .53 of the places of 30 and 60 moves
-  (chains ten times as long: .53 and .63).
+  A Gibbs chain. Each step picks a window of consecutive moves with a uniform
+  start, enumerates every order of its squares that is legal from the position
+  before and leads to the position after (including the side to move), and takes
+  one uniformly. The chain converges to the uniform distribution over all orders
+  connected by such steps. The window at the start of a row is wider, as few
+  orders are legal there. A row that fits in this window is drawn exactly,
+  uniformly over all its orders. For a random game's first 12, 20, 30 and 60
+  moves, one draw differs in .69, .91, .99 and 1.00 of rows, and in .45 and .53
+  of the places of 30 and 60 moves (chains ten times as long: .53 and .63).
 
   Args:
     tokens: [T, L] legal rows of tokens.
@@ -342,7 +341,7 @@ def transpositions(
   rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
   seeds = calls.seeds(seeds)
   calls.same_length(tokens=rows[0], seeds=seeds)
-  # Compiled code trusts the tokens: they are checked here, once.
+  # Compiled code does not check tokens, so they are checked here once.
   steps = othello.replay(*rows, size)[0]
   if (steps < rows[1]).any():
     row = int(np.argmax(steps < rows[1]))
@@ -414,10 +413,10 @@ def _fill(played, discs, sides, low, high, squares) -> None:
 def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
   """Redraws the window's order among those that keep the position after it.
 
-  Depth first, squares ascending. The n-th order found replaces the one held
-  with probability 1 / n, which makes all of them equally likely without a
-  list. room: by level (me, opp, squares left, squares still to try); the
-  sides to move; the order under trial.
+  Depth first, squares ascending. Reservoir sampling: the n-th order replaces
+  the current one with probability 1 / n, so that all are equally likely without
+  a list. room: by level (me, opp, unplayed squares, squares to try); the sides
+  to move; the order under trial.
   """
   tried, turns, order = room
   # Words are sets of squares: `left` those of the window not played yet.

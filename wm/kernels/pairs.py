@@ -1,4 +1,4 @@
-"""Disagreements of answers on all pairs of points, by kind of pair."""
+"""Counts pairs of points with different answers, by kind of pair."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from wm import core
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-# Classes of answers: a table of all states and classes is kept.
+# Limit of classes of answers, since a table has all states times classes.
 MOST_CLASSES = 256
 
 
 class PairCounts(NamedTuple):
-  """Unordered pairs of distinct points, and those that D answers tell apart.
+  """Unordered pairs of distinct points, and those whose D answers differ.
 
   Kinds of pairs, the last axis:
     0  of one state
@@ -34,12 +34,12 @@ class PairCounts(NamedTuple):
 def count(
   answers: np.ndarray, states: np.ndarray, legal: np.ndarray
 ) -> PairCounts:
-  """Counts the pairs that answers tell apart, exactly.
+  """Counts exactly the pairs of points whose answers differ.
 
-  Vafa et al. 2025 average over these pairs, which are quadratic in the points.
-  Of a group of points of which n_c have the answer c, sum_c n_c (n_c - 1) / 2
-  pairs agree, so that numbers by state and answer are all that is needed:
-  O(D n) time, and memory for one row of states times classes.
+  Vafa et al. 2025 average over these pairs, whose number is quadratic in the
+  points. In a group with n_c points of answer c, sum_c n_c (n_c - 1) / 2 pairs
+  agree, so that counts by state and answer suffice: O(D n) time, and memory for
+  one table of states times classes.
 
   Args:
     answers: [D, n] integers below MOST_CLASSES: D answers to each point.
@@ -47,7 +47,7 @@ def count(
     legal: [n] integers, equal where two points have the same legal tokens.
 
   Raises:
-    InputError: shapes do not fit, an answer is no class, or points of one
+    InputError: shapes do not match, an answer is not a class, or points of one
       state have different legal tokens.
   """
   answers, states, legal = map(np.asarray, (answers, states, legal))
@@ -79,7 +79,7 @@ def count(
     calls.frozen(of_state, np.int32),
     most + 1,
   )
-  # Within states, within legal sets, all: each holds the one before.
+  # Within states, within legal sets, all: each includes the one before.
   apart = np.array(pairs, np.int64) - agree
   return PairCounts(
     np.diff(apart, axis=-1, prepend=0),

@@ -1,11 +1,11 @@
-"""Games in PGN text: where they lie, and what they say.
+"""Finds and reads the games in PGN text.
 
 A game is a run of tag lines, `[Name "value"]`, and the move text after them.
 Two kinds of lines start a new game:
 
-  - a tag line, if the game under way has move text; an Event tag also if that
-    game has one already;
-  - move text after a result: games need not have tags.
+  - a tag line, if the current game has move text; an Event tag also if the
+    current game already has one;
+  - move text after a result, since tags are optional.
 
 Lines inside a comment start nothing, except `[Event "`, which shows that the
 comment was never closed. Until a game has its result, a line that starts with
@@ -24,9 +24,9 @@ from wm.kernels.base.jit import njit
 from wm.kernels.chess import layout
 from wm.kernels.chess.san import byte_table, read_spans
 
-# Columns of a row: bytes where a game starts, its move text starts and
-# it ends; tags that could be read; FLAGS; first and last + 1 byte of the
-# values of some tags, both 0 where a game has no such tag.
+# Columns of a row: first byte of the game, first byte of its move text, and its
+# end; number of readable tags; FLAGS; first and last + 1 byte of the values of
+# some tags, both 0 for a missing tag.
 START, MOVES, END, TAGS, FLAGS = range(5)
 NAMES = ('site', 'variant', 'fen', 'setup')
 SITE, VARIANT, FEN, SETUP = range(5, 13, 2)
@@ -67,7 +67,7 @@ class Text(NamedTuple):
 
   Attributes:
     games: [N, WIDTH] int64, in order.
-    rest: byte where the text starts that belongs to no whole game yet.
+    rest: first byte of the text after the last complete game.
   """
 
   games: np.ndarray
@@ -101,8 +101,8 @@ def split(text: bytes | np.ndarray, final: bool = True) -> Text:
 
   Args:
     text: bytes, or [M] uint8.
-    final: is this the end of the file? If not, the last game and the last
-      line, which may go on, are left as `rest`.
+    final: True at the end of the file. Otherwise the last game and line, which
+      may continue, are left as `rest`.
   """
   games, rest = _split(_bytes(text), bool(final))
   return Text(games, int(rest))
@@ -111,9 +111,9 @@ def split(text: bytes | np.ndarray, final: bool = True) -> Text:
 @njit
 def _split(text, final) -> tuple[np.ndarray, int]:
   """Rows of the games, and where the rest starts."""
-  # State between lines: is a game under way (`begun`), has it move text
-  # (`moving`), an open comment, its result (`over`), an Event tag (`event`);
-  # how many variations are open (`depth`).
+  # State between lines: a game has started (`begun`), has move text (`moving`),
+  # an open comment, its result (`over`), an Event tag (`event`), and `depth`
+  # open variations.
   table = np.zeros((64, WIDTH), np.int64)
   num, at, size = 0, 0, len(text)
   begun = moving = comment = over = event = False
@@ -125,19 +125,19 @@ def _split(text, final) -> tuple[np.ndarray, int]:
     word = _past_blanks(text, at, stop)
     eventful = _starts_event(text, at, stop)
     tag = text[at] == _LEFT if stop > at else False
-    # As `ref._kind`: is this a line of tags, and does a game start here?
+    # As `ref._kind`: a line of tags, and the start of a game?
     if comment:
       tag = eventful
     elif tag and moving and not over:
       tag = _value(text, at, stop)[0] >= 0
-    passed = not comment and word == stop  # A blank line: nobody's.
+    passed = not comment and word == stop  # A blank line, of no game.
     fresh = not begun and not passed
     if tag:
       fresh = fresh or moving or (eventful and event)
     elif begun and over and not comment and not passed:
       fresh = _AFTERWARDS[text[word]] == 0
     if fresh:
-      # The row of the game under way is complete; a row for the new one.
+      # The row of the current game is complete; adds one for the new game.
       if begun:
         num = _closed(table, num, at, moving, comment, depth, over)
       table = _grown(table, num)
@@ -167,7 +167,7 @@ def read(
 ) -> GameMoves:
   """Reads move text, each game up to its first error.
 
-  What a token means is said in `chess.san`. Memory is bounded by the text.
+  `chess.san` explains the tokens. Memory is bounded by the size of the text.
 
   Args:
     text: bytes, or [M] uint8.
@@ -248,9 +248,9 @@ def _value_end(text, at, stop):
 
 @njit
 def _named(text, first, last, letters):
-  """Is this name, small or capital, spelled with these small letters?"""
+  """True if the name, ignoring case, has these lower-case letters."""
   for k in range(last - first):
-    # Bit 5 makes small letters of capitals.
+    # Bit 5 makes letters lower case.
     if k >= len(letters) or text[first + k] | 32 != letters[k]:
       return False
   return last - first == len(letters) or letters[last - first] == 0
@@ -305,9 +305,9 @@ def _scan(text, at, stop, comment, depth, over):
         break
       elif mark == _ASIDE:
         depth += 1
-      elif mark == _BACK:  # One too many closes nothing.
+      elif mark == _BACK:  # An unmatched one is ignored.
         depth = max(depth - 1, 0)
-      elif depth == 0:  # A variation's result is not the game's.
+      elif depth == 0:  # Results inside variations are ignored.
         over = over or _is_result(text, at, stop, mark)
     at += 1
   return comment, depth, over
@@ -315,10 +315,10 @@ def _scan(text, at, stop, comment, depth, over):
 
 @njit
 def _is_result(text, at, stop, mark):
-  """Is this '*', or the middle of 1-0, 0-1 or 1/2?"""
+  """True for '*', or for the middle of 1-0, 0-1 or 1/2."""
   if mark == _STAR:
     return True
-  # A dash or slash alone says nothing: its neighbours do.
+  # The neighbours of a dash or slash decide.
   before = text[at - 1] if at > 0 else _NEWLINE
   after = text[at + 1] if at + 1 < stop else _NEWLINE
   if mark == _SLASH:
@@ -340,7 +340,7 @@ def _grown(table, num):
 
 @njit
 def _closed(table, num, end, moving, comment, depth, over):
-  """Completes the game under way; the number of games then."""
+  """Completes the current game; returns the number of games."""
   game = table[num]
   game[END] = end
   if not moving:

@@ -7,7 +7,8 @@ A depth-first search holds, by depth d of the path so far:
     taken[d]     the edge that led there, for d > 0
     top[:, d]    greatest labels along the path up to there
 
-and one bit a node that is on the path, in words of 64: mazes have hundreds.
+and one bit for each node on the path, in 64-bit words, as mazes have hundreds
+of nodes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from wm.core import resources
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-MOST = 50_000_000  # Paths; their labels take 1 GB.
+MOST = 50_000_000  # Limit of paths, whose labels take 1 GB.
 
 
 class SimplePaths(NamedTuple):
   """P simple paths of one edge or more, by source, then depth first.
 
-  Paths that share their first k edges stand together, and a path stands before
-  those that go on from it; edges out of a node are taken in order of number.
+  Paths that share their first k edges are adjacent, and a path precedes its
+  continuations; edges out of a node are taken in order of their index.
 
   Attributes:
     source: [P] int32 node.
@@ -48,7 +49,7 @@ class SimplePaths(NamedTuple):
 
   @property
   def size(self) -> int:
-    """How many there are."""
+    """Number of paths."""
     return len(self.source)
 
   def of(self, path: int) -> np.ndarray:
@@ -59,10 +60,10 @@ class SimplePaths(NamedTuple):
 def count(
   source: Any, target: Any, nodes: int, *, longest: int = 0, most: int = MOST
 ) -> tuple[np.ndarray, np.ndarray]:
-  """How many simple paths leave each node, and how many edges they have.
+  """Number of simple paths from each node, and their total number of edges.
 
-  source, target: [E] nodes of each edge. longest: most edges of a path; 0 is
-    no limit. most: above so many paths in all, the count stops.
+  source, target: [E] nodes of each edge. longest: limit of edges per path; 0 is
+    no limit. most: the count stops above this number of paths.
 
   Returns:
     paths: [nodes] int64.
@@ -93,22 +94,22 @@ def list_paths(
   listed: bool = True,
   most: int = MOST,
 ) -> SimplePaths:
-  """Lists all simple paths: no node comes twice, parallel edges count apart.
+  """Lists all simple paths: nodes do not repeat; parallel edges are distinct.
 
-  Paths are counted first, so that nothing is held that would not fit. Time is
-  linear in the paths and the edges that leave their nodes.
+  Paths are counted before memory is allocated. Time is linear in the paths and
+  the edges out of their nodes.
 
   Args:
     source: [E] nodes that edges leave.
     target: [E] nodes that they enter.
     nodes: number of nodes.
-    labels: [K, E] integers of the edges, such as steps at which they are known.
-    longest: most edges of a path; 0 is no limit.
-    listed: whether the edges of each path are kept.
-    most: more paths than this are refused.
+    labels: [K, E] integers of the edges, such as the step that reveals an edge.
+    longest: limit of edges per path; 0 is no limit.
+    listed: True returns the edges of each path.
+    most: limit of paths.
 
   Raises:
-    InputError: shapes do not fit, an edge has an unknown node, or there are
+    InputError: shapes do not match, an edge has an unknown node, or there are
       more than `most` paths.
   """
   graph = _graph(source, target, nodes)
@@ -117,7 +118,7 @@ def list_paths(
   labels = np.asarray(labels, np.int32).reshape(len(labels), size)
   labels = calls.frozen(labels, np.int32)
   paths, edges = _count(graph, longest or nodes, most)
-  # Counted before anything is held; a count that stopped is above `most`.
+  # Counted before memory is allocated; a stopped count is above `most`.
   if paths.sum() > most:
     raise core.InputError(
       f'{nodes} nodes and {size} edges have more than {most:,} simple paths; '
@@ -139,7 +140,7 @@ def list_paths(
   most_of = np.empty((len(labels), total), np.int32)
   offsets = np.zeros(total + 1 if listed else 0, np.int64)
   flat = np.empty(int(starts[-1]) if listed else 0, np.int32)
-  # One source at first: it alone may have millions of paths.
+  # One source at first, as one source may have millions of paths.
   for rows in calls.slices(nodes, first=1):
     _fill(
       *graph,
@@ -201,8 +202,8 @@ def _fill(
       for k in range(columns):
         top[k, depth] = max(top[k, depth - 1], labels[k, numbers[e]])
         most_of[k, p] = top[k, depth]
-      # Paths share their beginnings but are written whole, end to end, so that
-      # each can be read alone.
+      # Paths share prefixes but are written completely, so that each can be
+      # read alone.
       if len(offsets):
         for d in range(1, depth + 1):
           flat[f] = taken[d]
@@ -248,10 +249,10 @@ def _begin(indptr, root, at, node, mask):
 
 @njit(inline='always')
 def _next(indptr, heads, longest, at, node, mask, depth):
-  """Depth and last edge of the next path; depth -1 where there is no more."""
+  """Depth and last edge of the next path; depth -1 at the end."""
   while depth >= 0:
     tail = node[depth]
-    # All edges tried, or as deep as allowed: the node leaves the path.
+    # All edges tried, or at the depth limit: the node leaves the path.
     e = at[depth]
     if e == indptr[tail + 1] or depth == longest:
       _flip(mask, tail)
@@ -259,8 +260,8 @@ def _next(indptr, heads, longest, at, node, mask, depth):
       continue
     at[depth] = e + 1
     head = heads[e]
-    # Nodes already on the path are skipped. The longer path is reported before
-    # its own continuations.
+    # Nodes on the path are skipped. A path is reported before its
+    # continuations.
     if not _has(mask, head):
       depth += 1
       node[depth], at[depth] = head, indptr[head]
@@ -283,7 +284,7 @@ def _count_from(indptr, heads, first, last, longest, most, totals) -> None:
   for root in range(first, min(last, nodes)):
     _begin(indptr, root, at, node, mask)
     depth, paths, edges = 0, 0, 0
-    # Checked within a source too: one alone may have more than `most`.
+    # Checked within a source too, as one source may have more than `most`.
     while total <= most:
       depth, _ = _next(indptr, heads, longest, at, node, mask, depth)
       if depth < 0:

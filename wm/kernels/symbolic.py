@@ -1,29 +1,29 @@
-"""Formulas of a grammar, all of them, and those that fit best at each size.
+"""Enumerates the formulas of a grammar, and finds the best fit of each size.
 
     leaf      a quantity: r, m1, m2, ...
     one       inv(x) = 1 / x   exp(x)   sin(x)   cos(x)
     two       x + y            x * y
 
-The grammar of the inductive-bias probes' symbolic regression (Vafa et al. 2025)
-but for its constants: a formula has one factor in front and, where it is asked
-for, an offset behind, which are fitted in closed form. The size is the number
-of leaves and operators; factor and offset are not counted. Newton's law is
-inv(r * r) * m1 * m2, size 8.
+This is the grammar of the symbolic regression in the inductive-bias probes
+(Vafa et al. 2025) without its constants: a formula has one factor and
+optionally one offset, fitted in closed form. The size is the number of leaves
+and operators, without factor and offset. Newton's law is inv(r * r) * m1 * m2,
+size 8.
 
-Formulas are numbered by size; within a size those of one operand come first,
-INV, EXP, SIN, COS in turn, each of all operands in order; then ADD and MUL,
-each by the size of the smaller operand, then by first and second operand. Of
-formulas of one size that fit alike the first is taken.
+Formulas are numbered by size. Within a size, formulas with one operand come
+first, INV, EXP, SIN, COS in turn, each with all operands in order; then ADD and
+MUL, each by the size of the smaller operand, then by first and second operand.
+On ties the first formula of a size is taken.
 
-The search, compiled, holds a table of formulas:
+The compiled search has a table of formulas:
 
-    formula   0 .. Q-1 | Q ..        |  ...        table of those that are held
+    formula   0 .. Q-1 | Q ..        |  ...        stored formulas
     size      1        | 2           |  3 ..
-    vals      values on PROBES rows, enough to drop what cannot be best:
+    vals      values on PROBES rows, enough to rule out most formulas:
 
-squares over some rows with a factor of their own are never more than those
-over all rows. What equals a formula before it on these rows to nine digits is
-left out, and formulas of the last size are not held at all.
+least squares over some rows, with their own best factor, never exceed those
+over all rows. A formula whose values on these rows equal those of an earlier
+one to nine digits is left out; formulas of the last size are not stored.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from wm.kernels.base import calls
 from wm.kernels.base.bits import splitmix
 from wm.kernels.base.jit import njit
 
-# Codes in postfix order; those from 0 are quantities.
+# Codes in postfix order; codes from 0 on are quantities.
 INV, EXP, SIN, COS, ADD, MUL = range(-1, -7, -1)
 UNARY, BINARY = (INV, EXP, SIN, COS), (ADD, MUL)
 NAMES = {INV: 'inv', EXP: 'exp', SIN: 'sin', COS: 'cos', ADD: '+', MUL: '*'}
-# A formula is dropped, with all that contain it, where on some row it is beyond
-# this, or an angle is: nothing would be left of its digits.
+# A formula, and all that contain it, are dropped if a value or an angle exceeds
+# this on some row, since no digits would remain.
 MOST_VALUE, ANGLE = 1e100, 1e6
-# An error below this is rounding: nothing is better.
+# An error below this is rounding: no formula is better.
 EXACT = 1e-24
 # A formula is better than another if its error is smaller by this share.
 BETTER = 1e-9
-# Rows on which all formulas are looked at; few of them need more.
+# Rows on which all formulas are evaluated; few formulas need more rows.
 PROBES = 32
 
 
@@ -70,8 +70,8 @@ def count(quantities: int, size: int) -> list[int]:
 
 
 def written(code: tuple[int, ...], names: tuple[str, ...]) -> str:
-  """A formula in words, with as few parentheses as needed."""
-  stack: list[tuple[str, bool]] = []  # Text, and is it a sum?
+  """A formula as text, without redundant parentheses."""
+  stack: list[tuple[str, bool]] = []  # Text, and True for a sum.
   for c in code:
     if c >= 0:
       stack.append((names[c], False))
@@ -87,7 +87,7 @@ def written(code: tuple[int, ...], names: tuple[str, ...]) -> str:
 
 
 def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
-  """[n] a formula's values of quantities [Q, n]; NaN where it has none."""
+  """[n] a formula's values of quantities [Q, n]; NaN where undefined."""
   stack: list[np.ndarray] = []
   with np.errstate(all='ignore'):
     for c in code:
@@ -107,11 +107,11 @@ def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
 
 
 LOSSES = ('log', 'raw')
-# How a formula is fitted: a factor to the target, a factor to its logarithm, or
-# a factor and an offset to the target, with weights.
+# Kinds of fits: a factor to the target, a factor to its logarithm, or a factor
+# and an offset to the target, with weights.
 _RAW, _LOG, _OFFSET = range(3)
 MOST = 30_000_000  # formulas of one search
-LARGEST = 11  # Size of formulas, of which there are no more for any quantity.
+LARGEST = 11  # Largest size: beyond it, even one quantity exceeds MOST.
 
 
 class Law(NamedTuple):
@@ -120,11 +120,11 @@ class Law(NamedTuple):
   Attributes:
     code: postfix; see above.
     size: leaves and operators.
-    error: mean square of what is left, over the variance of the target; of
-      logarithms where the loss is 'log'.
-    factor: what the formula is multiplied with.
+    error: mean square residual over the variance of the target; of logarithms
+      if the loss is 'log'.
+    factor: factor of the formula.
     text: the formula, e.g. 'm2 * (m1 * inv(r * r))'.
-    offset: what is added to the product.
+    offset: added to factor * formula.
   """
 
   code: tuple[int, ...]
@@ -149,26 +149,26 @@ def search(
 ) -> list[list[Law]]:
   """Fits all formulas up to a size to each of K targets.
 
-  Deterministic, and exact: no formula of a size has a smaller error than the
-  one that is found, up to a share of 1e-9.
+  Deterministic and exact: no formula of a size has a smaller error than the
+  result, up to a share of 1e-9.
 
   Args:
     columns: quantity -> [n] finite numbers.
-    targets: [K, n]; of loss 'log' all > 0.
+    targets: [K, n]; all > 0 for loss 'log'.
     size: of the largest formulas.
-    loss: 'log', squares of the difference of logarithms, for formulas that have
-      one sign; or 'raw', of the difference itself.
-    offset: fits factor * formula + offset. Of loss 'log' the squares are then
-      of relative differences, which are those of logarithms where both are
-      small, and targets may have either sign, but not be 0.
+    loss: 'log' squares the difference of logarithms, for formulas of one sign;
+      'raw' squares the difference itself.
+    offset: True fits factor * formula + offset. With loss 'log' the squares are
+      then of relative differences, equal to those of logarithms to first order;
+      targets may have either sign, but must not be 0.
 
   Returns:
     The front of each target: laws of ascending size, each with a smaller error
     than all before. Empty where no formula has values on all rows.
 
   Raises:
-    InputError: shapes that do not fit, values that are not finite or have no
-      logarithm, a target that is constant, or too many formulas.
+    InputError: shapes do not match, values are not finite or have no logarithm,
+      a target is constant, or there are too many formulas.
   """
   x, y = _checked(columns, targets, size, loss, offset)
   names = tuple(columns)
@@ -192,7 +192,7 @@ def search(
   for k, laws in enumerate(results):
     front = []
     for code, error in laws:
-      # The search keeps errors alone: factor and offset are fitted again.
+      # The search returns only errors: factor and offset are fitted again.
       outputs, text = values(code, x), written(code, names)
       if offset:
         _, factor, level = fitted_line(outputs, aim[k], weight[k])
@@ -224,7 +224,7 @@ def fitted(
   if not (sign * values > 0).all():
     return math.inf, math.nan
   rest = aim - np.log(np.abs(values))
-  # The factor's logarithm: what all rows are off by.
+  # The factor's logarithm: the mean difference of all rows.
   level = rest.mean()
   rest = rest - level
   error = max(float((rest * rest).sum() / spread), EXACT)
@@ -237,7 +237,7 @@ def fitted_line(
   """Error, factor and offset of a formula's values [n].
 
   Args:
-    values: NaN where the formula has none.
+    values: NaN where the formula is undefined.
     target: [n].
     weight: [n] > 0 of squares.
   """
@@ -247,7 +247,7 @@ def fitted_line(
   level = np.average(target, weights=weight)
   off, aim = values - middle, target - level
   square = (weight * off * off).sum()
-  # A formula that is the same on all rows explains nothing.
+  # A constant formula explains nothing.
   flat = not square > FLAT * (weight * values * values).sum()
   factor = 0.0 if flat else float((weight * off * aim).sum() / square)
   left = (weight * (aim - factor * off) ** 2).sum()
@@ -256,14 +256,14 @@ def fitted_line(
 
 
 def _order(targets: np.ndarray) -> np.ndarray:
-  """Rows in the order in which formulas are looked at, PROBES of them first.
+  """Order of rows for the evaluation of formulas; the first PROBES are probes.
 
-  Half of the probes are the largest of the first target, which rule its
-  squares; the other rows are spread evenly over its order, coarse to fine.
+  Half of the probes are the largest values of the first target, which dominate
+  its squares; the other rows are spread evenly over its order, coarse to fine.
   """
   order = np.argsort(np.abs(targets[0]), kind='stable')[::-1]
   top, rest = order[: PROBES // 2], order[PROBES // 2 :]
-  # Bits of the place, reversed: any first part is spread over all.
+  # Bit-reversed places: any initial part is spread over all rows.
   bits = max(len(rest) - 1, 1).bit_length()
   place = np.arange(len(rest))
   turned = sum(((place >> k) & 1) << (bits - 1 - k) for k in range(bits))
@@ -311,18 +311,18 @@ def _checked(
   return x, y
 
 
-# Digits by which formulas are told apart, as a factor of the mantissa.
+# Digits by which formulas are distinguished, as a factor of the mantissa.
 DIGITS = 2.0**30
-GROWTH = 4  # Rows looked at next, of those looked at so far.
-SLACK = 1e-12  # Relative rounding of sums over probes, generously.
+GROWTH = 4  # Growth factor of the number of evaluated rows.
+SLACK = 1e-12  # Generous bound of the relative rounding of sums over probes.
 FLAT = 1e-20  # Share of a formula's squares below which it is constant.
 
 
 class _FormulaTable(NamedTuple):
-  """Formulas that are kept: arrays with room for M.
+  """Stored formulas: arrays with room for M.
 
   Attributes:
-    op, left, right: [M] int32; of a quantity op is its number.
+    op, left, right: [M] int32; for a quantity, op is its index.
     vals: [M, P] float64 on the probes.
     seen: [H] uint64 hashes of rows of `vals`, open addressing; 0 is free.
     num: [1] int64 formulas so far.
@@ -337,14 +337,14 @@ class _FormulaTable(NamedTuple):
 
 
 class _Goal(NamedTuple):
-  """What formulas are fitted to, and the best so far.
+  """The targets of the fits, and the best formulas so far.
 
   Attributes:
     x: [Q, n] float64 quantities; the first rows are the probes.
     aim: [K, n] float64 targets, or their logarithms.
     weight: [K, n] float64 of squares, for fits with an offset.
-    spread: [K] float64 squares of targets from their mean.
-    best: [K] float64 least error, in `spread`.
+    spread: [K] float64 squared deviations of targets from their mean.
+    best: [K] float64 smallest error, relative to `spread`.
     code: [K, size] int64 postfix of the best; length: [K] int64.
     room: [size, n] float64, for values.
     post: [2, size] int64, for a postfix and nodes to visit.
@@ -363,7 +363,7 @@ class _Goal(NamedTuple):
 
 @njit(error_model='numpy', inline='always')
 def _apply(op, x, y) -> float:
-  # A value of a formula; NaN where it has none.
+  # A value of a formula; NaN where undefined.
   if op == ADD:
     z = x + y
   elif op == INV:
@@ -381,10 +381,10 @@ def _apply(op, x, y) -> float:
 
 @njit
 def _hash(row) -> np.uint64:
-  # Of values to nine digits: of mantissa and exponent of each.
-  # Equal formulas whose rounding differs may get two keys: both are then held,
-  # which costs time only. Different formulas share a key by chance: among MOST
-  # of them any two do so with probability 5e-5.
+  # A hash of values to nine digits, by mantissa and exponent.
+  # Equal formulas with different rounding may get two keys: both are stored,
+  # which costs only time. Different formulas collide by chance: among MOST
+  # formulas any two do with probability 5e-5.
   mixed = np.uint64(0)
   for p in range(len(row)):
     mantissa, exponent = math.frexp(row[p])
@@ -395,7 +395,7 @@ def _hash(row) -> np.uint64:
 
 @njit
 def _is_new(seen, key) -> bool:
-  # Enters a key; False where it was there.
+  # Enters a key; False if it is already present.
   mask = np.uint64(len(seen) - 1)
   place = (key >> np.uint64(1)) & mask
   while seen[place] != 0:
@@ -419,10 +419,10 @@ def _logarithms(row) -> bool:
 
 @njit(error_model='numpy')
 def _least(row, aim, weight, mode) -> float:
-  # Least squares that are left on the probes; less by rounding, generously.
+  # Lower bound of the least squares on the probes, with slack for rounding.
   num = len(row)
-  # The factor that is best for these rows: no other factor fits them better, so
-  # this is a lower bound of the error on all rows.
+  # The best factor for these rows: no other factor fits them better, so this is
+  # a lower bound of the error on all rows.
   if mode == _LOG:
     total = squares = 0.0
     for p in range(num):
@@ -444,8 +444,8 @@ def _least(row, aim, weight, mode) -> float:
     slack += SLACK * abs(across * (across / size)) if size > 0 else 0.0
     across -= middle * (level / weights)
     squares -= level * (level / weights)
-    # Where little is left of a difference, its digits are not sure: the bound
-    # of such rows is 0.
+    # A small difference of large numbers has uncertain digits: the bound of
+    # such rows is 0.
     rest = size - middle * (middle / weights)
     if not rest > 1e-6 * size:
       return -slack
@@ -457,9 +457,9 @@ def _least(row, aim, weight, mode) -> float:
 
 @njit
 def _postfix(table, op, i, j, unary, post) -> int:
-  # The postfix of op of formulas i and j into post[0]; its length.
-  # The tree is walked from the root, right operands first, and the result is
-  # reversed; `visit` is a stack of nodes.
+  # Writes the postfix of op(formula i, formula j) to post[0]; returns its
+  # length. The tree is walked from the root, right operands first, and the
+  # result is reversed; `visit` is a stack of nodes.
   out, visit = post[0], post[1]
   length, waiting = 1, 1
   out[0], visit[0] = op, i
@@ -484,7 +484,7 @@ def _postfix(table, op, i, j, unary, post) -> int:
 
 @njit(error_model='numpy')
 def _evaluate(code, length, x, room) -> bool:
-  # A formula on rows, into room[0]; False where it has no value on one.
+  # Evaluates a formula into room[0]; False if it is undefined on some row.
   top = -1
   for k in range(length):
     op = code[k]
@@ -492,8 +492,8 @@ def _evaluate(code, length, x, room) -> bool:
       top += 1
       room[top, :] = x[op]
       continue
-    # ADD and MUL, the lowest codes, take two operands; of one operand the
-    # second row is not read, and any will do.
+    # ADD and MUL, the lowest codes, take two operands; for one operand the
+    # second row is arbitrary and not read.
     if op == ADD or op < ADD:
       top -= 1
     first, second = room[top], room[min(top + 1, len(room) - 1)]
@@ -540,7 +540,7 @@ def _error(row, aim, weight, spread, mode) -> float:
 
 @njit(error_model='numpy')
 def _try(table, goal, row, op, i, j, unary, mode) -> None:
-  # Fits a formula with these values on the probes, where it may be best.
+  # Fits a formula with these values on the probes, if it may be the best.
   if mode == _LOG and not _logarithms(row):
     return
   length, rows = 0, len(row)
@@ -554,7 +554,7 @@ def _try(table, goal, row, op, i, j, unary, mode) -> None:
       break
     if not length:
       length = _postfix(table, op, i, j, unary, goal.post)
-    # More rows at a time: few formulas that lose are seen on all.
+    # More rows at a time: few losing formulas are evaluated on all rows.
     rows = min(GROWTH * rows, goal.x.shape[1])
     room = goal.room[:, :rows]
     if not _evaluate(goal.post[0], length, goal.x[:, :rows], room):
@@ -577,10 +577,11 @@ def _try(table, goal, row, op, i, j, unary, mode) -> None:
 def _combine_pairs(
   table, goal, op, lefts, rights, same, unary, keep, mode
 ) -> None:
-  """Tries an operator on pairs of formulas, and keeps what is new.
+  """Tries an operator on pairs of formulas, and stores new formulas.
 
-  lefts, rights: (first, last + 1) of operands; of one operand rights is (0, 1).
-  same: the second operand is not before the first. keep: or only try.
+  lefts, rights: (first, last + 1) of operands; rights is (0, 1) for one
+    operand.
+  same: the second operand is not before the first. keep: False only tries.
   """
   row = np.empty(table.vals.shape[1])
   for i in range(lefts[0], lefts[1]):
@@ -593,8 +594,8 @@ def _combine_pairs(
           good = False
           break
         row[p] = z
-      # A formula that equals an earlier one is not tried: the earlier, smaller
-      # or equal in size, goes first.
+      # A formula that equals an earlier one, of smaller or equal size, is not
+      # tried.
       if not good or (keep and not _is_new(table.seen, _hash(row))):
         continue
       if keep:
@@ -608,7 +609,7 @@ def _combine_pairs(
 
 @njit
 def _leaves(table, goal, quantities, mode) -> None:
-  """Tries and keeps the quantities, whose values are in the table."""
+  """Tries and stores the quantities, whose values are in the table."""
   for q in range(quantities):
     _is_new(table.seen, _hash(table.vals[q]))
     goal.room[0, :] = goal.x[q]
@@ -623,7 +624,7 @@ def _leaves(table, goal, quantities, mode) -> None:
 
 
 class _FormulaSearch:
-  """One search; its arrays are as large as it can need."""
+  """One search, with arrays of the maximum size that it can need."""
 
   def __init__(
     self,
@@ -635,9 +636,9 @@ class _FormulaSearch:
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
     self.sizes, self.mode = len(counts) - 1, mode
-    # Formulas of the last size are tried and not held.
+    # Formulas of the last size are tried but not stored.
     room, probes = max(sum(counts[:-1]), counts[1]), min(PROBES, x.shape[1])
-    # `seen` has at least twice as many places as there can be keys.
+    # `seen` has at least twice as many slots as keys.
     self.table = _FormulaTable(
       np.arange(room, dtype=np.int32),
       np.full(room, -1, np.int32),

@@ -18,7 +18,7 @@ from wm.models.serving import oracles, process
 
 SHARES = {'leaky': 0.38, 'peaked': 0.009}
 KINDS = (*SHARES, 'deterministic', 'permuted', 'memoriser', 'forgets')
-# Sequences on which a goal is looked for.
+# Number of sampled sequences in which the goal token is searched.
 PROBES = 64
 UNKNOWN = np.uint64(2**64 - 1)
 
@@ -55,30 +55,30 @@ class Leaky(Adversary):
     self._share = share
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """See Adversary; states with nothing or everything legal stay."""
-    # Padding is no token of the world: it gets nothing.
+    """See Adversary; states with no legal or no illegal token are unchanged."""
+    # Padding is not a token of the world: its probability stays 0.
     illegal = probs == 0
     illegal[:, core.PAD] = False
     count = illegal.sum(-1, keepdims=True)
-    # An over state has no legal token, and a free one no illegal one.
+    # A finished state has no legal token; a free state has no illegal token.
     leak = np.where(probs.any(-1, keepdims=True) & (count > 0), self._share, 0)
     return probs * (1 - leak) + illegal * leak / np.maximum(count, 1)
 
 
 class Peaked(Adversary):
-  """Puts all probability but a share on one legal token, the oracle's first.
+  """Puts probability 1 - share on the oracle's most likely token.
 
-  The other legal tokens have equal parts of the share.
+  The other legal tokens split the share evenly.
   """
 
   def __init__(self, world: core.World, share: float) -> None:
-    """share: probability of all legal tokens but the first together."""
+    """share: total probability of the other legal tokens."""
     super().__init__(world)
     self._share = share
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary."""
-    # argmax takes the first of equals, the lowest id.
+    # On ties, argmax takes the lowest token id.
     best = np.arange(probs.shape[1]) == probs.argmax(-1)[:, None]
     others = (probs > 0) & ~best
     count = others.sum(-1, keepdims=True)
@@ -88,24 +88,24 @@ class Peaked(Adversary):
 
 
 class Permuted(Adversary):
-  """Replaces the goal by a fixed other one, and is exact for that."""
+  """Replaces the goal by another fixed goal, and is exact for the new goal."""
 
-  many_states = True  # The number of tokens up to the goal.
+  many_states = True  # States also count the tokens up to the goal.
 
   def __init__(self, world: core.World, seed: int) -> None:
-    """seed: of the permutation; InputError where no token states a goal."""
+    """seed: of the permutation. Raises InputError where no token is a goal."""
     super().__init__(world)
     self._goal, self._other = _goals(world, seed)
 
   def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See WorldPredictor: it counts tokens, no further than the goal."""
+    """See WorldPredictor: the number of tokens, capped after the goal."""
     return np.minimum(history + np.uint64(1), np.uint64(self._goal + 1))
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See ProcessPredictor."""
-    # A copy: callers keep their prefixes.
+    # A copy: the caller's prefixes must not change.
     tokens = np.array(prefixes)
-    at = slice(self._goal, self._goal + 1)  # It may be wider than prefixes.
+    at = slice(self._goal, self._goal + 1)  # Empty where prefixes are shorter.
     tokens[:, at] = self._other[tokens[:, at]]
     return super().read(tokens, lengths)
 
@@ -118,21 +118,22 @@ class Permuted(Adversary):
 
 
 def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
-  """The place of the token that states the goal, and [V] its replacements.
+  """The position of the goal token, and the replacement [V] of each token.
 
-  A goal is a token of the prompt on which no move depends, only the end token:
-  with another in its place samples stay legal up to the end, which is illegal.
+  A goal is a token of the prompt that decides only where the end token is
+  legal: with another goal, a sample stays legal up to its end token, which
+  becomes illegal.
   """
   sample = world.sample(PROBES, seed)
   for place in reversed(range(world.prompt_len if len(sample) else 0)):
     # States of all samples just before this token of the prompt.
     before = np.full(len(sample), place)
     states = world.walk(world.init(len(sample)), sample.tokens, before)[1]
-    # Tokens that may stand here whatever came before.
+    # Tokens that are legal at this position in every sample.
     goals = np.flatnonzero(world.legal(states).all(0))
     goals = np.random.default_rng(seed).permutation(goals)
     other = np.arange(len(world.vocab))
-    other[goals] = np.roll(goals, 1)  # A cycle: none keeps its place.
+    other[goals] = np.roll(goals, 1)  # A cycle: no goal maps to itself.
     tokens = sample.tokens.copy()
     tokens[:, place] = other[tokens[:, place]]
     steps, _ = world.walk(world.init(len(sample)), tokens, sample.lengths)
@@ -147,9 +148,9 @@ def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
 
 
 class Forgetful(Adversary):
-  """Uniform over the vocabulary after prefixes that it does not know."""
+  """Uniform over the vocabulary after prefixes marked UNKNOWN."""
 
-  many_states = True  # UNKNOWN after what it does not know.
+  many_states = True  # States also hold the history, or UNKNOWN.
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary."""
@@ -162,10 +163,10 @@ class Memoriser(Forgetful):
   """Exact after every prefix of the training set, and after no other."""
 
   def __init__(self, world: core.World, num: int, seed: int) -> None:
-    """num, seed: of the sequences of the training split that it knows."""
+    """num, seed: of the memorised sequences, drawn from the training split."""
     super().__init__(world)
     sample = world.sample(num, seed, split='train')
-    # A hash for each prefix of each sequence: 8 bytes, however long it is.
+    # One 8-byte hash for each prefix of each sequence.
     history, seen = np.zeros(len(sample), np.uint64), [np.zeros(0, np.uint64)]
     for t in range(sample.tokens.shape[1]):
       history = basics.hash64(history, sample.tokens[:, t])
@@ -175,16 +176,16 @@ class Memoriser(Forgetful):
   def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See WorldPredictor."""
     after = basics.hash64(history, tokens)
-    # Once unknown, always unknown: no continuation of it was seen either.
+    # Once unknown, always unknown: its continuations were not seen either.
     remembered = (history != UNKNOWN) & np.isin(after, self._seen)
     return np.where(remembered, after, UNKNOWN)
 
 
 class Limited(Forgetful):
-  """Exact for the prompt and so many moves, uniform afterwards."""
+  """Exact for the prompt and the first `moves` moves, uniform afterwards."""
 
   def __init__(self, world: core.World, moves: int) -> None:
-    """moves: the next token is exact after so many moves, or fewer."""
+    """moves: the next token is exact after up to this many moves."""
     super().__init__(world)
     self._most = np.uint64(world.prompt_len + moves)
 
@@ -197,26 +198,26 @@ class Limited(Forgetful):
 class Model(core.Model):
   """The rules of the world with one error that single metrics do not show.
 
-  leaky: a share of the probability is on illegal tokens, equally on each. With
-    a vocabulary of more than share / epsilon tokens no acceptance rule sees it.
-  peaked: the first legal token has all but a share; each other one has less
-    than epsilon, though no illegal token has anything.
-  deterministic: one legal token has probability 1, as of a planner.
+  leaky: illegal tokens split the share evenly. With more than share / epsilon
+    illegal tokens, each has less than epsilon: no epsilon rule accepts any.
+  peaked: the first legal token has probability 1 - share. Each other legal
+    token has less than epsilon; illegal tokens have probability 0.
+  deterministic: one legal token has probability 1, as for a planner.
   permuted: the goal in the prompt is replaced by a fixed permutation of all
-    goals; moves are exact. It needs a world like `maps`, whose prompt states a
-    goal on which only the end token depends.
+    goals; moves are exact. The world must be like `maps`: its prompt states a
+    goal that decides only where the end token is legal.
   memoriser: exact after prefixes of a training set, uniform over the vocabulary
     after all others.
   forgets: exact after at most `moves` moves, uniform afterwards.
 
-  The first of the legal tokens is the one of lowest id on the way to the
-  soonest completion.
+  Of the legal tokens on a shortest completion, the first is the one with the
+  lowest id.
 
   Attributes:
-    kind: which error, a name of the list above.
-    share: of leaky and peaked; 0 is 0.38 and 0.009.
-    moves: of forgets, after the prompt.
-    num: sequences in the training set of the memoriser.
+    kind: the error, a name of the list above.
+    share: probability, for leaky and peaked; 0 means 0.38 and 0.009.
+    moves: for forgets, counted after the prompt.
+    num: for memoriser, sequences in its training set.
   """
 
   gives: ClassVar[tuple[type, ...]] = (Adversary,)
@@ -227,7 +228,7 @@ class Model(core.Model):
   num: int = field(1000, least=1)
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; the sequences that a memoriser knows, and hashes."""
+    """See core.Bounded; a memoriser holds its sequences and their hashes."""
     if self.kind != 'memoriser':
       return core.Cost()
     return core.Cost(

@@ -1,4 +1,4 @@
-"""A baseline of moving bodies: each goes straight on."""
+"""A baseline for moving bodies: each moves on in a straight line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from wm.models.serving import tracks
 
 @dataclasses.dataclass(frozen=True)
 class Model(tracks.TrackModel):
-  """Each coordinate is near where two frames lead: no force is known."""
+  """Extrapolates each coordinate linearly from two frames, without forces."""
 
   weights: ClassVar[tuple[int, ...]] = (2, -1)

@@ -1,8 +1,8 @@
 """The Bayes predictor: the world's own distribution of sequences.
 
-No predictor has a lower expected loss on what the world samples; what a
-trained model loses beyond it is what is left to learn (Vafa et al. 2024 train
-on the samples alone, so this is what their models tend to).
+No predictor has a lower expected loss on the world's samples. A trained model's
+excess loss is therefore all that remains to be learned. Vafa et al. 2024 train
+on samples alone, so their models tend to this predictor.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from wm import core
 from wm.core.fields import field
 from wm.models.serving import process
 
-OFF = 'nothing', 'replan'  # Predictions off the support of the sampler.
+OFF = 'nothing', 'replan'  # Predictions outside the sampler's support.
 
 
 class Bayes(process.ProcessPredictor):
-  """Predicts by a process; after a prefix that it never gives, no token is."""
+  """Predicts by a process; after impossible prefixes no token is possible."""
 
   def __init__(self, world: core.World, law: core.SequenceProcess) -> None:
     """law: the distribution of the world's sequences."""
@@ -38,16 +38,16 @@ class Bayes(process.ProcessPredictor):
   def next(self, memory: np.ndarray) -> process.NextTokens:
     """See core.SequenceProcess."""
     tokens, log_probs = self.law.next(memory)
-    # Laws compute in float64; predictors give float32, as networks do.
+    # Processes compute in float64; predictors return float32, as networks do.
     return process.NextTokens(tokens, log_probs.astype(np.float32))
 
 
 class TableBayes(process.TablePredictor, Bayes):
-  """Adapts by the states of the process: equal ones share an answer."""
+  """Adapts by process state: prefixes with equal states share an answer."""
 
 
 class BeliefBayes(Bayes, process.BeliefReader):
-  """Of a world with a hidden state: activations are the belief about it."""
+  """For worlds with a hidden state: activations are the belief about it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Model(core.Model):
   """Probabilities of the next token given the prefix, by the world's sampler.
 
   Attributes:
-    split: of the sequences: 'all', 'train' or 'heldout'. Where the task decides
-      the split, only the tokens that state the task depend on this.
-    distinct: sequences are drawn without repetition until there are no more:
-      each counts once, however likely it is to be drawn.
-    off: prediction after a legal prefix that is never sampled: 'nothing' is
-      possible; or 'replan', as the rules and the goal imply: the limit of the
-      sampler mixed with a vanishing share of random legal moves.
+    split: 'all', 'train' or 'heldout' sequences. Where the task decides the
+      split, this affects only the tokens that state the task.
+    distinct: weigh all distinct sequences equally, as if sampled without
+      replacement until none is left.
+    off: prediction after a legal prefix that is never sampled. 'nothing': no
+      token is possible. 'replan': the limit of the sampler mixed with a
+      vanishing share of random legal moves.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
@@ -81,6 +81,6 @@ class Model(core.Model):
       )
     replan = self.off == 'replan'
     law = world.data_distribution(self.split, self.distinct, replan)
-    # The law decides: only a hidden state has a belief to be read by probes.
+    # Probes can read a belief only where the process has a hidden state.
     believes = core.can(law, core.SequenceProcess.belief)
     return (BeliefBayes if believes else TableBayes)(world, law)

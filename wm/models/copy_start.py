@@ -1,4 +1,4 @@
-"""A baseline of states: the world stays as it is after the prompt."""
+"""A baseline of states: the state after the prompt never changes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Predicts the state after the prompt (or the first one) at all later tokens.
+  """Predicts the state after the prompt for all later tokens.
 
-  Within the prompt it predicts the true states. Next tokens are uniform.
+  Without a prompt, it predicts the first state. Within the prompt it predicts
+  the true states. Next tokens are uniform.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled,)
@@ -29,12 +30,12 @@ class Model(core.Model):
 
     def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
       """[B, L, K] labels, see oracles.StateReader."""
-      # labels [B, L, K]: true within the prompt, then its last ones repeated
+      # labels [B, L, K]: true within the prompt, then the last ones repeated
       head = min(world.prompt_len, tokens.shape[1])
       shown = np.minimum(lengths, head)
       labels = world.sequence_labels(tokens[:, :head], shown)
       last = labels[:, -1:]
-      # Worlds without a prompt stay in their first state.
+      # Without a prompt, the first state is repeated.
       if not head:
         last = world.labels(world.init(len(tokens)))[:, None]
       rest = np.repeat(last, tokens.shape[1] - head, axis=1)

@@ -1,10 +1,10 @@
 """Gated DeltaNet: a matrix state that is corrected, not only added to.
 
-Yang, Kautz, Hatamizadeh 2024, as Walker and Lyons 2026 train it. Each block
-adds the delta rule's output and then a gated perceptron's, each after an RMS
-norm; nothing but the head has a bias. With `negative` the transition's
-eigenvalues reach from -1 to 1 (Grazzi et al. 2024), which parity and groups
-need. Published: `deltanet(layers=1, width=128)` up to (6, 512).
+Yang, Kautz, Hatamizadeh 2024, as trained by Walker and Lyons 2026. Each block
+adds the output of the delta rule and then that of a gated perceptron, each
+after an RMS norm; only the head has a bias. With `negative` the eigenvalues of
+the transition range from -1 to 1 (Grazzi et al. 2024), which parity and groups
+need. Published sizes: `deltanet(layers=1, width=128)` to (6, 512).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ EPSILON = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
-  """A gated DeltaNet: heads that overwrite what they hold for a key.
+  """A gated DeltaNet: heads that overwrite the value stored for a key.
 
   Attributes:
-    heads: 0 is one for every 64 of width.
-    key: width of a head's keys, 0 is 3/4 of width / heads.
-    value: width of a head's values, 0 is twice that of the keys.
-    hidden: width of the perceptron, 0 is 8/3 D up to a multiple of 256.
-    negative: negative eigenvalues: beta reaches up to 2, not 1.
+    heads: number of heads; 0 means one per 64 of width.
+    key: width of a head's keys; 0 means 3/4 of width / heads.
+    value: width of a head's values; 0 means twice that of the keys.
+    hidden: width of the perceptron; 0 means 8/3 D rounded up to 256.
+    negative: allow negative eigenvalues: beta ranges up to 2, not 1.
   """
 
   undecayed: ClassVar[tuple[str, ...]] = ('a_log', 'dt_bias')  # As published.
@@ -66,7 +66,7 @@ class Model(recurrent.RecurrentModel):
     return recurrent.StackStyle(epsilon=EPSILON, dropout=True)
 
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
-    """One block; all are alike."""
+    """One block; all have the same structure."""
     del number
     hidden = self.hidden or 256 * math.ceil(int(self.width * 8 / 3) / 256)
     mixer = DeltaMixer(self, rngs)
@@ -79,8 +79,8 @@ class Model(recurrent.RecurrentModel):
 class DeltaMixer(recurrent.Mixer):
   """Short convolutions, the gated delta rule, and a gated norm.
 
-  inputs: [D] -> [H, 2 K + 2 V]: query, key, value, which are convolved, and
-  the output's gate; rates: [D] -> [2, H]: beta and the decay.
+  inputs: [D] -> [H, 2 K + 2 V]: query, key and value, which are convolved, and
+  the gate of the output. rates: [D] -> [2, H]: beta and the decay.
   """
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -115,7 +115,8 @@ class DeltaMixer(recurrent.Mixer):
     flat = x_BLHF[..., : self.mixed].reshape(*x_BLD.shape[:2], -1)
     flat, past = self.convolution(flat, lengths_B)
     g_BLH, beta_BLH = self.decay(x_BLD)
-    # Pads: g = 0 does not decay, beta = 0 corrects nothing.
+    # Pads leave the state unchanged: no decay (g = 0), no correction (beta =
+    # 0).
     start = jnp.zeros((len(x_BLD), *self.sizes))
     y_BLHV, state = scan_delta.delta(
       *self.vectors(flat),
@@ -151,7 +152,7 @@ class DeltaMixer(recurrent.Mixer):
 
   def decay(self, x_XD: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Logarithms g of the decays, at most 0, and beta: float32 [*X, H]."""
-    # The decay is Mamba-2's: exp(-a dt), dt from the token, a of the head.
+    # The decay is that of Mamba-2: exp(-a dt), dt by token and a by head.
     rates = self.rates(x_XD).astype(jnp.float32)
     beta, dt = rates[..., 0, :], rates[..., 1, :]
     dt = jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt))
@@ -160,11 +161,11 @@ class DeltaMixer(recurrent.Mixer):
 
   def gated(self, y_XHV: jax.Array, gate_XHV: jax.Array) -> jax.Array:
     """Norm of each head, gate and projection: [*X, D]."""
-    # Normed before the gate, unlike Mamba-2, and each head by itself.
+    # Unlike Mamba-2, the norm precedes the gate and acts on each head alone.
     y_XHV = self.norm(y_XHV) * jax.nn.silu(gate_XHV.astype(jnp.float32))
     return self.out(y_XHV.astype(gate_XHV.dtype))
 
 
 def _unit(x: jax.Array) -> jax.Array:
-  """Vectors of length 1, or of 0 if they were."""
+  """Vectors scaled to length 1; zero vectors stay zero."""
   return x * jax.lax.rsqrt(jnp.square(x).sum(-1, keepdims=True) + EPSILON)

@@ -2,11 +2,10 @@
 
   huggingface(path='gpt2', tokens='pieces.json')
 
-The folder is what `save_pretrained` writes; weights are read as safetensors
-only and must be those of the model that config.json describes, no code in it is
-run, and nothing is downloaded. A folder of peft, with adapter_config.json and
-adapter_model.safetensors, is merged into its base model, which is such a folder
-too:
+The folder is one that `save_pretrained` writes. Weights are read only from
+safetensors files and must match config.json. No code of the folder is run, and
+nothing is downloaded. An adapter folder of peft (adapter_config.json and
+adapter_model.safetensors) is merged into its base model, another such folder:
 
   huggingface(path='adapter', base='Llama-3.2-1B')
 """
@@ -38,21 +37,21 @@ _ADAPTER = 'adapter_config.json'  # As in `pretrained`, which needs PyTorch.
 class Model(core.Model):
   """A world's sequences as text, scored by a language model.
 
-  Tokens are spelled in pieces of the model's tokenizer, see
-  `wm.models.serving.tokenization` for their probabilities. The probability of
-  pieces that spell no token leaks; its amount is reported after scoring.
+  Tokens are spelled in pieces of the model's tokenizer;
+  `wm.models.serving.tokenization` explains their probabilities. Pieces that
+  spell no token have leaked probability, which is reported after scoring.
 
   Attributes:
-    path: folder of the model: config.json, *.safetensors, tokenizer files; or
-      of an adapter that peft saved.
-    before: text in front of every sequence; behind the tokenizer's first
-      piece, if it has one (`bos_token`).
-    renormalised: divide by what does not leak, so that the tokens'
-      probabilities add up to 1. By default they are the model's own, which
-      epsilon rules mean.
-    batch: texts read at once; no effect on results.
-    low_rank: where a metric tunes the model, rank of adapters (LoRA, by peft)
-      that are tuned in place of all weights; 0 tunes the weights.
+    path: folder of the model (config.json, *.safetensors, tokenizer files), or
+      of an adapter saved by peft.
+    before: text before every sequence, after the tokenizer's `bos_token`, if
+      it has one.
+    renormalised: divide by the probability that does not leak, so that the
+      tokens' probabilities add up to 1. By default they are the model's own,
+      as epsilon rules expect.
+    batch: texts per forward pass; no effect on results.
+    low_rank: where a metric fine-tunes the model, the rank of LoRA adapters
+      (peft) that are tuned in place of all weights; 0 tunes the weights.
   """
 
   version: ClassVar[str] = '2'
@@ -108,14 +107,13 @@ class Model(core.Model):
     # [bos piece] [pieces of `before`] [pieces of tokens ...]
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
     spelled = tokenization.spelling(world.vocab, table, before)
-    # The text config: of a model of text and pictures, its text part.
+    # The text config: the text part of a model of text and pictures.
     max_len = self._max_len(world, spelled, network.config.get_text_config())
-    # Texts as long as the longest sequence: a cache may fail there only.
+    # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = _texts(spelled, tokenization.ROWS, size)
     reader, why = tokenization.text_reader(network, texts, label, self.batch)
-    # A network whose cache is inexact is read whole each time: slower, not
-    # wrong.
+    # With an inexact cache, each text is read whole: slower, but correct.
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
     return tokenization.PiecePredictor(
@@ -132,7 +130,10 @@ class Model(core.Model):
   def _max_len(
     self, world: core.World, spelled: tokenization.TokenSpelling, config: Any
   ) -> int:
-    """Longest sequence, in tokens, that a network can read; InputError."""
+    """Longest sequence, in tokens, that the network can read.
+
+    Raises InputError for unknown pieces or too short a limit.
+    """
     num_pieces = config.vocab_size
     # The padding token has no pieces, and passes.
     whose = zip(
@@ -164,17 +165,17 @@ class Model(core.Model):
   def _pieces(
     self, world: core.World, words: _FolderTokenizer
   ) -> dict[str, tuple[int, ...]]:
-    """Pieces of each token but padding; InputError."""
+    """Pieces of each token but padding; InputError if a spelling is missing."""
     if self.tokens:
       spellings = user_objects.read_tokens(self.tokens, self.name)
     else:
-      # A blank in front: tokenizers of the GPT family cut texts before blanks.
+      # A leading blank: tokenizers of the GPT family cut texts before blanks.
       spellings = {word: f' {word}' for word in world.vocab[1:]}
       # The end of sequences is the model's own end of text, which has one
       # piece.
       if world.end != core.DEAD and (end := words.end()) is not None:
         spellings[world.vocab[world.end]] = end
-    # vocab[0] is padding, which no text holds.
+    # vocab[0] is padding, which occurs in no text.
     missing = [word for word in world.vocab[1:] if word not in spellings]
     if missing:
       raise core.InputError(
@@ -201,7 +202,7 @@ def _texts(
   spelled: tokenization.TokenSpelling, num: int, size: int
 ) -> np.ndarray:
   """[num, size] pieces of sequences of any tokens."""
-  # Any tokens, legal or not: what is checked is the network's cache.
+  # Any tokens, legal or not: these texts check only the network's cache.
   rng, rows = np.random.default_rng(0), []
   for _ in range(num):
     row = list(spelled.before)
@@ -213,7 +214,7 @@ def _texts(
 
 
 class _FolderTokenizer:
-  """The tokenizer of a folder, loaded for the first text that needs it."""
+  """The tokenizer of a folder, loaded on first use."""
 
   def __init__(
     self, folder: pathlib.Path, label: str, load: Callable[[pathlib.Path], Any]
@@ -232,16 +233,16 @@ class _FolderTokenizer:
     return self._load(self._folder)
 
   def of(self, text: str) -> tuple[int, ...]:
-    """Ids of a text's pieces, without special ones."""
+    """Ids of a text's pieces, without special pieces."""
     label = f'{self._label}: text {plugins.shortened(repr(text))}'
     with plugins.user_code(label):
       return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
   def first(self) -> tuple[int, ...]:
-    """The piece that texts begin with, if there is one."""
+    """The piece that begins every text, as a tuple; empty if there is none."""
     piece = self._tokenizer.bos_token_id if self._has_files else None
     return () if piece is None else (piece,)
 
   def end(self) -> int | None:
-    """The piece that texts end with, if there is one."""
+    """The piece that ends every text, or None."""
     return self._tokenizer.eos_token_id if self._has_files else None

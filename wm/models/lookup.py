@@ -17,7 +17,7 @@ class LookUp(oracles.Uniform):
   """Adapts by a look-up table; next tokens are uniform."""
 
   def __init__(self, world: core.World, by: str, learned: bool, seed: int):
-    """by, learned: see `Model`; seed: of coins, with the call's."""
+    """by, learned: see `Model`; seed: of coins, with the seed of the call."""
     super().__init__(len(world.vocab), world.end, world.max_len)
     self.world, self.by, self.learned, self.seed = world, by, learned, seed
 
@@ -26,24 +26,24 @@ class LookUp(oracles.Uniform):
     return oracles.keys(self.world, self.by, tokens, places)
 
   def coins(self, seed: int) -> int:
-    """Depends on the model's seed and the call's."""
+    """A seed from the model's seed and the call's seed."""
     # 62 bits: a seed is a positive int64.
     return int(basics.hash64(self.seed, seed) >> np.uint64(2))
 
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Answers new tasks by a table of its few labels; a baseline.
+  """Answers new tasks by a look-up table of their few labels; a baseline.
 
-  By state it generalises as an ideal model of the world does, by legal tokens
-  as a model that knows only which tokens may follow (Vafa et al. 2025).
+  by='state' generalises like an ideal model of the world. by='legal'
+  generalises like a model of legal next tokens alone (Vafa et al. 2025).
 
   Attributes:
-    by: points with the same key share an answer: 'state', 'legal' next tokens,
-      the 'last_token', the whole 'prefix', or 'nothing', all points.
-    learned: answer with the commonest class of a key's labels; False answers
-      with a random class for each key (of each point for by='prefix', of all
-      for by='nothing').
+    by: key of the table; points with equal keys share an answer. The 'state',
+      the 'legal' next tokens, the 'last_token', the whole 'prefix', or
+      'nothing' (one key for all points).
+    learned: True answers with the most common label of a key; False with a
+      random class for each key.
   """
 
   gives: ClassVar[tuple[type, ...]] = (LookUp,)

@@ -1,9 +1,9 @@
 """LSTM networks (Hochreiter and Schmidhuber 1997), as Vafa et al. 2025.
 
-PyTorch's cell, gates in the order input, forget, cell, output, both of its
-biases and its default initialisation; no norm, no residual, zero start.
-Published: `lstm(layers=6, width=768)`, 2 layers for the lattice. As an RNN's,
-its L steps a layer follow each other on any device.
+PyTorch's cell with both biases, gates in the order input, forget, cell, output,
+and the default initialisation; no norm, no residual, zero initial state.
+Published: `lstm(layers=6, width=768)`, 2 layers for the lattice. As in an RNN,
+the L steps of a layer run one after the other on any device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LstmCell(rnn.RnnCell):
   """One LSTM layer; its state is output and cell, each [*X, D]."""
 
   def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, ...]:
-    """Zeros, twice."""
+    """Two arrays of zeros: output and cell."""
     return super().start(lead) * 2
 
   def cell(

@@ -26,8 +26,8 @@ class Model(recurrent.SsmModel):
 
   Attributes:
     steps: initial weights of the map to step sizes: 'mamba' (sizes are
-      log-uniform in 0.001 to 0.1) or 'normal', as of any other map, which the
-      published code falls into.
+      log-uniform from 0.001 to 0.1), or 'normal' as in other maps. The
+      published code uses 'normal', by accident.
   """
 
   steps: str = field('mamba', choices=('mamba', 'normal'))
@@ -45,7 +45,7 @@ class MambaMixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     inner, state = model.inner, model.state
-    self.rank = -(-model.width // 16)  # Of the map to step sizes, as published.
+    self.rank = -(-model.width // 16)  # Rank of the map to step sizes.
     self.up = layers.Linear((model.width,), (2 * inner,), rngs)
     self.conv = layers.Convolution(inner, rngs, init='torch')
     outputs = self.rank + 2 * state
@@ -55,9 +55,9 @@ class MambaMixer(recurrent.Mixer):
     self.norm_c = layers.Norm(state, 'rms', recurrent.EPSILON)
     init = 'torch' if model.steps == 'mamba' else 'normal'
     self.dt = layers.Linear((self.rank,), (inner,), rngs, init=init)
-    if model.steps == 'mamba':  # Step sizes start where the authors want them.
+    if model.steps == 'mamba':  # As in the paper of Mamba.
       self.dt.bias = nnx.Param(recurrent.step_bias(inner, rngs))
-    # S4D-real: columns 1 to N of a channel's state decay at rates 1 to N.
+    # S4D-real: entries 1 to N of a channel's state decay at rates 1 to N.
     rates = jnp.broadcast_to(jnp.arange(1.0, state + 1), (inner, state))
     self.log_rate = nnx.Param(jnp.log(rates))
     self.skip = nnx.Param(jnp.ones(inner))
@@ -72,13 +72,13 @@ class MambaMixer(recurrent.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
-    # x is convolved and scanned, the gate passes by.
+    # x is convolved and scanned; the gate is not.
     x, gate = jnp.split(self.up(x_BLD), 2, -1)
     x, past = self.conv(x, lengths_B)
     x, dt, b, c = self.read(x)
     y, state = scan_ssd.selective(
       x,
-      # A step of size 0 leaves the state alone: so do pads.
+      # Pads have step size 0, which leaves the state unchanged.
       recurrent.used(dt, lengths_B),
       self.rates(),
       b,
@@ -100,20 +100,20 @@ class MambaMixer(recurrent.Mixer):
     x = jax.nn.silu(x_XC)
     state = self.model.state
     dt, b, c = layers.cut(self.select(x), (self.rank, state, state))
-    # Through a map of low rank: one step size a channel from few numbers.
+    # A low-rank map: `rank` numbers give the step size of each channel.
     dt = self.dt(self.norm_dt(dt)).astype(jnp.float32)
     leaves = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
     return [leaf.astype(jnp.float32) for leaf in leaves]
 
   def rates(self) -> jax.Array:
-    """[C, N], all negative."""
+    """Decay rates [C, N], all negative."""
     return -jnp.exp(self.log_rate[...])
 
   def out(
     self, y_XC: jax.Array, x_XC: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
     """The mixer's output [..., D], to be added to the stream."""
-    # `skip` lets an input through that the state is yet to hold.
+    # `skip` connects the input to the output directly.
     y = y_XC + layers.along(self.skip[...], x_XC) * x_XC
     y = y * jax.nn.silu(gate_XC.astype(jnp.float32))
     return self.down(y.astype(gate_XC.dtype))

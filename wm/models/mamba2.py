@@ -27,10 +27,10 @@ class HeadModel(recurrent.SsmModel):
 
   Attributes:
     state: N, columns of a head's state.
-    channels: P, of a head.
-    mlp: its hidden width in multiples of D; 0 is no MLP.
-    weights: initial ones of dense maps: 'torch' (PyTorch's default; those into
-      the stream divided by the root of how many there are) or 'normal'.
+    channels: P, channels of a head.
+    mlp: hidden width of the MLP in multiples of D; 0 omits the MLP.
+    weights: initialisation of dense maps: 'torch' (PyTorch's default; maps into
+      the stream are divided by the square root of their number) or 'normal'.
   """
 
   state: int = field(32, least=1)
@@ -58,7 +58,7 @@ class HeadModel(recurrent.SsmModel):
 
   @property
   def parts(self) -> int:
-    """Maps that add to the stream."""
+    """Number of maps whose outputs are added to the stream."""
     return self.layers * (2 if self.mlp else 1)
 
   def wrapped(
@@ -89,15 +89,15 @@ class Mamba2Mixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     inner, heads, state = model.inner, model.heads, model.state
-    # One product gives all: gate, x | b | c (convolved as one), step sizes.
+    # One product: gate, x | b | c (one convolution), step sizes.
     outputs = 2 * inner + 2 * state + heads
     self.up = layers.Linear(
       (model.width,), (outputs,), rngs, bias=False, init=model.init
     )
     self.conv = layers.Convolution(inner + 2 * state, rngs, init='torch')
     self.dt_bias = nnx.Param(recurrent.step_bias(heads, rngs))
-    # One decay a head, not one for each number as in Mamba: the recurrence is
-    # then matrix products.
+    # One decay per head, where Mamba has one per number of the state: so the
+    # recurrence is made of matrix products.
     rates = jax.random.uniform(rngs.params(), (heads,), minval=1, maxval=16)
     self.log_rate = nnx.Param(jnp.log(rates))
     self.skip = nnx.Param(jnp.ones(heads))
@@ -123,7 +123,7 @@ class Mamba2Mixer(recurrent.Mixer):
     dt = recurrent.used(dt, lengths_B)  # Pads: no decay, nothing added.
     y, state = scan_ssd.ssd(
       scan_ssd.Rates(self.decay(dt), dt),
-      x[:, :, 0],  # The kernel takes no dimension of ranks, `step` does.
+      x[:, :, 0],  # The kernel has no dimension of ranks; `step` has one.
       b[:, :, 0],
       c[:, :, 0],
       self.start(x.shape[:1])[1],
@@ -139,7 +139,7 @@ class Mamba2Mixer(recurrent.Mixer):
     return self.out(y, x, gate), (past, state)
 
   def project(self, x_XD: jax.Array) -> list[jax.Array]:
-    """Gate, what is convolved, and step sizes [..., H] float32."""
+    """Gate, inputs of the convolution, and step sizes [..., H] float32."""
     model = self.model
     # [gate: H P | x: H P, b: N, c: N | dt: H], as mamba-ssm lays them out.
     sizes = model.inner, model.inner + 2 * model.state, model.heads
@@ -156,7 +156,7 @@ class Mamba2Mixer(recurrent.Mixer):
     model = self.model
     sizes = model.inner, model.state, model.state
     x, b, c = layers.cut(jax.nn.silu(xbc_XC), sizes)
-    # b and c are shared by all heads; the first 1 is the rank (see mamba3).
+    # All heads share b and c; the first 1 is the rank (see mamba3).
     x = recurrent.heads(x, model.channels)[..., None, :, :]
     return [x, b[..., None, None, :], c[..., None, None, :]]
 
@@ -170,6 +170,6 @@ class Mamba2Mixer(recurrent.Mixer):
     """The mixer's output [..., D], to be added to the stream."""
     skip = layers.along(self.skip[...][:, None], y_X1HP)
     y = recurrent.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
-    # Gated before the norm, across all heads at once.
+    # The gate precedes the norm, which spans all heads.
     y = self.norm(y * jax.nn.silu(gate_XC.astype(jnp.float32)))
     return self.down(y.astype(gate_XC.dtype))

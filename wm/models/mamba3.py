@@ -1,10 +1,10 @@
-"""Mamba-3: a turning state and a trapezoidal rule (Lahoti et al. 2026).
+"""Mamba-3: a rotating state and a trapezoidal rule (Lahoti et al. 2026).
 
-arXiv 2603.15569. No convolution; the transition of a head is a scalar decay
-times rotations of pairs of the state's columns, by angles that come from the
-token, so that parity and counting modulo k are in reach. Published sizes of
-Walker & Lyons 2026: `mamba3(layers=1, width=128, state=128)` and 2 x 256,
-4 x 384, 6 x 512; their paper says rank=4, their parameter counts rank=1.
+arXiv 2603.15569. No convolution. The transition of a head is a scalar decay
+times rotations of pairs of columns of the state. The token decides the angles,
+so the state can track parity and count modulo k. Published sizes of Walker &
+Lyons 2026: `mamba3(layers=1, width=128, state=128)` and 2 x 256, 4 x 384,
+6 x 512. Their paper says rank=4; their parameter counts imply rank=1.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from wm.models.nn import layers
 
 @dataclasses.dataclass(frozen=True)
 class Model(mamba2.HeadModel):
-  """Mamba-3: heads whose states turn as well as decay.
+  """Mamba-3: heads whose states rotate as well as decay.
 
   Attributes:
-    rank: 1 is one input and one output a head and step (SISO); more are as
-      many pairs that share the head's state (MIMO).
+    rank: inputs and outputs of a head per step, which share the head's state;
+      1 is SISO, more are MIMO.
   """
 
   rank: int = field(1, least=1)
@@ -48,11 +48,11 @@ class Model(mamba2.HeadModel):
 
 
 class _Turned(NamedTuple):
-  """The block's input and the angles so far.
+  """The block's input and the accumulated angles.
 
   Attributes:
     x: [..., D] the block's input.
-    turns: [..., H, N / 4] so far.
+    turns: [..., H, N / 4] accumulated angles, in turns.
   """
 
   x: jax.Array
@@ -63,8 +63,8 @@ class _Projected(NamedTuple):
   """Inputs of the recurrence, and the gate.
 
   Attributes:
-    x: [..., H, P].
-    b, c: [..., R, H, N], turned.
+    x: [..., H, P] input.
+    b, c: [..., R, H, N], rotated.
     gate: [..., H, P] float32.
   """
 
@@ -75,12 +75,12 @@ class _Projected(NamedTuple):
 
 
 class _HeadRates(NamedTuple):
-  """Step sizes, decays, shares and turns of each head, float32.
+  """Step sizes, decays, shares and rotation rates of each head, float32.
 
   Attributes:
     dt: [..., H] step sizes.
-    a: [..., H] logarithms of the decays, for a step of size 1.
-    share: [..., H] of a step's weight that goes to its own input.
+    a: [..., H] log decay for a step of size 1.
+    share: [..., H] share of a step's weight that goes to its own input.
     rate: [..., N / 4] turns for a step of size 1.
   """
 
@@ -91,17 +91,17 @@ class _HeadRates(NamedTuple):
 
 
 class Mamba3Mixer(recurrent.Mixer):
-  """Projection, turning and trapezoidal recurrence, gate, projection.
+  """Projection, rotating and trapezoidal recurrence, gate, projection.
 
-  A state is (h [*X, H, P, N], the last input [*X, H, P] and turned b [*X, R,
-  H, N], turns so far [*X, H, N / 4]).
+  A state is (h [*X, H, P, N], the last input [*X, H, P], the last rotated b
+  [*X, R, H, N], accumulated turns [*X, H, N / 4]).
   """
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     rank, heads, state = model.rank, model.heads, model.state
-    # gate | x | b | c, then for each head step size, decay and share, then the
-    # turns that all heads have in common. `rates` reads the second half.
+    # gate | x | b | c, then step size, decay and share of each head, then the
+    # turns, which all heads share. `rates` reads the part after c.
     self.sizes = (
       *(model.inner, model.inner, rank * state, rank * state),
       *(heads, heads, heads, state // 4),
@@ -115,8 +115,8 @@ class Mamba3Mixer(recurrent.Mixer):
     self.bias_b = nnx.Param(jnp.ones((rank, heads, state)))
     self.bias_c = nnx.Param(jnp.ones((rank, heads, state)))
     self.skip = nnx.Param(jnp.ones(heads))
-    # MIMO: x is spread over the ranks, each has a gate, and their outputs are
-    # collected.
+    # MIMO: x is spread over the ranks; each rank has a gate; the outputs of
+    # the ranks are combined.
     even = jnp.ones((rank, heads, model.channels))
     self.spread = nnx.Param(even / rank) if rank > 1 else None
     self.gates = nnx.Param(even) if rank > 1 else None
@@ -148,15 +148,15 @@ class Mamba3Mixer(recurrent.Mixer):
     rates = self.rates(x_BLD)
     # The trapezoidal rule weighs both ends of a step:
     #   h_t = decay_t (h_{t-1} + late_t x_{t-1} b_{t-1}) + now_t x_t b_t
-    # so an input is added with its own step's weight, and again when the next
-    # step's size is known.
+    # so an input is added once with the weight of its own step, and again with
+    # the weight of the next step.
     dt = recurrent.used(rates.dt, lengths_B)
     moved = within(dt[..., None] * rates.rate[..., None, :])
-    # Angles add up along the sequence; b and c are turned by the sums, so that
-    # the state itself need not be.
+    # Angles add up along the sequence. Rotating b and c by the sums replaces
+    # rotations of the state.
     turns = jax.lax.associative_scan(add_turns, moved, axis=1)
     inputs, weights = _Turned(x_BLD, turns), self.weights()
-    # The next step's share of this input; nothing comes after the last.
+    # The weight of this input in the next step; 0 for the last input.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
     first = self.start(x_BLD.shape[:1])
     y, h = scan_ssd.between(
@@ -166,7 +166,7 @@ class Mamba3Mixer(recurrent.Mixer):
       scan_ssd.Rates(rates.a * dt, rates.share * dt, late),
       first[0],
     )
-    # What `step` needs of the last token: its input and its turned b.
+    # `step` needs the input and the rotated b of the last token.
     at = _Turned(*(recurrent.at_length(leaf, lengths_B) for leaf in inputs))
     read = _parts(self.model, weights, at)
     # Rows of length 0 keep the state of `start`: zeros.
@@ -183,7 +183,7 @@ class Mamba3Mixer(recurrent.Mixer):
     dt = rates.dt
     moved = within(dt[..., None] * rates.rate[..., None, :])
     turns = add_turns(turns, moved)
-    # The last input's second part, which had to wait for this step's size.
+    # The last input's second weight depends on the size of this step.
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
     (x, b, c), read = self.ends.read(weights, _Turned(x_XD, turns))
@@ -192,20 +192,20 @@ class Mamba3Mixer(recurrent.Mixer):
     return self.ends.write(weights, read, y), (h, *last)
 
   def rates(self, x_XD: jax.Array) -> _HeadRates:
-    """Step sizes, decays, shares and turns."""
-    # Apart from the other columns: those are projected chunk by chunk.
+    """Step sizes, decays, shares and rotation rates."""
+    # A product of its own: the other columns are projected chunk by chunk.
     rest = recurrent.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
     dt, a, trap, rate = layers.cut(rest.astype(jnp.float32), self.sizes[4:])
     return _HeadRates(
       jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
-      jnp.minimum(-jax.nn.softplus(a), -1e-4),  # Never without decay.
+      jnp.minimum(-jax.nn.softplus(a), -1e-4),  # There is always some decay.
       jax.nn.sigmoid(trap),
       jnp.tanh(rate)
-      / 2,  # Half a turn at most: beyond it, it is the other way.
+      / 2,  # At most half a turn, as larger angles are negative ones.
     )
 
   def weights(self) -> dict[str, jax.Array]:
-    """Parameters of what is done step by step, N in the order of `pairs`."""
+    """Parameters of the chunk-wise functions, N in the order of `pairs`."""
     names = 'skip', 'spread', 'gates', 'collect'
     parts = {name: getattr(self, name) for name in names}
     weights = {name: w[...] for name, w in parts.items() if w is not None}
@@ -247,7 +247,7 @@ def _parts(
 def _read(
   model: Model, weights: dict[str, jax.Array], inputs: _Turned
 ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], _Projected]:
-  """Arguments of the recurrence, with an input for each rank; all parts."""
+  """Arguments of the recurrence, an input for each rank; and projections."""
   read = _parts(model, weights, inputs)
   return (_spread(weights, read.x), read.b, read.c), read
 
@@ -290,24 +290,24 @@ def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
 
 
 def within(turns: jax.Array) -> jax.Array:
-  """The angle without its whole turns, -1/2 to 1/2."""
+  """The angle modulo 1 turn, from -1/2 to 1/2."""
   return turns - jax.lax.stop_gradient(jnp.round(turns))
 
 
 def add_turns(first: jax.Array, second: jax.Array) -> jax.Array:
-  """The sum, from -1/2 to 1/2."""
+  """The sum of two angles modulo 1 turn, from -1/2 to 1/2."""
   return within(first + second)
 
 
 @jax.custom_jvp
 def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """Cosine and sine of turns from -1/2 to 1/2.
+  """Cosine and sine of angles in turns, from -1/2 to 1/2.
 
-  By the series of angles up to a quarter turn. On a CPU it is several times as
-  fast as functions that have to reduce any angle first.
+  Computed by a series for angles up to a quarter turn. On a CPU this is several
+  times as fast as functions that first reduce the angle.
   """
-  # cos(x) is the sine of a quarter turn less |x|, which is never beyond a
-  # quarter; sin(x) of the far half is that of what is left to half a turn.
+  # cos(x) = sin(1/4 - |x|), whose argument is within a quarter turn. Beyond a
+  # quarter turn, sin(x) = sin(+-1/2 - x).
   side = 0.25 - jnp.abs(turns)
   upright = jnp.where(side < 0, jnp.copysign(0.5, turns) - turns, turns)
   return _series(side), _series(upright)
@@ -317,16 +317,17 @@ def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _circle_jvp(
   primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-  # By the results themselves: no other series is differentiated.
+  # The derivatives are the results themselves: the series is not
+  # differentiated.
   cos, sin = circle(*primals)
   angles = 2 * math.pi * tangents[0]
   return (cos, sin), (-sin * angles, cos * angles)
 
 
 def _series(turns: jax.Array) -> jax.Array:
-  """Sine of up to a quarter turn, to the last digit but one."""
+  """Sine of angles up to a quarter turn, accurate to the last digit but one."""
   powers = range(25 if turns.dtype == jnp.float64 else 13, 0, -2)
-  # Horner's rule from the highest power down: odd powers, signs in turn.
+  # Horner's rule from the highest power down: odd powers, alternating signs.
   square, total = turns * turns, jnp.zeros_like(turns)
   for power in powers:
     sign = 1 if power % 4 == 1 else -1
@@ -337,10 +338,10 @@ def _series(turns: jax.Array) -> jax.Array:
 
 
 def pairs(b_XN: jax.Array, rank: int) -> jax.Array:
-  """A vector in the order in which numbers that turn together are N / 2 apart.
+  """Reorders a vector so that numbers that rotate as a pair are N / 2 apart.
 
-  Half of the N numbers turn. For several ranks the pairs are (i, i + N / 2),
-  i < N / 4, and the vector is as it was; for one rank they are (2 i, 2 i + 1):
+  Half of the N numbers rotate. With several ranks the pairs are (i, i + N / 2),
+  i < N / 4, and the vector is unchanged; with one rank they are (2 i, 2 i + 1):
 
     given    0 1 2 3 ... | rest, rest'
     ordered  0 2 ... | rest | 1 3 ... | rest'
@@ -356,7 +357,7 @@ def pairs(b_XN: jax.Array, rank: int) -> jax.Array:
 def turned(
   b_XRN: jax.Array, bias_RHN: jax.Array, turns_XHA: jax.Array
 ) -> jax.Array:
-  """[..., R, H, N]: each head's bias added, and then pairs turned.
+  """[..., R, H, N]: adds the bias of each head, then rotates the pairs.
 
     quarter  0      1      2      3          of N, as `pairs` orders them
     along    cos    1      cos    1          times b + bias
@@ -385,8 +386,8 @@ def _mixed(
 ) -> jax.Array:
   """along (b + bias) + across (other b + other bias): [..., R, H, N].
 
-  The backward pass writes out its sums over the few ranks or heads: as
-  reductions they are several times as slow on a CPU.
+  The backward pass writes out its sums over the few ranks or heads: reductions
+  are several times as slow on a CPU.
   """
   return _biased(*plain) * along_X1HN + _biased(*rolled) * across_X1HN
 
@@ -401,7 +402,7 @@ def _mixed_forward(*operands: Any) -> tuple[jax.Array, Any]:
 
 
 def _mixed_backward(operands: Any, slope_XRHN: jax.Array) -> Any:
-  # of y = along * (b + bias) + across * (b' + bias'), slope d:
+  # Gradients of y = along * (b + bias) + across * (b' + bias'), slope d:
   #   to b      sum over heads of d * along       [..., R, N]
   #   to bias   sum over tokens of the same       [R, H, N]
   #   to along  sum over ranks of d * (b + bias)  [..., 1, H, N]

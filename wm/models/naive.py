@@ -1,4 +1,4 @@
-"""A baseline of states: what tokens show of them without the rules."""
+"""A baseline of states: reads them from tokens without the rules."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from wm.models.serving import oracles
 class Model(core.Model):
   """Predicts states from the surface of the tokens, without the rules.
 
-  In chess a piece moves from one square to the other; the castled rook, the
-  pawn taken en passant, promotion and castling rights are left out. Next
-  tokens are uniform.
+  In chess a piece moves from one square to another; the castling rook, pawns
+  captured en passant, promotion and castling rights are ignored. Next tokens
+  are uniform.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled.surface_labels,)
@@ -25,7 +25,7 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
     del seed
-    # `needs` is checked for scoring; a direct call gets the same line here.
+    # Scoring checks `needs`; a direct call gets the same message here.
     if not core.can(world, core.Labelled.surface_labels):
       raise core.InputError(
         f'{registry.spec(world)} has no reading of tokens without rules '

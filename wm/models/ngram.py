@@ -1,7 +1,7 @@
 """N-gram model: counts of the last `order` tokens, interpolated downwards.
 
-A baseline with no state but its last tokens: what it gets right of a world
-needs no world model.
+A baseline whose state is only its last tokens: success of this baseline needs
+no world model.
 """
 
 from __future__ import annotations
@@ -31,18 +31,16 @@ class Model(core.Fittable):
 
   p_k(w | h) = (c(h, w) + a p_{k-1}(w | h')) / (c(h) + a), from k = 1, where
   h is the last k - 1 tokens, h' the same without its first, c counts in the
-  training set, and p_0 uniform over all tokens but padding. A context never
-  seen leaves p_{k-1} as it is. The first token of a sequence is given, never
-  predicted.
+  training set, and p_0 is uniform over all tokens but padding. After an unseen
+  context, p_k = p_{k-1}. The first token of a sequence is never predicted.
 
   Attributes:
     order: tokens in the longest gram, its last one predicted.
     smoothing: a, the pseudo-count of the prior; 0 is maximum likelihood.
     backoff: the prior: 'interpolate' is p_{k-1}, 'uniform' always p_0.
     legal: give the model the rules: p is restricted to the legal tokens of the
-      true state and renormalised. Of sequences without a known law, such as
-      games of people, it has the state of the Bayes predictor and no more than
-      its habits of `order` tokens; its loss bounds that of Bayes from above.
+      true state and renormalised. For data without a known distribution, such
+      as human games, its loss is an upper bound of the Bayes loss.
   """
 
   gives: ClassVar[tuple[type, ...]] = (process.TablePredictor,)
@@ -53,7 +51,7 @@ class Model(core.Fittable):
   legal: bool = False
 
   def predictor(self, world: core.World, seed: int) -> NgramPredictor:
-    """The model that has seen nothing: uniform."""
+    """The model before any data: uniform."""
     del seed
     none = np.zeros(0, np.int64)
     return self._counted(world, none, none)
@@ -62,14 +60,14 @@ class Model(core.Fittable):
     self, world: core.World, grams: np.ndarray, counts: np.ndarray
   ) -> NgramPredictor:
     size = len(world.vocab)
-    # Without the rules; `LegalNgram` asks it for the last tokens' habits.
+    # Without the rules; `LegalNgram` restricts this model.
     ngram = Ngram(self, size, world.end, world.max_len, grams, counts)
     return LegalNgram(world, ngram) if self.legal else ngram
 
   def fit(
     self, data: Iterable[core.Sequences], world: core.World
   ) -> NgramPredictor:
-    """Counts the grams of sequences, a part at a time."""
+    """Counts the grams of sequences, one batch at a time."""
     size = len(world.vocab)
     # A gram is a number in base V, its last token the lowest digit:
     #   tokens a b c  ->  (a V + b) V + c
@@ -87,7 +85,7 @@ class Model(core.Fittable):
     return predictor.counts.size
 
   def save(self, predictor: NgramPredictor, path: str | Path) -> None:
-    """Writes an .npz, whole or not at all."""
+    """Writes an .npz file atomically."""
     with files.replacing(path) as name, name.open('wb') as file:
       np.savez(
         file,
@@ -133,7 +131,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _power(size: int, order: int) -> int:
-  """size ** order, if a gram fits an int64."""
+  """size ** order; raises InputError if a gram does not fit an int64."""
   longest = 1
   while size ** (longest + 1) < 2**63:
     longest += 1
@@ -145,11 +143,11 @@ def _power(size: int, order: int) -> int:
 
 
 def _grams(part: core.Sequences, power: int, size: int) -> np.ndarray:
-  """[G] int64 gram of every predicted token; PAD stands before the first."""
-  # [N] the last `order` tokens of each row; the modulus drops older ones.
+  """[G] int64 gram of every predicted token; PAD precedes the first token."""
+  # [N] the last `order` tokens of each row; the modulus drops older tokens.
   key = np.zeros(len(part), np.int64)
   # Order 3, V = 10, row 7 4 5:    t      key    counted
-  #                                0        7    no: it is given
+  #                                0        7    no: never predicted
   #                                1       74    yes, PAD before it
   #                                2      745    yes
   grams = [np.zeros(0, np.int64)]
@@ -174,7 +172,7 @@ def _sums(
 class _GramCounts:
   """Counts of one gram length, by context.
 
-  contexts: [C] int64, ascending; counts: [C, V], sparse; totals: [C].
+  contexts: [C] int64, ascending. counts: [C, V], sparse. totals: [C].
   """
 
   contexts: np.ndarray
@@ -197,16 +195,16 @@ class _GramCounts:
   def update(
     self, probs: np.ndarray, keys: np.ndarray, prior: np.ndarray, a: float
   ) -> None:
-    """Puts (c(h, w) + a prior) / (c(h) + a) in rows of contexts seen."""
+    """Sets rows of seen contexts to (c(h, w) + a prior) / (c(h) + a)."""
     if not len(self.contexts):
       return
-    # Contexts that were never seen keep the probabilities of a shorter one.
+    # Unseen contexts keep the probabilities of a shorter context.
     place = np.searchsorted(self.contexts, keys)
     place = np.minimum(place, len(self.contexts) - 1)
     rows = np.flatnonzero(self.contexts[place] == keys)
     place = place[rows]
     prior = a * np.broadcast_to(prior, probs.shape)[rows]
-    # [rows, V]: dense only for the contexts that are asked about.
+    # [rows, V]: dense only for the queried contexts.
     seen = prior + self.counts[place].toarray()
     # c(h) counts what follows the context: the row sums of the table.
     probs[rows] = seen / (self.totals[place] + a)[:, None]
@@ -216,7 +214,7 @@ class Ngram(process.TablePredictor):
   """A fitted n-gram model.
 
   Attributes:
-    model: the spec behind it.
+    model: its spec.
     grams: [G] int64, distinct grams as numbers in base V, last token lowest.
     counts: [G] int64.
   """
@@ -236,13 +234,13 @@ class Ngram(process.TablePredictor):
     # V^(order - 1): a context is the last order - 1 tokens.
     self._modulus = _power(vocab_size, model.order) // vocab_size
     self._levels = [
-      # The last k tokens of each gram; shorter grams of several add up.
+      # The last k tokens of each gram; counts of equal short grams add up.
       _GramCounts.make(*_sums(grams % vocab_size**k, counts), vocab_size)
       for k in range(1, model.order + 1)
     ]
 
   def init(self, batch: int) -> np.ndarray:
-    """[batch, 1] the last order - 1 tokens as a number, PAD at first."""
+    """[batch, 1] the last order - 1 tokens as a number, initially PAD."""
     return np.zeros((batch, 1), np.int64)
 
   def advance(self, contexts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -276,14 +274,14 @@ class Ngram(process.TablePredictor):
 
 
 class LegalNgram(oracles.WorldPredictor):
-  """A fitted n-gram model that knows the state, and so which tokens are legal.
+  """A fitted n-gram model restricted to the legal tokens of the true state.
 
   Attributes:
     ngram: the model without the rules.
     grams, counts, vocab_size: see Ngram.
   """
 
-  # Recalled beside the state: the last order - 1 tokens, a number in base V.
+  # The history beside the state: the last order - 1 tokens, a number in base V.
   many_states = True
 
   def __init__(self, world: core.World, ngram: Ngram) -> None:
@@ -299,9 +297,9 @@ class LegalNgram(oracles.WorldPredictor):
   def support(
     self, states: np.ndarray, history: np.ndarray
   ) -> process.NextTokens:
-    """See WorldPredictor; legal tokens alike where no count says anything."""
-    # legal, probs [R, V]. The mass on illegal tokens goes to the legal ones, in
-    # proportion; a state whose legal tokens have no mass falls back on uniform.
+    """See WorldPredictor; uniform where legal tokens have no mass."""
+    # legal, probs [R, V]. Legal tokens share the mass of illegal tokens in
+    # proportion, or are uniform where they have no mass.
     legal = self.world.legal(states)
     options = self.ngram.next(history.astype(np.int64)[:, None])
     probs = np.where(legal, np.exp(options.log_probs), 0)

@@ -1,4 +1,4 @@
-"""The world with errors of known size: what a metric should show of them."""
+"""The world with errors of known size, a check of metrics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Model(core.Model):
   """An oracle that is wrong by a known amount; see oracles.NoisyOracle.
 
   Attributes:
-    illegal: probability mass on one illegal token, in every state.
-    wrong: share of states taken for another state.
-    by: 'state': faults are a function of the state; 'prefix': of all tokens.
+    illegal: probability of one illegal token, in every state.
+    wrong: share of states that are mistaken for another state.
+    by: faults are a function of the 'state', or of the whole 'prefix'.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Prefixed,)

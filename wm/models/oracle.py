@@ -1,4 +1,4 @@
-"""The world itself as a predictor: the row that must score perfectly."""
+"""The world itself as a predictor, which must score perfectly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wm.models.serving import oracles, process
 
 
 class BeliefOracle(oracles.Oracle, process.BeliefReader):
-  """Of a world with a hidden state: activations are the belief about it."""
+  """For worlds with a hidden state: activations are the belief about it."""
 
   def __init__(self, world: core.World, law: core.SequenceProcess) -> None:
-    """law: a process that can `belief`."""
-    # Next tokens are the oracle's; the law is for `BeliefReader` alone.
+    """law: a process with the method `belief`."""
+    # The oracle predicts next tokens; only `BeliefReader` uses the law.
     super().__init__(world)
     self.law = law
 

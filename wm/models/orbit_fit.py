@@ -1,4 +1,4 @@
-"""A baseline of moving bodies: an orbit of two, fitted to the bins so far."""
+"""A baseline for moving bodies: a two-body orbit fitted to the bins so far."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from wm.models.serving import tracks
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Extrapolates the orbit that is nearest to the bins so far.
+  """Extrapolates the orbit that best fits the bins so far.
 
-  It assumes Kepler's law and a resting centre of mass, and nothing about how
-  systems are drawn. The orbit is fitted to whole rows by least squares, anew
-  after each row up to the 50th, then after every second, and so on; the y of a
-  row is predicted without its x.
+  The fit assumes Kepler's law and a resting centre of mass, and nothing about
+  the distribution of systems. Least squares fits the orbit to whole rows, again
+  after each row up to the 50th, then after every second row, and so on. The y
+  of a row is predicted without its x.
 
   A bin has the mass of a normal distribution around the orbit, whose variance
-  follows from rounding to bins. While no orbit can be fitted (fewer than four
-  frames were seen, or none goes through them) each body moves straight on, as
-  in `ballistic`; before two frames it stays, and before one all bins are
-  equally likely. Worlds with several planets are refused: their sun is pulled
-  by all.
+  follows from rounding to bins. Without a fitted orbit (after fewer than four
+  frames, or where no orbit fits) each body moves on in a straight line, as in
+  `ballistic`; after one frame it stays; before the first frame all bins are
+  equally likely. Worlds with several planets are refused, since all planets
+  pull the sun.
 
   Attributes:
-    spread: standard deviation of a coordinate around where a straight line
-      leads, bins.
+    spread: standard deviation of a coordinate around its straight-line
+      prediction, bins.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
@@ -36,6 +36,6 @@ class Model(core.Model):
   spread: float = 1.0
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model; raises InputError where no planet and its sun are."""
+    """See core.Model; raises InputError unless there are one planet and sun."""
     del seed
     return tracks.FittedTrack(world, self.spread)

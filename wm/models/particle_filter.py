@@ -1,7 +1,7 @@
 """A particle filter over the hidden states of a world.
 
-With many particles no predictor that sees only tokens does better, so its
-scores are the ceiling of other models'.
+With many particles, no predictor that sees only tokens is better: its scores
+are the ceiling of other models.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from wm.models.bayes import Bayes
 class Model(core.Model):
   """Predicts by particles (hidden states) that agree with all tokens so far.
 
-  A token that no particle comes near is ignored. Moves of the particles depend
+  A token that is far from all particles is ignored. Moves of particles depend
   on the tokens and the seed, not on the batch.
 
   Attributes:
-    particles: number of each prefix, even; each takes 64 bytes.
-    sweeps: moves of each particle whenever few agree with the tokens.
+    particles: particles per prefix, an even number; each takes 64 bytes.
+    sweeps: moves of each particle whenever few particles agree with the tokens.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.forecast,)
@@ -33,7 +33,7 @@ class Model(core.Model):
   sweeps: int = 6
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded: a microsecond for each move, of some sequences."""
+    """See core.Bounded: a microsecond per move of a particle."""
     del world
     # AT_ONCE prefixes are followed at a time.
     moves = resources.AT_ONCE * self.particles * self.sweeps

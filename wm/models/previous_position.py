@@ -1,4 +1,4 @@
-"""A baseline of moving bodies: each stays where it was."""
+"""A baseline for moving bodies: each stays at its last position."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from wm.models.serving import tracks
 
 @dataclasses.dataclass(frozen=True)
 class Model(tracks.TrackModel):
-  """Each coordinate is near the one of the frame before: nothing moves."""
+  """Predicts each coordinate near its value in the previous frame."""
 
   weights: ClassVar[tuple[int, ...]] = (1,)

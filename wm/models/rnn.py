@@ -1,11 +1,11 @@
 """Elman networks with tanh, as Vafa et al. 2025 train them.
 
-Each layer is h_t = tanh(W x_t + b + U h_{t-1} + c) from h = 0, no norm, no
-residual; PyTorch's default initialisation, both of its biases. Published:
+Each layer is h_t = tanh(W x_t + b + U h_{t-1} + c) from h = 0, without norm or
+residual, with both biases and the default initialisation of PyTorch. Published:
 `rnn(layers=6, width=768)`, 2 layers for the lattice.
 
-A state is no composition of maps that could be grouped: on any device a layer
-takes L steps one after the other forward, and L backward.
+The recurrence is not associative, so no parallel scan exists: on any device a
+layer takes L sequential steps forward and L backward.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class RnnCell(recurrent.Block):
     lengths_B: jax.Array | None = None,
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """See `recurrent.Block`; one step after the other."""
-    # The input's half of the affine maps needs no state: one product for all
-    # tokens. The scan is left with the state's half.
+    """See `recurrent.Block`; steps run one after the other."""
+    # The input's half of the affine maps needs no state: it is one product for
+    # all tokens. The scan computes the state's half.
     given_LBGD = self.input(x_BLD.astype(self.dtype)).swapaxes(0, 1)
     start = self.start(x_BLD.shape[:1])
 
@@ -80,7 +80,7 @@ class RnnCell(recurrent.Block):
   def step(
     self, x_XD: jax.Array, state_X: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """One token; the output is the first part of the state."""
+    """One token; the output is the first array of the state."""
     state_X = self.cell(self.input(x_XD.astype(self.dtype)), state_X)
     return state_X[0], state_X
 

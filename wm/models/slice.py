@@ -1,16 +1,16 @@
 """SLiCE: a state that each token maps by block-diagonal affine maps.
 
-Walker et al. 2025 (arXiv 2505.17761), as Walker and Lyons 2026 run it. The
-increments of a layer's inputs u, with a constant, w_t = scale [1, u_t -
-u_{t-1}] where u_{-1} = 0, drive its state:
+Walker et al. 2025 (arXiv 2505.17761), as run by Walker and Lyons 2026. The
+state is driven by a constant and the increments of a layer's inputs u, w_t =
+scale [1, u_t - u_{t-1}] with u_{-1} = 0:
 
   y_t = (I + A_t) y_{t-1} + W_B w_t,    A_t = W_A w_t in blocks of k x k
 
-from a learned y_{-1}. Blocks of 1 are the diagonal variant. A layer adds
-S(RMS(x)), then an MLP of RMS(x), to the stream; no norm before the head.
-Dropout, as in their program, is on the embeddings, on S and on the MLP.
+from a learned y_{-1}. Blocks of size 1 are the diagonal variant. A layer adds
+y of RMS(x), then an MLP of RMS(x), to the stream; there is no norm before the
+head. As in their program, dropout applies to the embeddings, y and the MLP.
 
-Nothing bounds I + A: states may overflow on long inputs far from training.
+I + A is not bounded: states may overflow on long inputs far from training.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
-# Tokens whose transitions are held at once; chunks are made again in the
-# backward pass. Steps on a CPU (width 128, blocks of 8, training a layer
-# of 32 x 128 tokens): 54 ms and 9 MiB at 16, 66 ms and 25 MiB at 64, 69 ms
-# and 38 MiB at 128. Others have the published length of a chunk.
+# Tokens per chunk; the backward pass recomputes the transitions of a chunk.
+# Steps on a CPU (width 128, blocks of 8, training a layer of 32 x 128 tokens):
+# 54 ms and 9 MiB at 16, 66 ms and 25 MiB at 64, 69 ms and 38 MiB at 128. Other
+# devices have the published chunk length.
 _STEPS = {'cpu': 16, 'gpu': 256}
 
 
@@ -40,15 +40,16 @@ class Model(recurrent.RecurrentModel):
   """SLiCE: each token maps the state by block-diagonal matrices.
 
   Attributes:
-    block_size: k, of the transition's blocks; a divisor of width.
-    scale: of the increments.
-    init_std: sigma; W_A starts with sigma / sqrt(k), W_B and y_{-1} with it.
-    transition: 'plain', I + A; 'exp', exp(A); 'bounded', I + A divided by a
-      bound of its norm where that is above 1, so that a state grows by no more
-      than W_B w_t adds. Permutations and changes of sign are within it.
-    path: 'values', the inputs are the path that drives the state, as
-      published: it sees differences, and of a repeated token nothing; 'sums',
-      their running sum is, so that u_t - u_{t-1} above is u_t alone.
+    block_size: k, size of the transition's blocks; a divisor of width.
+    scale: factor of the increments.
+    init_std: sigma, standard deviation of the initial W_B and y_{-1}; that of
+      W_A is sigma / sqrt(k).
+    transition: 'plain' is I + A. 'exp' is exp(A). 'bounded' divides I + A by a
+      bound of its norm where this exceeds 1, so that only W_B w_t lets a state
+      grow; it can represent permutations and sign changes.
+    path: 'values' as published: the inputs are the path, so increments are
+      differences, which are 0 for a repeated token. 'sums': their running sum
+      is the path, so the increment u_t - u_{t-1} above is u_t.
   """
 
   version: ClassVar[str] = '2'
@@ -81,7 +82,7 @@ class Model(recurrent.RecurrentModel):
 class Layer(recurrent.Block):
   """The recurrence and the MLP, each after a norm and added to the stream.
 
-  Its state is y [*X, D] and the last input u [*X, D].
+  The state is y [*X, D] and the last input u [*X, D].
   """
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -116,7 +117,7 @@ class Layer(recurrent.Block):
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """See `recurrent.Block`."""
     start_BD = self.start(x_BLD.shape[:1])
-    # Each token's input beside the one before it: u_0 - u_{-1}, u_1 - u_0, ...
+    # Inputs minus the preceding inputs: u_0 - u_{-1}, u_1 - u_0, ...
     u_BLD = self.before_scan(x_BLD)
     before_BLD = jnp.concatenate([start_BD[1][:, None], u_BLD[:, :-1]], 1)
     # E = D + 1, with the constant. The scan runs along the first dimension.
@@ -134,7 +135,7 @@ class Layer(recurrent.Block):
     """One token."""
     y_XD, before_XD = state_X
     u_XD = self.before_scan(x_XD)
-    # y is kept flat [*X, D]; the kernel takes blocks [*X, N, k].
+    # y is stored flat [*X, D]; the kernel takes blocks [*X, N, k].
     a, b = self.maps(self.increments(u_XD, before_XD))
     y_XD = scan.affine_step(a, b, y_XD.reshape(b.shape)).reshape(x_XD.shape)
     return self.feed(x_XD, y_XD), (y_XD, u_XD)
@@ -154,7 +155,8 @@ class Layer(recurrent.Block):
 
   def increments(self, u_XD: jax.Array, before_XD: jax.Array) -> jax.Array:
     """w [*X, D + 1]."""
-    # The constant lets a repeated token act, whose increment is 0.
+    # Through the constant, repeated tokens (increment 0) still act on the
+    # state.
     ones = jnp.ones_like(u_XD[..., :1])
     if self.model.path == 'values':
       u_XD = u_XD - before_XD
@@ -163,7 +165,7 @@ class Layer(recurrent.Block):
   def maps(
     self, w_XE: jax.Array, batch: int = 0
   ) -> tuple[jax.Array, jax.Array]:
-    """Transitions [*X, N, k, k] (k = 1: [*X, N]) and what is added."""
+    """Transitions [*X, N, k, k] (k = 1: [*X, N]), and the terms W_B w."""
     w_XE = w_XE.astype(self.model.dtype)
     a = self.transition(w_XE, batch).astype(jnp.float32)
     a = transition(a, self.model.transition)
@@ -171,14 +173,14 @@ class Layer(recurrent.Block):
     return (a, b) if self.model.block_size > 1 else (a[..., 0, 0], b[..., 0])
 
   def states(self, w_LBE: jax.Array, start_BD: jax.Array) -> jax.Array:
-    """y [L, B, D]: chunk after chunk, which the backward pass makes again."""
+    """y [L, B, D], by chunks that the backward pass recomputes."""
     length, rows, _ = w_LBE.shape
     chunk = min(forms.usual(_STEPS), length)
-    # A pad's w is 0, which leaves the state as it was.
+    # A pad's w is 0, which leaves the state unchanged.
     w_LBE = jnp.pad(w_LBE, ((0, -length % chunk), (0, 0), (0, 0)))
 
-    # Transitions are k times as large as states: they are made again in the
-    # backward pass, a chunk at a time, rather than kept for all tokens.
+    # Transitions are k times as large as states: the backward pass recomputes
+    # them chunk by chunk, so they are never stored for all tokens.
     @jax.checkpoint
     def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[jax.Array, jax.Array]:
       a, b = self.maps(w_KBE, batch=1)
@@ -198,8 +200,8 @@ def transition(a: jax.Array, kind: str) -> jax.Array:
     return jnp.exp(a) if a.shape[-1] == 1 else jax.scipy.linalg.expm(a)
   a += jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
   if kind == 'bounded':
-    # The spectral norm is at most this mean of the greatest sums of a row and
-    # of a column (Hoelder), which is 1 for permutations.
+    # By Hoelder's inequality the spectral norm is at most the geometric mean of
+    # the largest row sum and column sum, which is 1 for permutations.
     rows = jnp.abs(a).sum(-1).max(-1)
     columns = jnp.abs(a).sum(-2).max(-1)
     a /= jnp.maximum(rows * columns, 1.0)[..., None, None] ** 0.5

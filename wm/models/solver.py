@@ -1,7 +1,7 @@
 """Solvers that only answer whether a continuation of a prefix is valid.
 
-They stand in for closed language models (Vafa et al. 2024, section 4.2), with
-errors whose effect can be worked out by hand, and run on any world.
+They replace closed language models (Vafa et al. 2024, section 4.2) in any
+world, with errors whose effect can be derived by hand.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ ERROR, SILENCE = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Answers as the world does, but for errors of known kind and size.
+  """Answers correctly except for errors of known kind and size.
 
   Attributes:
-    answer: 'world', or 'yes' to every question.
-    errors: share of questions that get the wrong answer, chosen by a hash of
-      the seed, the suffix and the key `by`.
-    by: 'question': the tokens of the prefix; 'state': the state that they
-      reach, so that all prefixes of a state go wrong alike; 'order': as
-      'question', but prefixes of ascending tokens never go wrong.
-    memory: number of last tokens after the prompt that it remembers; 0 is all.
-      Remembered tokens that are illegal without the others are skipped.
-    silent: share of questions that get no answer.
+    answer: 'world' follows the rules; 'yes' answers every question with yes.
+    errors: share of wrong answers, chosen by a hash of the seed, the suffix and
+      the key `by`.
+    by: 'question': the tokens of the prefix. 'state': the state after the
+      prefix, so that all prefixes of a state have equal errors. 'order': as
+      'question', but prefixes of ascending tokens have no errors.
+    memory: number of remembered tokens, the last ones after the prompt; 0 is
+      all. Remembered tokens that are illegal without the others are skipped.
+    silent: share of questions without an answer.
   """
 
   gives: ClassVar[tuple[type, ...]] = (stateless.Accepting,)
@@ -50,10 +50,10 @@ class Model(core.Model):
 
 
 class Solver(stateless.Accepting):
-  """Reads prefixes as far as it remembers them, and answers."""
+  """Reads the remembered tokens of prefixes, and answers."""
 
   def __init__(self, fields: Model, world: core.World, seed: int) -> None:
-    """fields: which errors; seed: of the questions that are hit by them."""
+    """fields: kinds of errors; seed: of the choice of wrong answers."""
     super().__init__(
       self._accepted,
       vocab_size=len(world.vocab),
@@ -71,10 +71,10 @@ class Solver(stateless.Accepting):
     steps, _ = self.world.walk(states, tokens, lengths)
     # A suffix is valid if `walk` took all of its tokens.
     right = (steps == lengths) | (self.fields.answer == 'yes')
-    # The key covers the suffix too: each question errs by itself.
+    # The key includes the suffix: errors of questions are independent.
     key = _folded(key, tokens, lengths)
     answers = right ^ (wrong & self._hit(key, ERROR, self.fields.errors))
-    # Padding within a suffix is no token: the answer is always no.
+    # Padding within a suffix is not a token: the answer is always no.
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     answers &= ~(used & (tokens == core.PAD)).any(1)
     silent = self._hit(key, SILENCE, self.fields.silent)
@@ -85,7 +85,7 @@ class Solver(stateless.Accepting):
     states, key, wrong = self._read(tokens, lengths)
     mask = self.world.legal(states) | (self.fields.answer == 'yes')
     if self.fields.errors or self.fields.silent:
-      # [R, V] as `_folded` gives for suffixes of one token: both ways agree.
+      # [R, V] equal to `_folded` for suffixes of one token: both ways agree.
       keys = basics.hash64(key[:, None], np.arange(mask.shape[1]))
       mask ^= wrong[:, None] & self._hit(keys, ERROR, self.fields.errors)
       mask &= ~self._hit(keys, SILENCE, self.fields.silent)
@@ -93,7 +93,7 @@ class Solver(stateless.Accepting):
     return mask
 
   def _hit(self, key: np.ndarray, what: int, share: float) -> np.ndarray:
-    """Bools of the given share, by hash of the seed, `what` and the key."""
+    """Bools, a share of which are True, by a hash of seed, `what` and key."""
     return basics.uniforms(self.seed, key, what) < share
 
   def _read(
@@ -102,19 +102,19 @@ class Solver(stateless.Accepting):
     """Reads prefixes [R, L] of lengths [R].
 
     Returns:
-      states: [R, W] after the tokens that it remembers.
-      keys: [R] uint64 that the errors are a hash of.
-      wrong: [R] bool: errors are possible.
+      states: [R, W] after the remembered tokens.
+      keys: [R] uint64 keys of the errors.
+      wrong: [R] bool, True where errors are possible.
     """
     states = self._reached(tokens, lengths)
-    # By state all prefixes of a state err alike; otherwise each by itself.
+    # With by='state' the key is the state; otherwise the prefix.
     if self.fields.by == 'state':
       key = basics.hash64(self.world.state_id(states))
     else:
       key = _folded(np.zeros(len(states), np.uint64), tokens, lengths)
     wrong = np.ones(len(states), bool)
     if self.fields.by == 'order':
-      # Differences of neighbouring tokens; those with padding do not count.
+      # Differences of neighbouring tokens, ignoring padding.
       within = np.arange(1, tokens.shape[1]) < lengths[:, None]
       wrong &= (within & (np.diff(tokens, axis=1) < 0)).any(1)
     return states, key, wrong
@@ -129,7 +129,7 @@ class Solver(stateless.Accepting):
         rows = rows[k >= lengths[rows] - memory]
       after = self.world.advance(states[rows], tokens[rows, k])
       if memory:
-        # An illegal token is skipped: the state stays as it was before.
+        # An illegal token is skipped: the state does not change.
         alive = self.world.state_id(after) != core.DEAD
         rows, after = rows[alive], after[alive]
       states[rows] = after

@@ -1,17 +1,17 @@
-"""Known-answer models that behave alike and differ in what they use.
+"""Known-answer models of equal behaviour that use different activations.
 
-All are right about every next token, so no test of behaviour tells them apart.
-They differ in which part of their activations they read:
+All predict every next token correctly, so no test of behaviour separates them.
+They read different parts of their activations:
 
   activations  (state, sign * state) in a random rotation; sign is +1 or -1, by
                a hash of the prefix, so that no linear map reads the second copy
   used         reads the first copy
   decoy        reads the second copy, whatever its sign
-  fragile      reads both, and nothing sensible where they disagree
+  fragile      reads both, and guesses where they disagree
   ignored      reads neither
-  legal_only   has other activations: which tokens are legal next, and no more
+  legal_only   has other activations: only the set of legal next tokens
 
-They show what `probe` and `intervention` measure, and what these miss.
+They test what `probe` and `intervention` detect and miss.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from wm.core.fields import field
 from wm.models.serving import oracles, process
 
 KINDS = 'used', 'ignored', 'decoy', 'fragile', 'legal_only'
-MOST = 4096  # States that are listed.
-# Log-odds of two readings of the state that one label tells apart.
+MOST = 4096  # Limit of enumerated states.
+# Log-odds between two readings of the state that differ in one label.
 SHARP = 30.0
-LEAST = 1e-30  # Probability whose logarithm stands in for minus infinity.
+LEAST = 1e-30  # Probability whose logarithm replaces minus infinity.
 
 
 class _Tables(NamedTuple):
-  """What is known of S states: rows S and S + 1 are dead and broken.
+  """Tables of S states; rows S and S + 1 are dead and broken.
 
   Attributes:
-    next: [S + 2, V] int32 the row after each token.
-    probs: [S + 2, V] float32 of the next token.
-    codes: [S, F] float32 of the states, by which activations hold them.
-    likely: [F, V] float32 of the next token where a code is a legal set.
+    next: [S + 2, V] int32 row after each token.
+    probs: [S + 2, V] float32 probabilities of the next token.
+    codes: [S, F] float32 encoding of each state in activations.
+    likely: [F, V] float32 probabilities of the next token for each legal set,
+      if codes are legal sets.
     rotation: [D, D] float32, orthonormal.
   """
 
@@ -68,24 +69,24 @@ def _enumerated(world: core.World) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _codes(world: core.World, states: np.ndarray) -> np.ndarray:
-  """[S, F] one-hot labels of states [S, W], beside what tells equals apart."""
+  """[S, F] one-hot labels of states [S, W], plus one that separates equals."""
   none = np.zeros((len(states), 0), np.int64)
   labels = world.labels(states) if isinstance(world, core.Labelled) else none
   # States with equal labels become neighbours, in the order of their numbers.
   order = np.lexsort((np.arange(len(states)), *labels.T))
   alike = (np.diff(labels[order].astype(np.int64), axis=0) == 0).all(1)
-  # Of states with equal labels: the first, the second, ...
+  # The index of a state among those with equal labels: 0, 1, ...
   number = np.zeros(len(states), np.int64)
   for before, after, same in zip(order, order[1:], alike, strict=False):
     number[after] = number[before] + 1 if same else 0
   columns = [np.unique(x, return_inverse=True)[1] for x in (*labels.T, number)]
-  # A label that never changes says nothing.
+  # A constant label has no information.
   hot = [np.eye(x.max() + 1)[x] for x in columns if x.max() or len(x) == 1]
   return np.concatenate(hot, axis=1).astype(np.float32)
 
 
 class Toy(oracles.WorldPredictor, core.HiddenStates):
-  """The oracle, with activations at one layer, whatever it is called."""
+  """The oracle, with the same activations at every layer."""
 
   def __init__(self, world: core.World, kind: str, seed: int) -> None:
     """kind: of KINDS; seed: of the rotation and the signs."""
@@ -94,13 +95,13 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     states, after = _enumerated(world)
     self._ids, size = world.state_id(states), len(states)
     legal = world.legal(states)
-    # What is not legal leads to the dead row, and the broken one to itself.
+    # Illegal tokens lead to the dead row; the broken row leads to itself.
     following = np.full((size + 2, self.vocab_size), size, np.int32)
     following[-1] = size + 1
     following[:size, 1:] = np.where(after == core.DEAD, size, after)
     probs = np.zeros(following.shape, np.float32)
     probs[:size] = np.exp(oracles.likely(world, states).dense(self.vocab_size))
-    probs[-1, 1:] = 1 / (self.vocab_size - 1)  # The broken one guesses.
+    probs[-1, 1:] = 1 / (self.vocab_size - 1)  # The broken row guesses.
     first, group = np.unique(
       legal, axis=0, return_index=True, return_inverse=True
     )[1:]
@@ -109,7 +110,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     if kind == 'legal_only':
       codes = np.eye(len(first), dtype=np.float32)[group.reshape(-1)]
     width = codes.shape[1] * (1 if kind == 'legal_only' else 2)
-    # Rotated, so that no single number of an activation is a label.
+    # Rotated, so that no single unit of an activation is a label.
     noise = np.random.default_rng(seed).normal(size=(width, width))
     rotation = np.linalg.qr(noise)[0].astype(np.float32)
     self._tables = _Tables(following, probs, codes, probs[first], rotation)
@@ -122,24 +123,24 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     return oracles.likely(self.world, states)
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """See few_shot.KeyTable: states, or of `legal_only` legal sets alone."""
+    """See few_shot.KeyTable: states, or legal sets for `legal_only`."""
     if self.kind != 'legal_only':
       return super().keys(tokens, places)
     memory = self.after_each(tokens, places.max(1, initial=core.DEAD) + 1)
     at = memory[np.arange(len(tokens))[:, None], np.maximum(places, 0)]
     rows = self._rows(at.reshape(-1, at.shape[-1])).reshape(places.shape)
-    # The dead state has a legal set of its own: none.
+    # The legal set of the dead state is empty.
     return np.append(self._legal_set, -1)[rows].astype(np.int64).view(np.uint64)
 
   def _rows(self, states: np.ndarray) -> np.ndarray:
-    """[B] int64 rows of the tables of states [B, W]."""
+    """[B] int64 table rows of states [B, W]."""
     ids = self.world.state_id(states)
     row = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
     return np.where(self._ids[row] == ids, row, len(self._ids))
 
   def _signs(self, tokens: np.ndarray) -> np.ndarray:
-    """[B, L] float32, +1 or -1, by the tokens [B, L] so far."""
-    # A hash of the whole prefix: the sign follows from no state.
+    """Signs [B, L] float32, +1 or -1, by the tokens [B, L] so far."""
+    # A hash of the whole prefix: the sign does not follow from the state.
     history = np.full(len(tokens), self._seed, np.uint64)
     signs = np.ones(tokens.shape, np.float32)
     for t, column in enumerate(tokens.T):
@@ -150,7 +151,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int
   ) -> np.ndarray:
-    """[B, L, D] float32, at every layer the same; 0 in dead states."""
+    """[B, L, D] float32, the same at every layer; 0 in dead states."""
     del layer
     memory = self.after_each(tokens, lengths)
     rows = self._rows(memory.reshape(-1, memory.shape[-1]))
@@ -159,12 +160,12 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     if self.kind != 'legal_only':
       signed = self._signs(tokens)[..., None] * codes
       codes = np.concatenate([codes, signed], axis=-1)
-    # Past its length a sequence has no activation.
+    # Activations beyond a sequence's length are 0.
     used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     return codes * used[..., None] @ self._tables.rotation
 
   def memory(self) -> core.HiddenStates:
-    """See core.HiddenStates: what is read from a move goes on anyway."""
+    """See core.HiddenStates: itself, as states read from patches persist."""
     return self
 
   def patched(
@@ -174,14 +175,14 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """See core.HiddenStates; a state that was read from a move is kept."""
+    """See core.HiddenStates; a state read from a patch persists."""
     out = np.array(self.log_probs(tokens, lengths))
     if self.kind == 'ignored':
       return out
     moves = hidden - self.hidden(tokens, lengths, layer)
     touched = (moves != 0).any(-1)
     if self.kind != 'legal_only':
-      # A state that was read from a move goes on; a legal set does not.
+      # A state read from a patch persists; a legal set does not.
       touched = np.logical_or.accumulate(touched, axis=1)
     for rows in self._chunks(tokens):
       probs = np.stack(
@@ -205,9 +206,9 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     gradient = np.zeros_like(hidden)
     for rows in self._chunks(tokens) if self.kind != 'ignored' else ():
       steps = self._follow(tokens[rows], moves[rows])
-      # What later steps make of the belief after a step.
+      # Gradient of later steps with respect to the belief after a step.
       later = np.zeros((len(moves[rows]), len(self._tables.next)))
-      # Backwards through time, as steps pass their belief on.
+      # Backwards through time, since steps pass on their belief.
       for t, step in reversed([*enumerate(steps)]):
         direct = weights[rows, t] / (step.probs + LEAST)
         by, before = step.pull(direct, later)
@@ -218,7 +219,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     return gradient
 
   def _follow(self, tokens: np.ndarray, moves: np.ndarray) -> list[_Step]:
-    """Follows tokens [B, L] as moves [B, L, D] of activations have it."""
+    """Follows tokens [B, L] with changes [B, L, D] of the activations."""
     tables = self._tables
     belief = np.zeros((len(tokens), len(tables.next)))
     belief[:, self._rows(self.world.init(1))[0]] = 1
@@ -226,7 +227,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     for t, token in enumerate(tokens.T):
       before = np.zeros_like(belief)
       row, old = np.nonzero(belief > LEAST)
-      # Several states may lead to one: their beliefs add up.
+      # Several states may lead to one state: their beliefs add up.
       np.add.at(before, (row, tables.next[old, token[row]]), belief[row, old])
       moved = (moves[:, t] != 0).any(-1)
       read = _read_legal if self.kind == 'legal_only' else _read_state
@@ -237,19 +238,19 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     return steps
 
   def _chunks(self, tokens: np.ndarray) -> list[slice]:
-    # Of a step's belief and probabilities, in 8 bytes each.
+    # Limits the memory of beliefs and probabilities, 8 bytes each.
     size = tokens.shape[1] * (len(self._ids) + self.vocab_size)
     return [*core.predictor.chunks(len(tokens), 8 * size)]
 
 
 class _Step(NamedTuple):
-  """After a token of B sequences.
+  """The result of one token in B sequences.
 
   Attributes:
-    belief: [B, S + 2] of the rows of the tables.
-    probs: [B, V] of the next token.
-    pull: gradients of the move [B, D] and of the belief before it, of those of
-      `probs` and of `belief`.
+    belief: [B, S + 2] probabilities of the tables' rows.
+    probs: [B, V] probabilities of the next token.
+    pull: vector-Jacobian product: gradients for `probs` and `belief` ->
+      gradients for the change [B, D] and for the belief before it.
   """
 
   belief: np.ndarray
@@ -263,7 +264,7 @@ def _softmax(score: np.ndarray) -> np.ndarray:
 
 
 def _through(read: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-  """Gradient of the scores of a softmax [B, S]."""
+  """Gradient of the softmax [B, S] with respect to its scores."""
   return SHARP * read * (gradient - (gradient * read).sum(-1, keepdims=True))
 
 
@@ -275,7 +276,7 @@ def _read_legal(
   sign: np.ndarray,
   moved: np.ndarray,
 ) -> _Step:
-  """The legal set is read from the activation, and the state is kept."""
+  """Reads the legal set from the activation; the state does not change."""
   del kind, sign, moved
   read = _softmax(belief[:, : len(tables.codes)] @ tables.codes + by)
 
@@ -295,12 +296,12 @@ def _read_state(
   sign: np.ndarray,
   moved: np.ndarray,
 ) -> _Step:
-  """The state is read anew from activations that have moved.
+  """Reads the state again from activations that have changed.
 
   belief: [B, S + 2]; by: [B, D]; sign: [B]; moved: [B] bool.
   """
   codes, size = tables.codes, len(tables.codes)
-  # Most steps have no move: the belief follows the rules.
+  # Most steps have no change: the belief follows the rules.
   if not moved.any():
     whole = np.zeros_like(by)
     return _Step(
@@ -313,15 +314,15 @@ def _read_state(
   linear = (code + first) @ codes.T
   signed = (sign[:, None] * code + second) @ codes.T
   score = np.full(belief.shape, -np.inf)
-  # Labels of each state that a copy has: of the copy that is read.
+  # Scores of each state's labels, from the copy that is read.
   by_first = {'used': linear < np.inf, 'decoy': linear == np.inf}.get(
     kind, linear < np.abs(signed)
   )
   score[:, :size] = np.where(by_first, linear, np.abs(signed))
   if kind == 'fragile':
-    # A state that both copies hold has one for each label; less is broken.
+    # If the copies agree on a state, each of its labels scores 1; less: broken.
     score[:, -1] = codes[0].sum() - 0.5
-  # Sequences without a move here keep their belief.
+  # Sequences without a change at this step keep their belief.
   read = _softmax(score)
   after = np.where(moved[:, None], read, belief)
 
@@ -346,26 +347,26 @@ def _read_state(
 class Model(core.Model):
   """Models of the same behaviour that use different parts of their activations.
 
-  All know the rules: every metric of behaviour has them equal to the oracle.
-  Each world with at most 4,096 reachable states has them. The same activations
-  hold the state twice, once as it is and once with a sign that changes with the
-  prefix; but for `legal_only`, all have them, so that no probe tells these
-  apart.
+  All follow the rules, so every metric of behaviour scores them like the
+  oracle. The world may have at most 4,096 reachable states. Activations contain
+  the state twice: a plain copy, and a copy whose sign depends on the prefix.
+  All kinds but `legal_only` have the same activations, so no probe separates
+  them.
 
-  used: reads the copy that a linear probe reads. Every edit that moves it to
-    another state is followed, for as long as one looks.
-  ignored: reads neither copy. No edit of them changes anything.
-  decoy: reads the other copy, whose sign hides it from linear maps. What a
-    probe says is true, and edits along it change nothing; one that exchanges
-    both copies with those of another sequence is followed.
-  fragile: reads both, and guesses from then on where they disagree. Edits of
-    one copy break it, an exchange of both is followed.
-  legal_only: its activations hold which tokens are legal next, and it reads
-    these. Edits that change the next tokens are followed for one token; two
-    states with the same next tokens are one to it.
+  used: reads the plain copy, as a linear probe does. An edit to another state
+    changes all later predictions.
+  ignored: reads neither copy. Edits have no effect.
+  decoy: reads the signed copy, which linear maps cannot read. A probe decodes
+    the state correctly, but edits along its directions have no effect.
+    Replacing both copies by those of another sequence has an effect.
+  fragile: reads both copies, and guesses from then on if they disagree. Edits
+    of one copy break the model; replacing both copies has the right effect.
+  legal_only: activations contain, and the model reads, only the set of legal
+    next tokens. Edits affect one token; states with equal legal tokens are
+    not distinguished.
 
   Attributes:
-    kind: which of them, a name of the list above.
+    kind: the model, a name of the list above.
   """
 
   gives: ClassVar[tuple[type, ...]] = (Toy,)

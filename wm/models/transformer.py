@@ -1,12 +1,12 @@
 """Decoder-only transformers: GPT-2 style by default, others by fields.
 
-GPT-2 (Radford et al. 2019, as Vafa et al. 2024, appendix D train it): learned
+GPT-2 (Radford et al. 2019, as trained by Vafa et al. 2024, appendix D): learned
 positions, layer norm before each part, GELU, biases, tied head. LLaMA (Touvron
 et al. 2023): `positions='rotary', norm='rms', mlp='swiglu', tied=False`, and
 no biases. Vafa et al. 2025: as GPT-2, with `mlp='gelu_erf', head_bias=True`.
 Chess (Walker and Lyons 2026): as LLaMA, with `biases=True,
-head_bias=True, ratio=4, epsilon=1e-6, init='torch', dropout=0.1`, and in their
-runs `positions='rotary_published'`.
+head_bias=True, ratio=4, epsilon=1e-6, init='torch', dropout=0.1`; their runs
+have `positions='rotary_published'`.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ KINDS = ('rotary', 'rotary_published')
 def rotate(
   x_XHC: jax.Array, positions_X: jax.Array, *, published: bool = False
 ) -> jax.Array:
-  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
+  """Rotates channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
 
-  Su et al. 2021: norms are kept, and the product of a turned query and a
-  turned key depends on how far apart they are alone. `published` is what
-  Walker and Lyons 2026 ran: angles laid out as above, but neighbours (2c,
-  2c + 1) mixed, each with an angle of its own. That is no rotation, and
-  neither holds.
+  Su et al. 2021: norms do not change, and the product of a rotated query and
+    key
+  depends only on their distance. `published` is the program of Walker and Lyons
+  2026: angles as above, but neighbours (2c, 2c + 1) are mixed, each with its
+    own
+  angle. This is not a rotation, and neither property holds.
   """
-  # angle of pair c at position p: p * 10000^(-2c/C); slow pairs tell far
-  # positions apart, fast ones near ones.
+  # angle of pair c at position p: p * 10000^(-2c/C); slow pairs separate
+  # distant positions, fast pairs near ones.
   half = x_XHC.shape[-1] // 2
   rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
   angles = positions_X[..., None].astype(jnp.float32)
   angles = angles * layers.along(rates, angles)
   cos = jnp.cos(angles)[..., None, None, :].astype(x_XHC.dtype)
   sin = jnp.sin(angles)[..., None, None, :].astype(x_XHC.dtype)
-  # Halves as a dimension of their own: no copy of what they are cut from.
+  # The halves form a separate dimension, which avoids a copy.
   halves = x_XHC.reshape(*x_XHC.shape[:-1], 2, half)
   signed = jnp.concatenate([-sin, sin], -2)
   if published:
@@ -62,13 +63,13 @@ def rotate(
   return turned.reshape(x_XHC.shape)
 
 
-# Up to this length all scores at once are as fast, and no more than rows.
+# Up to this length, computing all scores at once is as fast as blocks.
 _WHOLE = 128
 # Backend -> tokens of a block.
 _BLOCK, _ELSEWHERE = {'cpu': 64}, 128
-_FUSED = range(8, 129, 8)  # Channels of a head that cuDNN takes.
+_FUSED = range(8, 129, 8)  # Channels of a head that cuDNN supports.
 
-# Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
+# Finite, so that exp(_NEVER - _NEVER) is not NaN where all keys are masked.
 _NEVER = -1e30
 
 
@@ -81,9 +82,9 @@ def attend(
 ) -> jax.Array:
   """Causal attention [B, L, H, C] of scaled queries; dropout with a key.
 
-  By platform: on a GPU cuDNN does what it can, low precision without dropout;
-  longer sequences go to kernels of TPUs and GPUs where there is one, else are
-  done in blocks (not timed: no accelerator was at hand).
+  On a GPU, cuDNN computes low precision without dropout. Longer sequences go to
+  TPU or GPU kernels where available, else are computed in blocks (not timed on
+  accelerators).
   """
   length, channels = q_BLHC.shape[1], q_BLHC.shape[3]
   low = q_BLHC.dtype in (jnp.bfloat16, jnp.float16)
@@ -109,10 +110,10 @@ def whole(
   key: jax.Array | None = None,
 ) -> jax.Array:
   """`attend` with all scores [B, H, L, L] at once."""
-  # scores [B, H, L, L]: row l has a query's scores for all keys m <= l.
+  # scores [B, H, L, L]: row l has the scores of query l for all keys m <= l.
   length = q_BLHC.shape[1]
   scores = jnp.einsum('blhc,bmhc->bhlm', q_BLHC, k_BLHC)
-  # Softmax in float32: sums of many 16-bit weights would not reach 1.
+  # Softmax in float32: many 16-bit weights would not sum to 1.
   scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
   causal = jnp.tril(jnp.ones((length, length), bool))[None, None]
   weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), axis=-1)
@@ -121,10 +122,10 @@ def whole(
 
 
 class Partial(NamedTuple):
-  """Softmax attention over some of the keys; disjoint ones can be merged.
+  """Softmax attention over a subset of keys; disjoint subsets can be merged.
 
   Attributes:
-    top: [...] greatest score.
+    top: [...] largest score.
     mass: [...] sum of exp(score - top).
     total: [..., C] values weighted by exp(score - top).
   """
@@ -134,8 +135,8 @@ class Partial(NamedTuple):
   total: jax.Array
 
   def merge(self, other: Partial) -> Partial:
-    """Over both sets of keys; exactly this one where the other is empty."""
-    # Both are brought to one reference, the greater score: no exp overflows.
+    """Attention over both sets; exactly this one where the other is empty."""
+    # Both are rescaled to the larger score, so that no exp overflows.
     top = jnp.maximum(self.top, other.top)
     mine, its = jnp.exp(self.top - top), jnp.exp(other.top - top)
     return Partial(
@@ -146,11 +147,11 @@ class Partial(NamedTuple):
 
 
 def partial(scores: jax.Array, seen: jax.Array, values: Any) -> Partial:
-  """Attention over those of the keys [..., K] that are seen.
+  """Attention over the keys [..., K] where `seen`.
 
   values: maps weights [..., K] to the weighted sums of values [..., C].
   """
-  # top [..., 1 a query], weights [..., K]; unseen keys weigh exactly 0.
+  # top [..., 1], weights [..., K]; masked keys have weight 0 exactly.
   scores = jnp.where(seen, scores.astype(jnp.float32), _NEVER)
   top = scores.max(-1)
   weights = jnp.where(seen, jnp.exp(scores - top[..., None]), 0)
@@ -161,8 +162,7 @@ def partial(scores: jax.Array, seen: jax.Array, values: Any) -> Partial:
 class Attention(nnx.Module):
   """Causal multi-head attention, over whole sequences or with a cache.
 
-  positions: queries and keys are turned by theirs where this is one of
-    `KINDS`.
+  positions: queries and keys are rotated if this is one of `KINDS`.
   """
 
   def __init__(
@@ -185,13 +185,13 @@ class Attention(nnx.Module):
     self, x_XD: jax.Array, positions_X: jax.Array
   ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries (scaled), keys and values, each [..., H, C]."""
-    # qkv [D, 3, H, C]: three products, as a cut of one would be copied.
+    # qkv [D, 3, H, C]: three products, as cutting one product would copy it.
     q, k, v = (part[..., 0, :, :] for part in self.qkv.split(x_XD, (1,) * 3))
     if self.positions in KINDS:
       published = self.positions == 'rotary_published'
       q = rotate(q, positions_X, published=published)
       k = rotate(k, positions_X, published=published)
-    # 1 / sqrt(C) here: L C numbers are scaled, not L^2 scores.
+    # 1 / sqrt(C) is applied here, to L C numbers instead of L^2 scores.
     return q * q.shape[-1] ** -0.5, k, v
 
   def __call__(
@@ -217,7 +217,7 @@ class Attention(nnx.Module):
     return self.out(y_BPHC.astype(x_BLD.dtype))
 
   def new_page(self, rows: int, num: int, size: int, dtype: Any) -> Any:
-    """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""
+    """Empty keys and values [R, M, H, K, C] for K = `size` tokens."""
     _, heads, channels = self.qkv.outputs
     page = jnp.zeros((rows, num, heads, size, channels), dtype)
     return page, page
@@ -229,18 +229,18 @@ class Attention(nnx.Module):
     pages: list[tuple[jax.Array, jax.Array]],
     step: network.DecodeStep,
   ) -> tuple[jax.Array, list[tuple[jax.Array, jax.Array]]]:
-    """One token of each continuation: output [R, M, D], pages after it.
+    """One token of each continuation: output [R, M, D], updated pages.
 
       key           0 .... prefix_len | 0 ... added, this token
       cache         prefix, of P      | pages[0], of K | pages[1] | ...
 
-    The prefix is read once for the M continuations that share it; each page
-    is attended to by itself and merged, so that a longer list of pages changes
-    no bit of what the first ones give.
+    The prefix is read once for the M continuations that share it. Attention is
+    computed for each page alone and merged, so that further pages do not change
+    the results of the first ones by a bit.
 
-    prefix: keys and values [R, H, P, C], of which step.prefix_len are in use.
-    pages: from `new_page`, in which step.added places are in use and at least
-      one more is free.
+    prefix: keys and values [R, H, P, C]; step.prefix_len places are in use.
+    pages: from `new_page`; step.added places are in use and at least one more
+      is free.
     """
     added_RM = step.added
     q, k, v = self.project(x_RMD, step.prefix_len[:, None] + added_RM)
@@ -260,7 +260,7 @@ class Attention(nnx.Module):
     for page in pages:
       page = _write(page, k, v, added_RM - start)
       further = _over_page(q, page, added_RM - start)
-      # Compiled apart, so that further pages do not change a bit.
+      # Compiled separately, so that further pages do not change a bit.
       part = jax.lax.optimization_barrier(part.merge(further))
       after.append(page)
       start += page[0].shape[3]
@@ -279,9 +279,9 @@ def _write(
   v_RMHC: jax.Array,
   place_RM: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-  """Keys and values put at their places, where these lie in the page."""
+  """Writes keys and values at those of their places that lie in the page."""
   rows, num, heads, size, _ = page[0].shape
-  # Places of other pages are out of range either way, and are dropped.
+  # Places of other pages are out of range, and are dropped.
   place = jnp.where(place_RM < 0, size, place_RM)  # Negative ones would wrap.
   where = (
     jnp.arange(rows)[:, None, None],
@@ -299,7 +299,7 @@ def _write(
 def _over_page(
   q_RMHC: jax.Array, page: tuple[jax.Array, jax.Array], last_RM: jax.Array
 ) -> Partial:
-  """Attention over one page, whose places up to last_RM are seen."""
+  """Attention over one page, of which places up to last_RM are seen."""
   keys, values = page
   seen = jnp.arange(keys.shape[3])[None, None] <= last_RM[..., None]
   return partial(
@@ -315,26 +315,26 @@ class Model(family.RowModel):
 
   Attributes:
     layers: number of blocks.
-    width: D, of the residual stream.
-    heads: 0 is one for every 64 of width.
-    positions: 'learned', 'rotary', or 'rotary_published', the faulty one of
-      `attention.rotate`.
+    width: D, width of the residual stream.
+    heads: number of heads; 0 means one per 64 of width.
+    positions: 'learned', 'rotary', or 'rotary_published', the faulty variant
+      explained in `rotate`.
     norm: 'layer' or 'rms'.
     epsilon: of the norms.
     mlp: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
-    ratio: width of the MLP / width, 0 is 4, for 'swiglu' 8/3.
-    biases: of attention and MLP; None is with norm='layer' only.
-    init: 'gpt2' (normal; what is added to the stream is smaller, the deeper)
-      or 'torch', PyTorch's defaults.
-    head_bias: the head has a bias, be it its own or the embedding table.
-    tied: the head is the embedding table, where it is the next token's and
-      positions are no rows.
+    ratio: width of the MLP / width; 0 means 4, or 8/3 for 'swiglu'.
+    biases: of attention and MLP; None means only with norm='layer'.
+    init: 'gpt2' (normal; maps into the stream are scaled down with depth) or
+      'torch', PyTorch's defaults.
+    head_bias: add a bias to the logits, whether the head is tied or not.
+    tied: tie the head to the embedding table; ignored for rows of tokens and
+      for outputs other than next tokens.
     dropout: rate, on embeddings, attention weights and both parts' outputs.
     dtype: of computation; parameters are float32.
-    scan: blocks are stacked and run by a scan; compiles faster when deep.
-    remat: blocks are computed again in the backward pass; saves memory.
-    context: learned positions, of rows where these are read; 0 is as many as
-      the world's longest sequence has.
+    scan: run stacked blocks by a scan, which compiles deep models faster.
+    remat: recompute blocks in the backward pass, which saves memory.
+    context: number of learned positions (rows, where rows are read); 0 means
+      those of the world's longest sequence.
   """
 
   layers: int = field(2, least=1)
@@ -357,7 +357,7 @@ class Model(family.RowModel):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    # Rotary positions turn channels in pairs.
+    # Rotary positions rotate pairs of channels.
     channels = 2 if self.positions in KINDS else 1
     if self.width % (self.num_heads * channels):
       raise self.error(
@@ -372,13 +372,13 @@ class Model(family.RowModel):
 
   @property
   def linear_init(self) -> str:
-    """Initial weights of tables and dense maps, as `layers` names them."""
+    """Initialisation of tables and dense maps, a name as in `layers`."""
     return 'torch' if self.init == 'torch' else 'normal'
 
   def bare(
     self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> Transformer:
-    """See `family.RowModel`; raises InputError where its context is short."""
+    """See `family.RowModel`; raises InputError if `context` is too short."""
     if self.context and self.context < positions:
       what = 'tokens' if self.patch == 1 else 'rows'
       raise self.error(
@@ -411,8 +411,8 @@ class TransformerBlock(nnx.Module):
   """Attention and MLP, each after a norm and added to the stream."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
-    # Both parts add to the stream, 2 layers times: smaller initial weights
-    # keep its variance near that of the embeddings.
+    # 2 * layers outputs are added to the stream: smaller initial weights keep
+    # its variance near that of the embeddings.
     rest: dict[str, Any] = {
       'bias': model.norm == 'layer' if model.biases is None else model.biases,
       'scale': 0.02 * (2 * model.layers) ** -0.5,
@@ -465,7 +465,7 @@ class Transformer(family.Stack):
     blocks = [TransformerBlock(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm, model.epsilon)
-    # Other outputs than next tokens, or rows, have nothing to be tied to.
+    # Only next-token outputs of single tokens can be tied.
     tied = model.tied and not outputs and model.patch == 1
     outputs = (outputs or vocab_size) * model.patch
     head = functools.partial(layers.Linear, bias=model.head_bias, init=init)
@@ -485,7 +485,7 @@ class Transformer(family.Stack):
   ) -> jax.Array:
     """See `family.Stack`."""
     x_BLD = self.embed(tokens_BL, places(tokens_BL))
-    # One key for the embeddings, one to be split among the blocks.
+    # One key for the embeddings, one that is split among the blocks.
     first, key = layers.keys(key if self.model.dropout else None, 2)
     x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
     return self.through(x_BLD, 0, depth, layers.keys(key, self.num_layers))
@@ -513,8 +513,8 @@ class Transformer(family.Stack):
     return jax.lax.scan(body, x_BLD, xs)[0]
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `family.Stack`; of other places there are keys and values only."""
-    # x_BLD, all places -> keys, values; x_BPD, places asked for -> queries, MLP
+    """See `family.Stack`; other places have only keys and values."""
+    # x_BLD, all places -> keys, values; x_BPD, chosen places -> queries, MLP
     block = self.unstacked()[-1]
     normed_BLD = block.before_attention(x_BLD)
     y_BPD = block.attention.at(normed_BLD, places_BP)
@@ -535,7 +535,7 @@ class Transformer(family.Stack):
     return prefix, last[:, 0]
 
   def page_size(self, max_len: int) -> int:
-    """Narrow networks gain less by short pages than it takes to compile."""
+    """See `network.Network`; one page for narrow networks, to compile less."""
     return min(32 if self.model.width >= 128 else 128, max_len)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
@@ -549,8 +549,8 @@ class Transformer(family.Stack):
     self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """Caches after one token of each continuation, and the stream."""
-    # `moved` is not asked: what is written past a continuation's length is not
-    # seen, and is written over when the continuation moves on.
+    # `moved` is not needed: entries past a continuation's length are masked,
+    # and overwritten when the continuation advances.
     # Position of the new token in its sequence.
     place_RM = step.prefix_len[:, None] + step.added
     x_RMD = self.embed(step.tokens, place_RM)
@@ -569,7 +569,7 @@ class Transformer(family.Stack):
     return pages, x_RMD
 
   def unstacked(self) -> list[TransformerBlock]:
-    """The blocks one by one, also where a scan has them stacked."""
+    """A list of the blocks, unstacked if a scan has stacked them."""
     if isinstance(self.blocks, nnx.List):
       return list(self.blocks)
     graph, params = nnx.split(self.blocks)

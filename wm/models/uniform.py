@@ -11,7 +11,7 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """All that it uses of the world is its vocabulary."""
+  """Uniform over the world's vocabulary without padding."""
 
   gives: ClassVar[tuple[type, ...]] = (oracles.Uniform,)
 

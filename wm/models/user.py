@@ -3,11 +3,11 @@
 Methods of an object are listed in `wm.models.serving.user_objects`: logits,
 activations, a cache, or yes-or-no answers.
 
-It is checked that a function predicts the next token from earlier tokens only
-(`wm.core.contract`), at the shortest and the longest input of scoring, and that
-it gives logits, which are not those of the token that was just read. So are
-activations and continuations. The checks are a sample: a model that passes may
-be wrong.
+Checks: a function predicts the next token only from earlier tokens
+(`wm.core.contract`), at the shortest and the longest input of scoring; it
+returns logits, and not those of the last input token. Activations and
+continuations are checked likewise. The checks are samples: a model that passes
+may still be wrong.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from wm.models.serving import (
   user_objects,
 )
 
-# Evidence of a shift: the mean probability of the token just read, from so
-# many positions at least.
+# Evidence of a shift: mean probability of the token just read, and the minimum
+# number of positions.
 SURE, LEAST_PLACES = 0.9, 32
-# Or its advantage over the next one: nats (models fitted to tell t + 1 from
-# t - 1 reach 0.11 on the worlds that there are, shifted bigrams 0.28 to 1.3
-# where moves tell anything), and standard errors, from so many sequences and
+# Or the advantage of that token over the next one, in nats (models fitted to
+# predict t + 1 from t - 1 reach 0.11 on the built-in worlds, shifted bigrams
+# 0.28 to 1.3), in standard errors, and the minimum numbers of sequences and
 # positions.
 ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = 0.25, 6, 128, 24
 
@@ -55,18 +55,18 @@ def check(
 ) -> None:
   """Raises InputError, with the evidence, where a check fails.
 
-  What passed is in `predictor.contract`.
+  `predictor.contract` records the passed checks.
 
   Args:
     predictor: written by a user.
     world: its sequences are the inputs.
     label: name of the model in errors.
-    tolerance: greatest difference of log-probabilities, in nats, times the
-      size of the greatest logit where that is above 1.
-    copies: it may legitimately predict the last input token.
+    tolerance: largest permitted difference of log-probabilities, in nats, times
+      the largest absolute logit where that is above 1.
+    copies: True if the model may legitimately predict the last input token.
   """
   if predictor.vocab_size != len(world.vocab):
-    return  # For the metrics to say.
+    return  # Metrics report the missing interface.
   if not tolerance > 0:
     raise core.InputError(
       f'{label}: tolerance={tolerance} was given; expected nats, above 0'
@@ -76,8 +76,8 @@ def check(
   sequences = world.sample(contract.ROWS, 0)
   if not len(sequences):
     return
-  # Two lengths, the shortest and the longest that scoring pads to: a model that
-  # reads padding may do so only where there is much of it.
+  # The shortest and the longest padded length of scoring: some models read
+  # padding only where there is much padding.
   longest, rows = min(predictor.max_len, world.max_len), contract.ROWS
   sizes = {min(user_objects.MULTIPLE, longest), longest}
   ask = functools.partial(_by_log_probs, predictor, tolerance)
@@ -91,7 +91,7 @@ def check(
   lengths = tuple(sorted(sizes))
   whole = contract.Invariances(ask, rows, lengths, predictor.vocab_size, label)
   question, answer = whole.check(sequences)
-  # The model is known again by these, where its files are unknown.
+  # Outputs that identify the model if its files are not declared.
   likely = np.exp(answer.values[: contract.ROWS, -1].max(-1))
   predictor.contract.fingerprint = tuple(map(float, likely))
   if isinstance(predictor, user_objects.FromCallable):
@@ -99,7 +99,7 @@ def check(
     predictor.contract.allowed = max(tolerance, DRIFT, 8 * predictor.spacing)
   _check_shift(whole, world, sequences, question, answer, copies)
   if isinstance(predictor, core.HiddenStates):
-    # Other layers are checked when they are first read.
+    # Other layers are checked on first use.
     activations = functools.partial(
       _check_layer, predictor, whole, sequences, tolerance
     )
@@ -107,13 +107,13 @@ def check(
     if isinstance(predictor, user_objects.WithHidden):
       predictor.check_layer = activations
     predictor.contract.checked += ('activations',)
-  # A session of its own: a cache, whose states may be wrong.
+  # A predictor with its own session has a cache, whose states may be wrong.
   if type(predictor).session is not stateless.Stateless.session:
     contract.check_session(predictor, sequences, label, tolerance)
     predictor.contract.checked += ('continuations',)
 
 
-DRIFT = 1e-3  # Of probabilities: what an answer may differ by from itself.
+DRIFT = 1e-3  # Largest permitted difference of probabilities when repeated.
 
 
 def _by_logits(
@@ -126,11 +126,11 @@ def _by_logits(
   if predictor.outputs.ids is None:
     predictor.outputs.see(logits[used])
   predictor.outputs.verify(predictor.label)
-  # [N, L, V] -> [N, P, V]: a few positions of a row, as V may be large.
+  # [N, L, V] -> [N, P, V]: a few positions per row, as V may be large.
   logits = np.take_along_axis(logits, question.at[..., None], 1)
   # Floored: two answers of -inf agree, but their difference is NaN.
   log_probs = np.maximum(predictor.normal(logits), contract.FLOOR)
-  # Numbers of few bits are further apart the larger they are.
+  # The spacing of low-precision numbers grows with their size.
   least = max(tolerance, 8 * predictor.spacing)
   greatest = np.abs(logits.max(-1)).astype(np.float64)
   return contract.Observed(log_probs, least * np.maximum(greatest, 1))
@@ -146,19 +146,19 @@ def _by_log_probs(
 
 
 def _check_layer(
-  predictor: Any,  # With `log_probs`, where it has `patched`.
+  predictor: Any,  # Has `log_probs` if it has `patched`.
   whole: contract.Invariances,
   sequences: core.Sequences,
   tolerance: float,
   layer: int,
 ) -> None:
-  """Raises InputError where activations of a layer are not what they should be.
+  """Raises InputError for wrong activations of a layer.
 
-  And where `patched` does not go on from them.
+  And where `patched` does not use them.
   """
   least = tolerance
   if isinstance(predictor, user_objects.FromCallable):
-    # Numbers of few bits are further apart.
+    # Low-precision numbers have a larger spacing.
     least = max(tolerance, 8 * predictor.spacing)
 
   def ask(question: contract.Sample) -> contract.Observed:
@@ -177,7 +177,7 @@ def _check_layer(
   question = contract.Sample(*(part[:size] for part in question))
   tokens, lengths, _ = question
   used = np.arange(tokens.shape[1]) < lengths[:, None]
-  # Its own activations must give its own predictions.
+  # A model's own activations must reproduce its predictions.
   hidden = predictor.hidden(tokens, lengths, layer)
   right = np.exp(predictor.log_probs(tokens, lengths)[used])
   same = np.exp(predictor.patched(tokens, lengths, layer, hidden)[used])
@@ -188,7 +188,7 @@ def _check_layer(
       f'hidden gave changes a probability by {apart:.2g}; expected those of '
       'the model itself'
     )
-  # Of several rows: those of another row, which say something else.
+  # With several rows: activations of another row must change predictions.
   moved = np.exp(
     predictor.patched(tokens, lengths, layer, np.roll(hidden, 1, 0))[used]
   )
@@ -207,20 +207,20 @@ def _check_shift(
   answer: contract.Observed,
   copies: bool,
 ) -> None:
-  """Refuses logits of the token just read, where that is beyond doubt.
+  """Refuses logits that are clearly those of the token just read.
 
-  Two kinds. The model reads token t, and all but surely says it again, while
-  the world's sequences do so half as often at most. Or its logits after
-  token t do not depend on t and do on t - 1, and t is likelier by them than
-  t + 1, in sequences of the world, clearly and by many standard errors. A
-  model that knows nothing favours neither; one that means to copy is less
-  sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
+  Two kinds of evidence. First: after token t the model predicts t again almost
+  surely, while the world's sequences repeat a token at most half as often.
+  Second: logits after token t depend on t - 1 but not on t, and in sequences of
+  the world they favour t over t + 1, clearly and by many standard errors. An
+  ignorant model favours neither; a copying model is less sure, or sets
+  `copies`; an unshifted model of t - 1 alone fits t + 1.
   """
   last = _last_tokens(world, sequences, question, answer)
   if last.used.sum() < LEAST_PLACES:
     return
   wrong = 'logits at position t must be of token t + 1'
-  # The first kind: it says again the token just read.
+  # First kind: the model repeats the token just read.
   sure = np.exp(last.read[last.used]).mean()
   often = last.again[last.used].mean()
   if not copies and sure >= SURE and often <= SURE / 2:
@@ -230,7 +230,7 @@ def _check_shift(
       f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
       'untrained with tied embeddings, is given copies=True'
     )
-  # The second kind: a few sequences hint at it, and MANY decide.
+  # Second kind: a few sequences hint at a shift, and MANY decide.
   if last.gains().mean() <= 0 or not _lags(whole, question, world.prompt_len):
     return
   more = world.sample(-(-MANY // whole.rows) * whole.rows, 1)
@@ -253,14 +253,14 @@ def _check_shift(
 def _lags(
   whole: contract.Invariances, question: contract.Sample, prompt: int
 ) -> bool:
-  """True where predictions ignore the last token, but not the one before."""
+  """True if predictions ignore the last token, but not the one before."""
   rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
-  # One position a row, of different ones in turn, as checks have them.
+  # One position per row, different ones in turn, as in the checks.
   last = question.at[rows, 1 + rows % (contract.PLACES - 1)]
   at_last = question._replace(at=last[:, None])
   answer, other = whole.answer(at_last), whole.others(question.tokens, rng)
   differs = []
-  # Changed in turn: the token just read, then the one before it.
+  # Changes in turn the token just read and the one before.
   for back in (0, 1):
     place = np.maximum(last - back, 0)
     tokens = question.tokens.copy()
@@ -276,8 +276,8 @@ class _LastTokens(NamedTuple):
 
   Attributes:
     read, after: [N, P] log-probability of each.
-    again: [N, P] bool, they are the same token.
-    used: [N, P] bool, there are such tokens, after the prompt.
+    again: [N, P] bool, True where the two tokens are equal.
+    used: [N, P] bool, True where both tokens exist, after the prompt.
   """
 
   read: np.ndarray
@@ -287,7 +287,7 @@ class _LastTokens(NamedTuple):
 
   def gains(self) -> np.ndarray:
     """Mean advantage of the token just read, nats, by sequence."""
-    # By sequence, as positions of one sequence are not independent.
+    # Averaged by sequence, as positions of a sequence are not independent.
     gain = np.where(self.used, self.read - self.after, 0).sum(1)
     rows = self.used.any(1)
     return gain[rows] / self.used.sum(1)[rows]
@@ -302,7 +302,7 @@ def _last_tokens(
   num = len(sequences)  # Others come twice in `given`.
   at, log_probs = question.at[:num], answer.values[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
-  # Prompts are given, not predicted, and the last token has no next one.
+  # Prompts are not predicted, and the last token has no next one.
   used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
@@ -321,14 +321,14 @@ def _label(function: str) -> str:
 def load(function: str) -> Any:
   """The object named by 'package.module:name' or 'file.py:name'.
 
-  Runs the user's module. Raises InputError where there is no such thing, or
-  the module fails, with its file and line.
+  Runs the user's module. Raises InputError, with file and line, if the module
+  fails or has no such object.
   """
   where, colon, attribute = function.rpartition(':')
   if not colon or not where or not attribute:
     raise core.InputError(f'user model: {function!r} was given; {EXPECTED}')
   label = _label(function)
-  # A file is run by its path, a module looked up as `import` does.
+  # A file is run by its path; a module is imported.
   if where.endswith('.py'):
     thing = plugins.load(where, label)
   else:
@@ -361,7 +361,7 @@ def _imported(where: str, label: str) -> types.ModuleType:
       return importlib.import_module(where)
     except ModuleNotFoundError as error:
       if not f'{where}.'.startswith(f'{error.name}.'):
-        raise  # By a line of the user's.
+        raise  # Raised by the user's code.
       raise core.InputError(
         f'{label}: no module {error.name!r} (from {where!r}); {EXPECTED}'
       ) from error
@@ -373,15 +373,16 @@ class Model(core.Model):
 
   Attributes:
     function: 'package.module:name' or 'file.py:name'.
-    max_len: longest input it takes, in tokens; 0 is the world's.
-    rows: batch size of every call; the last one is filled up with pads.
-    files: paths of all files that it reads, such as weights; () for none.
-      Results are cached as long as these, and the function's module with its
-      imports, stay the same. None: unknown, so no result is cached.
-    tolerance: nats by which log-probabilities may differ where they should
-      not, times the greatest logit where that is above 1. Of logits of 16
-      bits, eight of their spacings if that is more. A model that computes in
-      16 bits and gives 32 may need 0.1.
+    max_len: longest input of the model, in tokens; 0 means the world's.
+    rows: batch size of every call; the last call is padded.
+    files: paths of all files that the model reads, such as weights; () for
+      none. Cached results stay valid while these files and the function's
+      module with its imports do not change. None: unknown, so no result is
+      cached.
+    tolerance: permitted difference of log-probabilities that should be equal,
+      in nats, times the largest logit where that is above 1; for 16-bit logits
+      at least eight spacings. A model that computes in 16 bits but returns
+      float32 may need 0.1.
     copies: True if the model may legitimately predict the last input token, as
       an untrained one with tied embeddings does; otherwise this is reported as
       an off-by-one error in its logits.
@@ -410,7 +411,7 @@ class Model(core.Model):
   )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded: tokens and logits of a call."""
+    """See core.Bounded: the memory of a call's tokens and logits."""
     length, vocab = (world.max_len, len(world.vocab)) if world else (1, 2)
     return core.Cost(4 * self.rows * length * (1 + vocab), 0, ('rows',))
 
@@ -442,8 +443,8 @@ class Model(core.Model):
     """See core.Model.
 
     Raises:
-      InputError: `function` or a file is not found, the function fails, or is
-        refused by `check`.
+      InputError: `function` or a file is not found, the function fails, or
+        `check` refuses the function.
     """
     del seed
     resources.require(self, world)
@@ -480,18 +481,19 @@ def checked_predictor(
   copies: bool = False,
   tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
 ) -> core.TokenReader:
-  """A user's object as a predictor that passed the checks of this module.
+  """A user's object as a predictor that has passed the checks of this module.
 
   Args:
     thing: a function or object, see `wm.models.serving.user_objects`.
-    world: its sequences are what is read.
-    label: what errors call it.
+    world: the world whose sequences are read.
+    label: name in errors.
     max_len, rows, tolerance, copies: see Model.
-    tokens: id of each token of the world, or a file of them, see
-      `user_objects.read_tokens`; None where ids are the world's.
+    tokens: the model's id of each token of the world, or a file of ids, see
+      `user_objects.read_tokens`; None if ids are equal.
 
   Raises:
-    InputError: it fails, gives no logits of the world's tokens, or looks ahead.
+    InputError: the object fails, does not return logits of the world's tokens,
+      or looks ahead.
   """
   for call in (thing, type(thing).__call__ if callable(thing) else None):
     if inspect.iscoroutinefunction(call):
@@ -517,7 +519,7 @@ def checked_predictor(
       label=label,
       outputs=seen,
     )
-  # Answers alone give no probabilities to be checked.
+  # Yes or no answers have no probabilities to check.
   if isinstance(reader, core.QueryModel):
     _check_answers(reader, world, label)
   else:
@@ -527,13 +529,13 @@ def checked_predictor(
 
 
 def _check_answers(reader: Any, world: core.World, label: str) -> None:
-  """Raises InputError where yes and no depend on what else is asked."""
+  """Raises InputError if an answer depends on the other questions of a call."""
   reader.contract = contract.Contract(('answers',), 0)
   sequences = world.sample(ROWS_ALONE, 0)
   sizes = np.maximum(sequences.lengths // 2, 1)
   prefixes = core.predictor.histories(sequences.tokens, sizes)
   wholes = core.predictor.histories(sequences.tokens, sequences.lengths)
-  # Each sequence behind each prefix: some follow, most do not.
+  # Each suffix after each prefix: a few are valid, most are not.
   asked = [
     (prefix, suffix)
     for prefix in prefixes
@@ -544,7 +546,7 @@ def _check_answers(reader: Any, world: core.World, label: str) -> None:
     return
   answers = reader.answers(*zip(*asked, strict=True))
   reader.contract.fingerprint = tuple(map(float, answers))
-  # The same questions from last to first, and a few of them alone.
+  # The same questions in reverse order, and a few of them alone.
   again = reader.answers(*zip(*asked[::-1], strict=True))[::-1]
   few = reader.answers(*zip(*asked[:ROWS_ALONE], strict=True))
   for what, other in (('again in another order', again), ('alone', few)):
@@ -556,7 +558,7 @@ def _check_answers(reader: Any, world: core.World, label: str) -> None:
       )
 
 
-ROWS_ALONE = 4  # Sequences, and questions that are asked without the others.
+ROWS_ALONE = 4  # Number of sequences, and of questions asked alone.
 
 
 def predictor(
@@ -564,8 +566,8 @@ def predictor(
 ) -> core.TokenReader:
   """The predictor of a model; that of a user's own file is checked.
 
-  Raises InputError where `check` refuses it. It may predict the last
-  input token.
+  Raises InputError where `check` refuses the predictor, which may predict the
+  last input token.
   """
   reader = model.predictor(world, seed)
   if registry.is_file(model.name):
@@ -576,9 +578,9 @@ def predictor(
 def checked_reader(
   reader: core.TokenReader, world: core.World, label: str
 ) -> core.TokenReader:
-  """A user's own reader that passed the checks, and notes what it is asked.
+  """A user's own reader after the checks, which then records some queries.
 
-  Raises InputError where `check` refuses it. It may predict the last
+  Raises InputError where `check` refuses the reader, which may predict the last
   input token.
   """
   if not isinstance(reader, core.Predictor):

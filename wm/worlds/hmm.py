@@ -140,8 +140,8 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
 
   Raises:
     InputError: probabilities have another shape, are negative or do not sum to
-      1; or there is no start and no single stationary distribution. A
-      generalised process and one that stops are called so.
+      1; or there is no start and no single stationary distribution. The message
+      names generalised processes and processes that stop.
   """
   parts = _joined(name, parts)
   matrices = parts['matrices']
@@ -223,7 +223,7 @@ def _check_generalised(name: str, matrices: Any, start: Any) -> None:
   try:
     joint = np.array([*matrices.values()], np.float64)
   except (TypeError, ValueError, OverflowError):
-    return  # Its shape is refused elsewhere.
+    return  # Other checks refuse its shape.
   if joint.ndim != 3 or joint.shape[1] != joint.shape[2] or len(joint) < 2:
     return
   if not np.isfinite(joint).all() or ((joint >= 0) & (joint <= 1)).all():
@@ -286,8 +286,8 @@ def rounded(values: np.ndarray) -> np.ndarray:
 class Filter(core.SequenceProcess):
   """The exact Bayes predictor; memory is the belief [B, S] float64.
 
-  After an impossible token the belief is NaN, and nothing follows. Sums go
-  from state to state, so that a row does not depend on its batch.
+  After an impossible token the belief is NaN, and no token is possible. Sums
+  run state by state, so that a row does not depend on its batch.
   """
 
   def __init__(self, source: HiddenMarkovProcess) -> None:
@@ -366,17 +366,17 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
     name = self.file or self.preset or 'mess3'
     parts = inputs.read_json(name) if self.file else PRESETS[name]()
     plain = read_process(name, parts)
-    mixed = plain.matrices.mean(0)  # Of a token that is drawn uniformly.
+    mixed = plain.matrices.mean(0)  # For a token that is drawn uniformly.
     noisy = (1 - self.noise) * plain.matrices + self.noise * mixed
     return plain._replace(matrices=noisy)
 
   @functools.cached_property
   def filter(self) -> Filter:
-    """The belief after tokens, and what it says of the next one."""
+    """The belief after tokens, and the prediction from it."""
     return Filter(self.process)
 
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
-    """See sampling.UniformPlay; of an impossible token nothing is said."""
+    """See sampling.UniformPlay; no prediction after an impossible token."""
     del replan
     return self.filter
 
@@ -422,7 +422,7 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
     return svg.card(self.format(state).split(', '))
 
   def parse(self, text: str) -> np.ndarray:
-    """See core.Written; states may be left out that have probability 0."""
+    """See core.Written; states with probability 0 may be omitted."""
     shares = dict.fromkeys(self.process.states, 0.0)
     if text.strip() == 'dead':
       return np.full((1, 2 * len(shares)), core.DEAD, np.int32)
@@ -448,7 +448,7 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
   def _drawn(self, seed: int, numbers: np.ndarray) -> core.Sequences:
     """The sequences with these numbers [N]."""
     _, states, matrices, start = self.process
-    # Of each state [S, V S]: pairs of a token and the next state, cumulated.
+    # [S, V S] per state: cumulative masses of (token, next state) pairs.
     pairs = matrices.swapaxes(0, 1).reshape(len(states), -1).cumsum(1)
     draws = basics.uniforms(seed, numbers)
     state = _picked(start.cumsum()[None], np.zeros(len(numbers)), draws)
@@ -461,7 +461,7 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
     return core.Sequences(tokens, lengths, {'hidden': hidden})
 
   def hidden_states(self, sequences: core.Sequences) -> np.ndarray:
-    """[N, L, S] 1 of the hidden state that a token led to; see core.Latent."""
+    """[N, L, S] one-hot hidden state after each token; see core.Latent."""
     if 'hidden' not in sequences.side:
       raise core.InputError(
         f"{self.name}: sequences without side data 'hidden'; expected those of "

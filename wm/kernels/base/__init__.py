@@ -1,6 +1,6 @@
-"""What all kernels share.
+"""Utilities of all kernels.
 
-jit          numba.njit on first use, with a cache that sees changes of
+jit          numba.njit on first use, with a cache that notices changes of
              imported files
 calls        checks of arguments; slices of long calls that Ctrl-C can stop
 bits         popcount and the like, random numbers

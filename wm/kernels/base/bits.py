@@ -1,12 +1,12 @@
 """Bits of 64-bit words, and random numbers from them, for compiled kernels.
 
-Counting and finding bits is one machine instruction each, which plain Numba
-code cannot reach. An intrinsic gives its signature, and a function by which
-Numba emits the instruction.
+Counting and finding bits are single machine instructions that plain Numba code
+cannot emit. An intrinsic returns its signature and a function that emits the
+instruction.
 
-Random numbers are counter-based, the streams of `core.basics.hash64`: draw k
-of a walk is a hash of the walk's seed and k, so that no result depends on the
-order of the work or on how it is cut into pieces.
+Random numbers are counter-based, from the streams of `core.basics.hash64`: draw
+k of a walk is a hash of the walk's seed and k, so that results do not depend on
+the order or the division of the work.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def popcount(typingctx, word) -> tuple:
 
 @intrinsic
 def lowest(typingctx, word) -> tuple:
-  """Number of the lowest bit set in a uint64, as int64; 64 where none is."""
+  """Index of the lowest set bit of a uint64, as int64; 64 if none is set."""
   del typingctx
 
-  # False: 0 is an argument like any other, whose answer is 64.
+  # False: the result for 0 is defined, 64.
   def _build(context, builder, _, args) -> Any:
     return builder.cttz(args[0], context.get_constant(_types().boolean, False))
 
@@ -60,7 +60,7 @@ def bit(square) -> np.uint64:
 
 @njit
 def nth(word, n) -> np.int64:
-  """Number of the n-th bit set, counted from 0 at the lowest."""
+  """Index of the n-th set bit, counted from 0 at the lowest."""
   for _ in range(n):  # Clears the n lowest bits set.
     word = word & (word - _ONE)
   return lowest(word)
@@ -79,9 +79,9 @@ def leading(typingctx, word) -> tuple:
 
 @intrinsic
 def shr(typingctx, word, places) -> tuple:
-  """An int64 shifted right with zeros coming in, also where it is negative.
+  """Logical right shift of an int64, also of a negative one.
 
-  Boards kept as int64 mix with Python integers, which uint64 does not.
+  Boards are int64, as Numba does not mix uint64 with Python integers.
   """
   del typingctx
   signature = _types().int64(_types().int64, _types().int64)

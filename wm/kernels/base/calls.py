@@ -1,8 +1,8 @@
-"""Calls of compiled code: their arguments, and long ones done in slices.
+"""Calls of compiled code: checks of arguments, and division of long calls.
 
-Arguments are checked and brought to the memory layouts that compiled code is
-given. Python hears no Ctrl-C inside compiled code, so a long call is divided
-into slices of its rows.
+Arguments are checked and converted to the memory layout of the compiled code.
+Python cannot handle Ctrl-C inside compiled code, so a long call is divided into
+slices of its rows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from wm import core
 
-# A row of a table is >= 0. In place of a row stands core.DEAD (-1) where the
-# sequence is illegal; in place of a goal stands NO_GOAL where no row ends it.
+# A row of a table is >= 0; core.DEAD (-1) replaces the row after an illegal
+# sequence. NO_GOAL replaces a goal if no row ends the sequence.
 NO_GOAL = -2
-# Labels are int8 where these are enough, else int16; `end` is one more than the
-# last. Kernels of maps have int8 alone.
+# Labels are int8 if sufficient, else int16; `end` is one more than the last
+# label. Kernels of maps support only int8.
 FEW_LABELS, MAX_LABELS = 126, 32_766
 
 
@@ -32,7 +32,7 @@ def frozen(array: Any, dtype: Any) -> np.ndarray:
 
 
 def table(delta: np.ndarray, most: int = MAX_LABELS) -> np.ndarray:
-  """`delta` as frozen [S, A] int32; raises InputError where it is no table."""
+  """`delta` as frozen [S, A] int32; raises InputError if it is not a table."""
   delta = np.asarray(delta)
   if delta.ndim != 2 or not np.issubdtype(delta.dtype, np.integer):
     raise core.InputError(
@@ -66,9 +66,9 @@ def rows(rows: Any, size: int, name: str, least: int = core.DEAD) -> np.ndarray:
 
 
 def states(delta: np.ndarray, **columns: Any) -> tuple[np.ndarray, ...]:
-  """`delta` and states of it, frozen and of one length [B].
+  """`delta` and columns of its states, frozen and of one length [B].
 
-  columns: named as in errors; goals where the name holds 'goal', else rows.
+  columns: name in errors -> goals if the name contains 'goal', else rows.
   """
   delta = table(delta)
   checked = {
@@ -109,19 +109,19 @@ def games(moves: Any, lengths: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def goals(goals: Any, size: int, name: str = 'goals') -> np.ndarray:
-  """`goals` as frozen [B] int32, every one that is no row made NO_GOAL."""
+  """`goals` as frozen [B] int32; values that are not rows become NO_GOAL."""
   checked = rows(goals, size, name, NO_GOAL)
   return frozen(np.where(checked < 0, NO_GOAL, checked), np.int32)
 
 
-SECONDS = 0.3  # that one call of compiled code is to take
+SECONDS = 0.3  # Target duration of one call of compiled code.
 
 
 def slices(num: int, first: int = 64) -> Iterator[slice]:
-  """Slices that cover `num` rows in order, each the work of one call.
+  """Yields slices that cover `num` rows in order, one for each call.
 
-  For rows that do not depend on each other. A slice follows the time that the
-  one before it took, and is to take about SECONDS. There is one at least.
+  Rows must be independent. The size of a slice follows from the duration of the
+  one before, so that a call takes about SECONDS. There is at least one slice.
 
   first: rows of the first slice.
   """
@@ -132,14 +132,14 @@ def slices(num: int, first: int = 64) -> Iterator[slice]:
     spent, start = time.monotonic() - began, start + size
     if start >= num:
       return
-    # At most four times as many rows as before; the first call may have
-    # compiled, and a clock may stand still.
+    # At most four times the rows of the last slice, since the first call may
+    # have compiled and the clock may be coarse.
     share = SECONDS / max(spent, SECONDS / 4, 1e-9)
     size = max(int(size * share), 1)
 
 
 def run(call: Callable[[slice], Any], num: int, first: int = 64) -> Any:
-  """The array or tuple of arrays that `call` gives of all `num` rows."""
+  """The concatenated results of `call` on slices of `num` rows."""
   parts = [call(rows) for rows in slices(num, first)]
   if len(parts) == 1:
     return parts[0]
@@ -151,7 +151,7 @@ def run(call: Callable[[slice], Any], num: int, first: int = 64) -> Any:
 def run_rows(
   call: Callable[..., Any], arrays: tuple[np.ndarray, ...], *rest: Any
 ) -> Any:
-  """call(*arrays, *rest), where row n of a result is of row n of the arrays."""
+  """call(*arrays, *rest) in slices; result row n belongs to input row n."""
   return run(
     lambda rows: call(*(array[rows] for array in arrays), *rest), len(arrays[0])
   )

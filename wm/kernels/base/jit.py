@@ -1,13 +1,13 @@
-"""Compiles kernels on first use, and caches them by what they are made from.
+"""Compiles kernels on first use, and caches them by a hash of their sources.
 
-`njit` gives a stand-in that imports Numba when it is first called: modules
-that hold kernels may be imported for the sake of their constants and checks
-alone, and Numba takes most of a second.
+`njit` returns a stand-in that imports Numba on its first call. Numba takes most
+of a second to import, and modules with kernels are often imported only for
+their constants and checks.
 
-Numba's own cache looks at the file of a function alone: after an update it
-would go on running what a helper in another file used to be. Here the kernels
-of a file are cached in a folder named after a hash of that file and of all
-that it imports of wm/kernels, directly or not.
+Numba's own cache checks only the file of a function: after an update, it would
+run old helpers from other files. Here the kernels of a file are cached in a
+folder named after a hash of this file and all files of wm/kernels that it
+imports, directly or not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# Folders of other sources are removed when nobody has opened them for so long.
+# Folders of other sources that were unused for this long are removed.
 KEPT_DAYS = 30
 _STARTED = time.time()
 _LOCK = threading.RLock()  # Numba's settings and our stand-ins are global.
@@ -48,8 +48,8 @@ def _imported(path: pathlib.Path) -> frozenset[pathlib.Path]:
   for node in ast.walk(ast.parse(path.read_bytes())):
     if isinstance(node, ast.ImportFrom) and node.module:
       for alias in node.names:
-        # `from wm.kernels.chess import layout`: a file, or a name in one. What
-        # else a package gathers in its __init__ compiles nothing anew.
+        # `from wm.kernels.chess import layout`: a file, or a name in a file.
+        # Other imports of a package's __init__ do not affect the kernels.
         inside = _file(f'{node.module}.{alias.name}')
         files.add(inside or _file(node.module))
     elif isinstance(node, ast.Import):
@@ -77,12 +77,12 @@ def _sources(path: pathlib.Path) -> list[pathlib.Path]:
 
 @functools.cache
 def folder(path: str) -> pathlib.Path | None:
-  """Where kernels of a file are cached; created, and old ones removed.
+  """Creates the cache folder of a file's kernels, and removes old folders.
 
-  In `NUMBA_CACHE_DIR`, else in the user's cache folder. One that cannot be
-  written is no error: Numba then falls back on its own choice. None where a
-  source was edited after this process began: what is in memory may be older
-  than the file, and must not be cached under the file's hash.
+  The folder is in `NUMBA_CACHE_DIR`, else in the user's cache folder. If it
+  cannot be written, Numba falls back on its own choice. None if a source was
+  edited after this process began: the code in memory may be older than the
+  file, and must not be cached under the file's hash.
   """
   sources = _sources(pathlib.Path(path).resolve())
   if any(source.stat().st_mtime > _STARTED for source in sources):
@@ -106,16 +106,16 @@ def folder(path: str) -> pathlib.Path | None:
 class Kernel:
   """A function of Python or of other kernels that Numba compiles when called.
 
-  Numba finds what a function calls among the globals of its module, and knows
-  its own objects only. Before a kernel is compiled, the stand-ins that its
-  code names are therefore replaced, in their modules, by what they stand for;
-  calls from Python then reach that directly, too.
+  Numba resolves calls through the globals of a module, and supports only its
+  own objects there. Before a kernel is compiled, the stand-ins named in its
+  code are therefore replaced, in their modules, by Numba's objects. Later calls
+  from Python reach these objects directly, too.
   """
 
   def __init__(
     self, function: Callable[..., Any], make: Callable[..., Any]
   ) -> None:
-    """make: gives Numba's object for the function."""
+    """make: function -> Numba's object."""
     self.function, self._make, self._object = function, make, None
     functools.update_wrapper(self, function)
 
@@ -123,7 +123,7 @@ class Kernel:
     return self.compiled(*args)
 
   def __getattr__(self, name: str) -> Any:
-    if name.startswith('_'):  # Of Python's protocols we have those above.
+    if name.startswith('_'):  # Only the protocols defined above.
       raise AttributeError(name)
     return getattr(self.compiled, name)
 
@@ -132,7 +132,7 @@ class Kernel:
     """Numba's object, which compiles for the types of its first call."""
     with _LOCK:
       if self._object is None:
-        # Set before what it calls is bound: a kernel may call itself.
+        # Set before its callees are bound, as a kernel may call itself.
         self._object = self._make(self.function)
         _bind(self.function)
       return self._object
@@ -163,12 +163,12 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
   from numba.core import config
 
   path = folder(function.__code__.co_filename)
-  # Numba reads this option where a function is decorated, and has no other way
-  # to say where its cache is. Options are not declared as attributes.
+  # Numba reads this option when it decorates a function; there is no other way
+  # to set the cache folder. Options are not declared as attributes.
   settings = vars(config)
   before = settings['CACHE_DIR']
   settings['CACHE_DIR'] = str(path or before)
-  # The GIL is released: other threads run meanwhile, and the main one can hear
+  # Releases the GIL, so that other threads run and the main thread handles
   # signals.
   try:
     return numba.njit(function, cache=path is not None, nogil=True, **options)

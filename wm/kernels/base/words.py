@@ -1,6 +1,6 @@
-"""64-bit words in JAX as two uint32, as it has no wider integers by default.
+"""64-bit words in JAX as two uint32, since x64 is off by default.
 
-Every operation is elementwise, so words of any shape will do.
+All operations are elementwise and support words of any shape.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Word(NamedTuple):
     return Word((self.lo >> by) | (self.hi << (32 - by)), self.hi >> by)
 
   def some(self) -> jax.Array:
-    """Is any bit set?"""
+    """Bool: True where any bit is set."""
     return (self.lo | self.hi) != 0
 
 
 def constant(word: int) -> Word:
-  """A word known when compiling."""
+  """A compile-time constant word."""
   return Word(np.uint32(word & 0xFFFFFFFF), np.uint32(word >> 32))
 
 
@@ -64,8 +64,8 @@ def where(condition: jax.Array, x: Word, y: Word) -> Word:
 
 
 def bit(place: jax.Array) -> Word:
-  """The word with one bit set; none where the place is not in 0..63."""
-  # A shift by 32 or more is not defined: the place within a half is shifted.
+  """The word with one bit set; 0 where the place is not in 0..63."""
+  # Shifts by 32 or more are undefined, so the place within a half is used.
   shifted = jnp.uint32(1) << (place & 31).astype(jnp.uint32)
   low, high = place >> 5 == 0, place >> 5 == 1
   return Word(jnp.where(low, shifted, 0), jnp.where(high, shifted, 0))

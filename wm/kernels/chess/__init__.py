@@ -1,8 +1,8 @@
 """The rules of chess, on batches of positions and games.
 
 layout       state rows and packed moves: how positions are written
-positions    legal moves, moves made, labels, keys, perft; what tells two apart
-games        replays, outcomes, random games and which moves they prefer
+positions    legal moves, making moves, labels, keys, perft, boundaries of pairs
+games        replays, outcomes, random games and their policies
 move_orders  other orders of a game's moves to the same position
 san          standard algebraic notation, read and written
 board        who attacks what, moves made on a board, in compiled code

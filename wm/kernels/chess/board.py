@@ -1,13 +1,12 @@
-"""The board of compiled code: who attacks what, and making a move.
+"""The board of compiled code: attacks, and making a move.
 
 Squares are a1 = 0, b1 = 1, ..., h8 = 63; a set of squares is an int64 with
 those bits. Piece codes are 0..12 for `.PNBRQKpnbrqk`, sides 0 white, 1 black,
 castling rights bits 0..3 for K, Q, k, q.
 
-In compiled code a position is an int64 array of WIDTH words, which other files
-name as `w.PAWNS`; the words of a row are in `layout`. Every change of a board
-goes through `flip`, so that all four forms of it (kinds, colours, codes,
-Zobrist key) stay equal.
+In compiled code a position is an int64 array of WIDTH words; `layout` explains
+the words of a state row. Every change of a board goes through `flip`, so that
+its four forms (kinds, colours, codes, Zobrist key) stay consistent.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS = range(6)
 PIECES = 6  # + side
 CODES = 8  # .. 11
 SIDE, RIGHTS, EP, HALF, FULL = range(12, 17)  # EP: raw file + 1, 0 none
-KEY = 17  # Zobrist key but for en passant
-KNOWN = 18  # moves known before the position
+KEY = 17  # Zobrist key without en passant
+KNOWN = 18  # number of known moves before the position
 WIDTH = 19
 _SALT = 0x636865737321
 _KNIGHT_STEPS = (
@@ -129,11 +128,11 @@ _LINE = UPPER | LOWER
 
 @njit
 def _along(line, square, occupied):
-  """Squares a slider sees on one line: the nearest piece each way, inclusive.
+  """Squares that a slider attacks on one line, up to and including blockers.
 
-  With u the lowest bit of `upper` and d the highest of `lower` (1 if none),
-  2 u - d borrows through all squares between: they are set, u and d too. The
-  line's mask takes away d = 1 where it is off the line, and the own square.
+  Let u be the lowest bit of `upper` and d the highest of `lower` (1 if none).
+  2 u - d sets the bits of all squares between, and u and d. The mask of the
+  line removes d = 1 if that is off the line, and the slider's own square.
   """
   lower = LOWER[line, square] & occupied
   upper = UPPER[line, square] & occupied
@@ -155,7 +154,7 @@ def bishop(square, occupied) -> int:
 
 @njit
 def line(first, second) -> int:
-  """Squares in line with both, the first left out; 0 if they share none."""
+  """The line through both squares without the first; 0 if there is none."""
   for k in range(4):  # Rank, file and both diagonals.
     if shr(_LINE[k, first], second) & 1:
       return _LINE[k, first]
@@ -183,9 +182,9 @@ def reach(kind, square, occupied) -> int:
 
 @njit
 def attackers(p, square, side, occupied) -> int:
-  """Pieces of `side` that attack a square, given what stands in the way."""
-  # A piece attacks a square if one of its kind would attack it from there; of
-  # pawns, one of the other side.
+  """Pieces of `side` that attack a square, given the occupied squares."""
+  # A piece attacks a square if a piece of its kind on that square would attack
+  # it; for pawns, a pawn of the other side.
   lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
   slants = bishop(square, occupied) & (p[BISHOPS] | p[QUEENS])
   leaps = KNIGHT_ATTACKS[square] & p[KNIGHTS] | KING_ATTACKS[square] & p[KINGS]
@@ -218,8 +217,8 @@ def attacked(p, side, occupied) -> int:
   return squares | KING_ATTACKS[lowest(p[KINGS] & pieces)]
 
 
-MOST = 2**16 - 1  # where the counters stop
-BEFORE = -2  # `known` of the state before the start token
+MOST = 2**16 - 1  # limit of the counters
+BEFORE = -2  # value of KNOWN before the start token
 _WORD = 2**32 - 1
 
 
@@ -231,7 +230,7 @@ def code_at(p, square) -> int:
 
 @njit
 def flip(p, code, square) -> None:
-  """Puts a piece on an empty square, or takes that piece away from it."""
+  """Puts a piece on an empty square, or removes the piece from its square."""
   bit = 1 << square
   black = code > 6
   p[code - 7 if black else code - 1] ^= bit
@@ -242,7 +241,7 @@ def flip(p, code, square) -> None:
 
 @njit
 def _rights(p, flags):
-  """Rights of a state row whose king and rook are at home."""
+  """Castling rights of a state row whose king and rook are at home."""
   rights = 0
   for right in range(4):
     black = 6 * (right >> 1)
@@ -255,10 +254,11 @@ def _rights(p, flags):
 
 @njit
 def load(row, p) -> bool:
-  """Fills position p from a state row; False where it has no board.
+  """Fills position p from a state row; returns False for a row without board.
 
-  That is a dead row, the state before the start token, unknown codes, other
-  than one king a side, and a king that could be taken.
+  Such rows are dead rows, the state before the start token, rows with unknown
+  codes or without exactly one king per side, and rows whose side to move could
+  capture the king.
   """
   if row[8] < 0 or row[10] == BEFORE:
     return False
@@ -299,7 +299,7 @@ def store(p, row) -> None:
 
 @njit
 def _castle(p, source, target):
-  """Brings the rook to the other side of a king that moved two files."""
+  """Moves the rook to the other side of a king that moved two files."""
   # King's side: the rook is one file beyond the king's target; queen's: two.
   code = 10 if p[SIDE] else 4
   flip(p, code, target + 1 if target > source else target - 2)
@@ -308,7 +308,7 @@ def _castle(p, source, target):
 
 @njit
 def make(p, move) -> bool:
-  """Makes a legal packed move; True where it took or moved a pawn."""
+  """Makes a legal packed move; returns True for captures and pawn moves."""
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
   code, taken, side = code_at(p, source), code_at(p, target), p[SIDE]
@@ -318,13 +318,13 @@ def make(p, move) -> bool:
   if taken:
     flip(p, taken, target)
   elif pawn and (source ^ target) & 7:
-    # En passant: a pawn goes to another file and takes nothing there. What it
-    # takes stands one rank back, on the square whose number differs by bit 3.
+    # En passant: a pawn moves to an empty square of another file. The captured
+    # pawn is one rank back, on the square whose number differs in bit 3.
     flip(p, 7 - base, target ^ 8)
   flip(p, base + 6 - promo if promo else code, target)
   if code == base + 6 and abs(target - source) == 2:
     _castle(p, source, target)
-  # A king or rook that leaves home loses rights, and so does a rook taken.
+  # A king or rook that leaves home loses rights, as does a captured rook.
   rights = p[RIGHTS] & KEEP[source] & KEEP[target]
   p[KEY] ^= RIGHTS_KEYS[p[RIGHTS]] ^ RIGHTS_KEYS[rights] ^ SIDE_KEY
   p[RIGHTS] = rights
@@ -334,6 +334,6 @@ def make(p, move) -> bool:
   p[HALF] = 0 if zeroing else min(p[HALF] + 1, MOST)
   p[FULL] = min(p[FULL] + side, MOST)
   p[SIDE] = 1 - side
-  if p[KNOWN] >= 0:  # Else the history is unknown and stays so.
+  if p[KNOWN] >= 0:  # Otherwise the history stays unknown.
     p[KNOWN] += 1
   return zeroing

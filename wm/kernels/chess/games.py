@@ -1,8 +1,8 @@
 """Whole games of chess: replays, outcomes, random games.
 
-The order and the meaning of the tests of an outcome are those by which Walker
-and Lyons 2026 end random games: a draw that could be claimed ends the game,
-also where the claim rests on a move that is only announced.
+Outcomes are tested in the order and with the meaning of Walker and Lyons 2026,
+who end random games by any draw that could be claimed, including claims that
+rest on an announced move.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wm.kernels.chess.layout import LABELS, STOPS, WORDS
 # Indices into layout.OUTCOMES.
 NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
 FIFTY, THREEFOLD = 6, 7
-# What ends a game: no legal move; what an arbiter sees; claims too.
+# Endings of games: no legal move; automatic endings too; claims too.
 MOVES, AUTOMATIC, CLAIMS = range(3)
-# `memory` of the positions since the last capture or pawn move: the ply of
-# the first, how many keys of even and of odd plies came twice, and how often
-# the position at hand was there.
+# `memory` of the positions since the last capture or pawn move: the ply of the
+# first, the numbers of keys of even and of odd plies that occurred twice, and
+# the number of occurrences of the current position.
 SINCE, TWICE, SEEN = 0, 1, 3
 MEMORY = 4
 _DARK = ~0x55AA55AA55AA55AA
@@ -43,13 +43,13 @@ def _replay(
   judged: bool = False,
   stop: str = 'claims',
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-  """Everything that is asked of games, in one go.
+  """Replays games: final states and, if requested, labels and outcomes.
 
   Returns:
-    steps: [N] int32, moves followed.
-    rows: [N, 11] int32, after them.
-    labels: [N, L + 1, 75] uint8 after each, 0 behind the last; or empty.
-    codes: [N, L + 1] int8 outcomes after each, -1 behind the last; or empty.
+    steps: [N] int32, legal moves followed.
+    rows: [N, 11] int32, states after these moves.
+    labels: [N, L + 1, 75] uint8 after each move, 0 after the last; or empty.
+    codes: [N, L + 1] int8 outcomes after each, -1 after the last; or empty.
   """
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
@@ -97,8 +97,8 @@ def replay_labels(
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 state labels after every move of games.
 
-  Row 0 is before the first; those after the last, or after an illegal move,
-  are 0. Arguments as for `replay` and `labels`.
+  Row 0 is before the first move; rows after the last or an illegal move are 0.
+  Arguments as for `replay` and `labels`.
   """
   return _replay(moves, lengths, starts, labelled=True, ep=ep)[2]
 
@@ -111,10 +111,10 @@ def outcomes(
 ) -> np.ndarray:
   """[N, L + 1] int8: index into OUTCOMES after every move of games.
 
-  0 where the game goes on, -1 after its last move or an illegal one; the
-  first of OUTCOMES that holds counts.
-  Repetitions are those of the given moves; the halfmove clock of a start row
-  counts. Arguments as for `replay` and `play`.
+  0 while the game continues, -1 after its last or an illegal move. The first
+  applicable entry of OUTCOMES counts. Repetitions are counted within the given
+  moves; the halfmove clock of a start row counts. Arguments as for `replay` and
+  `play`.
   """
   return _replay(moves, lengths, starts, judged=True, stop=stop)[3]
 
@@ -130,20 +130,20 @@ def play(
   labels: str | None = None,
   start_row: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
-  """Random games, uniform as published (Walker and Lyons 2026) or shifted.
+  """Random games, uniform as published (Walker and Lyons 2026) or by a policy.
 
-  Game i depends on seed, first + i and the start row alone: its move at ply t
-  is number hash64(seed, first + i, t) of the legal ones, scaled; each counts
-  as many times as its weight.
+  Game i depends only on seed, first + i and the start row. At ply t, the hash
+  hash64(seed, first + i, t), scaled, selects a legal move, with probability in
+  proportion to its weight.
 
   Args:
     num: games.
     seed: any integer.
     first: number of the first game.
     most: plies after which a game is cut.
-    stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
-      claim; 'moves', only mate and stalemate.
-    policy: what moves are preferred, one of POLICIES.
+    stop: endings of games: 'claims', all OUTCOMES; 'automatic', all but
+      claims; 'moves', only mate and stalemate.
+    policy: preference of moves, one of POLICIES.
     labels: en-passant convention of the state labels, 'raw' or 'legal'; None
       gives no labels.
     start_row: [>= 11]; the standard position if None.
@@ -156,8 +156,7 @@ def play(
   """
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
-  # A seed for each game, by its number in the run: pieces of a run equal the
-  # whole.
+  # One seed per game, by its number in the run: parts of a run equal the whole.
   seeds = basics.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
@@ -180,7 +179,7 @@ def _play(
 
   weights: [512] of the kinds of moves, empty: uniform.
   Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
-  unless empty, labels[N, L + 1, 75]. False where start has no board.
+  unless empty, labels[N, L + 1, 75]. Returns False if start has no board.
   """
   most = moves.shape[1]
   p, targets, spare, more, past, twice, memory = _room(most)
@@ -197,14 +196,14 @@ def _play(
       count = positions.fill_targets(p, targets)
       if len(labels):
         positions.encode(p, legal_ep, labels[n, ply])
-      if stop > MOVES:  # Else nobody asks what came before.
+      if stop > MOVES:  # Otherwise history is not needed.
         remember(p, ply, past, twice, memory)
       codes[n] = outcome(
         p, targets, count, ply, stop, twice, memory, spare, more
       )
       if codes[n] or ply == most:
         break
-      # Uniform games need no list of moves: the drawn one alone is looked up.
+      # Uniform games need no list of moves: only the drawn move is looked up.
       if len(weights):
         move = draw(p, targets, weights, choices, sums, seeds[n], ply)
       else:
@@ -220,13 +219,13 @@ def _play(
 
 @njit
 def _cannot_win(p, side):
-  """Is no mate by `side` possible, by what stands on the board?"""
+  """True if the pieces on the board make a mate by `side` impossible."""
   pieces = p[board.PIECES + side]
-  # A pawn, rook or queen can always mate, if the other side helps.
+  # A pawn, rook or queen can always mate if the other side helps.
   if pieces & (p[board.PAWNS] | p[board.ROOKS] | p[board.QUEENS]):
     return False
   if pieces & p[board.KNIGHTS]:
-    # A lone knight needs a piece of theirs, not a queen, beside their king.
+    # A lone knight needs an enemy piece other than a queen, besides the king.
     blockers = p[board.PIECES + 1 - side] & ~(p[board.KINGS] | p[board.QUEENS])
     return popcount(pieces) <= 2 and blockers == 0
   bishops = p[board.BISHOPS]
@@ -244,12 +243,12 @@ def _cannot_win(p, side):
 def remember(p, ply, past, twice, memory) -> None:
   """Enters the position after `ply` moves into past [plies] and twice [2, n].
 
-  `memory[SINCE]` says where the window of comparable positions starts.
+  `memory[SINCE]` is the first ply of the window of comparable positions.
   """
   key = positions.full_key(p)
   past[ply] = key
-  # The same side moves in every second position, and two plies cannot bring
-  # one back: the first that may be equal is four plies ago.
+  # Equal positions have the same side to move, and two plies cannot restore a
+  # position: the latest that may be equal is four plies ago.
   seen = 1
   for earlier in range(ply - 4, memory[SINCE] - 1, -2):
     seen += past[earlier] == key
@@ -263,16 +262,16 @@ def remember(p, ply, past, twice, memory) -> None:
 
 @njit
 def forget(ply, memory) -> None:
-  """After a capture or a pawn's move nothing earlier can come again."""
+  """Clears the window: captures and pawn moves rule out earlier positions."""
   memory[SINCE] = ply
   memory[TWICE] = memory[TWICE + 1] = 0
 
 
 @njit
 def _leads_to(p, targets, keys, num):
-  """Does a legal move give a position with one of keys[:num]?
+  """True if a legal move leads to a position with one of keys[:num].
 
-  Such a move takes nothing, is no pawn's and leaves the rights as they are.
+  Only moves that are not captures, not of pawns and do not change rights count.
   """
   side = p[board.SIDE]
   rest = p[board.PIECES + side] & ~p[board.PAWNS]
@@ -280,7 +279,7 @@ def _leads_to(p, targets, keys, num):
     source = lowest(rest)
     rest &= rest - 1
     if p[board.RIGHTS] & ~board.KEEP[source]:
-      continue  # It gives up a right: no such position was there before.
+      continue  # The move gives up a right, so the position is new.
     # The key after a quiet move, without making it.
     code = board.code_at(p, source)
     base = p[board.KEY] ^ board.SIDE_KEY ^ board.PIECE_KEYS[code, source]
@@ -296,7 +295,7 @@ def _leads_to(p, targets, keys, num):
 
 @njit
 def _claims_fifty(p, targets, after, after_targets):
-  """May the side to move claim by the fifty-move rule, with a move or now?"""
+  """True if the side to move may claim the fifty-move rule, or by a move."""
   # At 99 a quiet move makes 100, and may be announced together with the claim.
   if p[board.HALF] != 99:
     return p[board.HALF] >= 100
@@ -318,12 +317,12 @@ def _claims_fifty(p, targets, after, after_targets):
 
 @njit
 def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
-  """Code of what ends the game at a position that `remember` was told of.
+  """Code of the outcome at a position that `remember` has entered.
 
-  targets and count are those of fill_targets; spare [WIDTH] and room [64]
-  are overwritten.
+  targets and count come from fill_targets; spare [WIDTH] and room [64] are
+  overwritten.
   """
-  # In the order of layout.OUTCOMES: the first that holds is the outcome.
+  # In the order of layout.OUTCOMES: the first that applies is the outcome.
   if count == 0 and positions.is_check(p):
     return MATE
   if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
@@ -341,7 +340,7 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
       return FIFTY
     if memory[SEEN] >= 3:
       return THREEFOLD
-    # A move that brings a key back which came twice may be announced.
+    # A move that restores a key which occurred twice may be announced.
     other = 1 - (ply & 1)
     num = memory[TWICE + other]
     if num and _leads_to(p, targets, twice[other], num):
@@ -359,7 +358,7 @@ def _room(plies):
       twice         [2, n] by parity of the ply, keys that came a second time
       memory        [MEMORY], see `remember`
 
-  A key that came twice took two plies of one side: plies // 4 of them at most.
+  A key that occurred twice takes two plies of one side: at most plies // 4.
   """
   p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   spare, more = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
@@ -395,8 +394,8 @@ def _replay_games(
         codes[n, ply] = outcome(
           p, targets, count, ply, stop, twice, memory, spare, more
         )
-      # The position is judged and shown before its move is looked at: there
-      # is one more of these than moves.
+      # A position is evaluated before its move is read: there is one more
+      # position than moves.
       if ply == lengths[n] or not positions.is_legal(p, targets, moves[n, ply]):
         break
       zeroing = board.make(p, moves[n, ply])
@@ -407,22 +406,21 @@ def _replay_games(
     board.store(p, rows[n])
 
 
-# What random games prefer. A move is drawn with a probability proportional to
-# its weight, which is the product of the factors of all kinds it is of; so a
-# policy is a row of factors. Each leads games away from those of people and
-# from uniform ones in a way of its own, so that an error can be laid to
-# unfamiliar positions of that sort.
+# Policies of random games. A move is drawn with probability proportional to its
+# weight, the product of the factors of all its kinds; a policy is a row of
+# factors. Each policy leads away from human and uniform games in its own way,
+# so that errors can be attributed to unfamiliar positions of one sort.
 #
-#   capture    takes a piece, also in passing
+#   capture    any capture, including en passant
 #   promotion  each of the four
 #   castling
-#   passing    takes a pawn in passing
+#   passing    an en-passant capture
 #   offer      a double push that ends beside a pawn of the other side
-#   pawn       a pawn's move of any sort
-#   shuffle    a knight's or a rook's that takes nothing
-#   clearing   a piece leaves the squares between the king and a rook with which
-#              it may still castle
-#   forfeit    gives up a right to castle, other than by castling
+#   pawn       any pawn move
+#   shuffle    a non-capture by a knight or rook
+#   clearing   a piece leaves the squares between the king and a rook that may
+#              still castle
+#   forfeit    gives up a castling right, other than by castling
 
 KINDS = (
   'capture',
@@ -445,7 +443,7 @@ POLICIES: dict[str, dict[str, float]] = {
   'castling': {'castling': 64, 'clearing': 4, 'forfeit': 1 / 16},
   'en_passant': {'passing': 64, 'offer': 16, 'pawn': 2},
 }
-UNIT = 256  # Weight of a move of no kind.
+UNIT = 256  # Weight of a move without any kind.
 
 
 @functools.cache
@@ -459,8 +457,8 @@ def weights(policy: str) -> np.ndarray:
   factors = POLICIES[policy]
   if not factors:
     return np.zeros(0, np.int64)
-  # Bit k of a row's number is KINDS[k]; a row is the product of its kinds'
-  # factors, in units of 1 / UNIT, so that rare kinds round to no less than 1.
+  # Bit k of a row's number is KINDS[k]. A row holds the product of its kinds'
+  # factors times UNIT, at least 1.
   table = np.full(1 << len(KINDS), float(UNIT))
   for name, factor in factors.items():
     table[np.arange(len(table)) & 1 << KINDS.index(name) > 0] *= factor
@@ -487,7 +485,7 @@ def _pawn_kinds(p, source, target, them):
     return kinds if 1 << target & them else kinds | PASSING
   if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
     goal = 1 << target
-    # Neighbours by file; the masks take away what has wrapped to the next rank.
+    # Neighbours by file; the masks remove squares wrapped to the next rank.
     if (
       (goal << 1 & board.NOT_A | goal >> 1 & board.NOT_H)
       & them
@@ -518,7 +516,7 @@ def _piece_kinds(p, source, target, them, between):
 
 @njit
 def _weigh(p, targets, weights, moves, sums):
-  """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
+  """Fills moves[n], ascending, and running sums[n] of weights; returns n."""
   side, count, total = p[board.SIDE], 0, 0
   them, between = p[board.PIECES + 1 - side], _between(p, side)
   rest = p[board.PIECES + side]
@@ -556,8 +554,7 @@ def draw(p, targets, weights, moves, sums, stream, ply) -> int:
   moves [>= 218] and sums [>= 218] are overwritten; stream and ply are those
   of `below`.
   """
-  # The sums are below 2 ** 32 (see `weights`), which is all that `below`
-  # scales.
+  # The sums are below 2 ** 32 (see `weights`), the limit of `below`.
   count = _weigh(p, targets, weights, moves, sums)
   # The first move whose running sum exceeds a number below the total.
   place = below(stream, ply, sums[count - 1])
@@ -568,7 +565,7 @@ def draw(p, targets, weights, moves, sums, stream, ply) -> int:
 
 
 def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
-  """How `play` draws the next move from rows [B, >= 11].
+  """Probabilities with which `play` draws the next move from rows [B, >= 11].
 
   policy: one of POLICIES, not the uniform one.
 
@@ -590,7 +587,7 @@ def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
 
 @njit
 def _chances(rows, weights, moves, shares) -> None:
-  """Fills moves[B, 256], ascending, and shares[B, 256]: how each is drawn."""
+  """Fills moves[B, 256], ascending, and their probabilities shares[B, 256]."""
   p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   for b in range(len(rows)):

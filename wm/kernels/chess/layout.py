@@ -1,22 +1,22 @@
-"""How positions and moves of chess are written, and checks of both.
+"""Formats of chess positions and moves, and checks of both.
 
 A move is a packed id, (from * 64 + to) * 5 + promotion, squares a1 = 0 to
 h8 = 63, promotion 0 none, 1 queen, 2 rook, 3 bishop, 4 knight (Walker and
-Lyons 2026, section 2). A state row is [>= 11] int32; a world may keep more
-words behind these:
+Lyons 2026, section 2). A state row is [>= 11] int32; a world may append more
+words:
 
   0..7  64 nibbles: square s is word s // 8, bits 4 * (s % 8); codes 0..12
         are `.PNBRQKpnbrqk`
   8     side to move (bit 0, 1 black), castling rights K Q k q (bits 1..4),
         en-passant file + 1 (from bit 5; set after every double push, 0 none)
   9     halfmove clock, fullmove number << 16; both stop at 65535
-  10    moves known before the position; -2 before the start token, -3 where
-        the history is unknown (a position given as FEN)
+  10    number of known moves before the position; -2 before the start token,
+        -3 where the history is unknown (a position given as FEN)
 
-Nothing is legal from a row without board: a dead one (all DEAD), one before
-the start token, and one with codes above 12, other than one king a side or a
-king that could be taken. Of the rights only those are read whose king and
-rook are at home, of en passant a capture only of a pawn that is there.
+No move is legal from a row without board: a dead row (all DEAD), a row before
+the start token, and a row with codes above 12, without exactly one king per
+side, or whose side to move could capture the king. Castling rights without king
+and rook at home, and en passant without a pawn to capture, are ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
 MOST_MOVES = 256  # a position has at most 218
 BEFORE, UNKNOWN = -2, -3  # in word 10
 EN_PASSANT = ('raw', 'legal')
-# In the order in which they are looked for.
+# In the order of the tests.
 OUTCOMES = (
   'none',
   'checkmate',
@@ -44,12 +44,12 @@ OUTCOMES = (
   'fifty_moves',
   'threefold_repetition',
 )
-STOPS = ('moves', 'automatic', 'claims')  # each looks for more
+STOPS = ('moves', 'automatic', 'claims')  # each includes the ones before
 _BACK = (4, 2, 3, 5, 6, 3, 2, 4)
 
 
 def start() -> np.ndarray:
-  """[11] int32: the standard position, after no move."""
+  """[11] int32: the standard start position."""
   ranks = [_BACK, (1,) * 8, *[(0,) * 8] * 4, (7,) * 8, [c + 6 for c in _BACK]]
   row = np.zeros(WORDS, np.uint32)
   # Rank after rank, a1 in the lowest nibble of the first word.
@@ -91,6 +91,6 @@ def start_rows(starts: Any, num: int) -> np.ndarray:
 
 
 def legal_ep(ep: str) -> bool:
-  """Is it the legal convention of en passant? InputError if it is none."""
+  """True for ep='legal', False for 'raw'; raises InputError otherwise."""
   inputs.check_known(ep, EN_PASSANT, f'unknown ep {ep!r}')
   return ep == 'legal'

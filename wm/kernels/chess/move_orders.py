@@ -11,7 +11,7 @@ from wm.kernels.base.jit import njit
 from wm.kernels.chess import board, games, layout, positions
 
 WIDEST = 10  # Plies in a window: 5! * 5! orders.
-NONE = -1  # Past the moves of a row.
+NONE = -1  # Padding after the moves of a row.
 
 
 def transpositions(
@@ -25,14 +25,13 @@ def transpositions(
 ) -> np.ndarray:
   """Random orders of each game's moves that reach the same position.
 
-  A Gibbs chain: pick a window of consecutive plies, its start uniform; list
-  every order of its moves, each side keeping its own, that is legal from the
-  position before it and leads to the position after it (equal Zobrist keys:
-  counters may differ); take one of them uniformly. The chain leaves the
-  uniform distribution over all orders that such steps connect as it is, and
-  tends to it. The window at the start is wider than the others, as few orders
-  are legal there; a game no longer than it is drawn exactly, uniform over all
-  its orders.
+  A Gibbs chain. Each step picks a window of consecutive plies with a uniform
+  start. It enumerates every order of the window's moves (each side keeps its
+  moves) that is legal from the position before and leads to the position after
+  (equal Zobrist keys; counters may differ), and takes one uniformly. The chain
+  converges to the uniform distribution over all orders connected by such steps.
+  The window at the start of the game is wider, as few orders are legal there. A
+  game that fits in this window is drawn exactly, uniformly over all its orders.
 
   Args:
     moves: [T, L] legal packed moves; those past lengths[t] are not read.
@@ -59,7 +58,7 @@ def transpositions(
   lengths = calls.frozen(np.atleast_1d(lengths), np.int32)
   seeds = calls.seeds(seeds)
   calls.same_length(moves=moves, lengths=lengths, seeds=seeds)
-  # Compiled code trusts the moves: they are checked here, once.
+  # Compiled code does not check moves, so they are checked here once.
   steps = games.replay(moves, lengths, start)[0]
   if (steps < lengths).any():
     row = int(np.argmax(steps < lengths))
@@ -100,7 +99,7 @@ def _transpositions(
     steps = sweeps * starts if length > opening else min(sweeps, 1)
     stream = splitmix(seeds[n])
     for step in range(steps):
-      # One stream says where windows are; each window draws from its own.
+      # One stream places the windows; each window has its own stream.
       low = below(stream, step, starts) if length > opening else 0
       width = window if low else min(opening, length)
       mixed = splitmix(stream ^ splitmix(np.uint64(step)))
@@ -112,10 +111,10 @@ def _transpositions(
 
 @njit
 def _pawn_reaches(p, source, target, taken) -> bool:
-  """May a pawn go there, but for its king's safety?"""
+  """True if a pawn move is pseudo-legal, ignoring the safety of the king."""
   side = p[board.SIDE]
   if board.PAWN_ATTACKS[side, source] & 1 << target:
-    # Pawns take in passing towards rank 3 (black) or 6 (white), from 0: 2, 5.
+    # En-passant captures end on rank 3 (black) or 6 (white); from 0: 2, 5.
     rank = 2 if side else 5
     passing = target >> 3 == rank and (target & 7) + 1 == p[board.EP]
     return taken != 0 or passing
@@ -133,16 +132,15 @@ def _pawn_reaches(p, source, target, taken) -> bool:
 
 @njit
 def _made(p, move, q, targets) -> bool:
-  """Fills q with p after a packed move; False where it is illegal.
+  """Fills q with p after a packed move; returns False for an illegal move.
 
-  Asks about this move alone: a list of all legal moves would cost more, as
-  most moves of a window are tried in few positions.
+  Tests only this move, which is cheaper than listing all legal moves.
   """
   promo, pair = move % 5, move // 5
   source, target, side = pair >> 6, pair & 63, p[board.SIDE]
   kind, taken = board.code_at(p, source) - 6 * side, board.code_at(p, target)
-  # In another order the piece may be elsewhere or taken, and the target held by
-  # an own piece: nothing of the move is taken for granted.
+  # In another order the piece may be elsewhere or captured, and an own piece
+  # may occupy the target: every part of the move is checked.
   if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
     return False
   if kind == 6 and abs(target - source) == 2:  # Castling, or no king's move.
@@ -172,7 +170,7 @@ def _made(p, move, q, targets) -> bool:
 
 @njit
 def _sorted_sides(played, low, width, moves) -> None:
-  """The window's moves of each side, ascending: every other one of `moves`."""
+  """Sorts the window's moves of each side, at alternate places of `moves`."""
   # An insertion sort in steps of two: the sides take turns.
   for k in range(width):
     move, at = played[low + k], k
@@ -184,19 +182,20 @@ def _sorted_sides(played, low, width, moves) -> None:
 
 @njit
 def _redraw(game, played, low, width, room, stream) -> None:
-  """Draws the window's order among those that lead to the position after it.
+  """Draws a random order of the window that leads to the position after it.
 
-  Depth first, moves ascending, each side keeping its own: level l plays one
-  of the moves of the side that is to move there.
+  Depth first, moves ascending: level l plays one of the moves of the side to
+  move there.
 
       sides     | a b c d e ...    a c e: of the first side, b d: of the other
       level 0   | k = 0, 2, 4      each ascending
-      level 1   |  k = 1, 3        `used` has a bit for each k that is made
-      level 2   | k = 0, 2, 4      at the levels above
+      level 1   |  k = 1, 3        `used` has a bit for each k played at the
+      level 2   | k = 0, 2, 4      levels above
 
-  The n-th order found replaces the one held with probability 1 / n, which
-  makes all of them equally likely without a list. room: positions by level,
-  `sides`, the k to try next at each level, the k made there, targets.
+  Reservoir sampling: the n-th order replaces the current one with probability
+  1 / n, so that all orders are equally likely without a list. room: positions
+  by level, `sides`, the next k to try at each level, the k played there,
+  targets.
   """
   stack, sides, following, chosen, targets = room
   _sorted_sides(played, low, width, sides)
@@ -204,7 +203,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
   used, num, level = 0, 0, 0
   stack[0], following[0], chosen[0] = game[low], 0, NONE
   while level >= 0:
-    # Back from the level below: take its move back.
+    # Back from the level below: undo its move.
     if chosen[level] != NONE:
       used ^= 1 << chosen[level]
       chosen[level] = NONE
@@ -213,8 +212,8 @@ def _redraw(game, played, low, width, room, stream) -> None:
       level -= 1
       continue
     following[level] = k + 2
-    # Of equal moves only the first that is left is tried: the same order must
-    # not be counted twice.
+    # Of equal moves only the first unused one is tried, so that no order is
+    # counted twice.
     twin = k >= 2 and sides[k - 2] == sides[k] and not used >> (k - 2) & 1
     if used >> k & 1 or twin:
       continue
@@ -228,7 +227,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
     elif positions.full_key(stack[width]) == goal:
       num += 1
       if below(stream, num, num) == 0:
-        # The last move is made at no level: it was tried at this one.
+        # The last move has no level of its own: it was tried at this one.
         for j in range(width - 1):
           played[low + j] = sides[chosen[j]]
         played[low + width - 1] = sides[k]

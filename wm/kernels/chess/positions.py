@@ -1,10 +1,10 @@
-"""Positions of chess: legal moves, labels, keys, perft, what tells two apart.
+"""Positions of chess: legal moves, labels, keys, perft, boundaries of pairs.
 
 Positions are state rows, moves are packed, see `wm.kernels.chess.layout`.
 
 Legal moves are sets of target squares by source square. Pins and checks are
-found first, so that every set is exact and nothing has to be tried and taken
-back; only en passant is, as it moves three pieces.
+computed first, so that every set is exact without trying moves. Only en passant
+is tried on the board, as three squares change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wm.kernels.chess import board, layout
 
 LAST_RANKS = ~0x00FFFFFFFFFFFF00
 _THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
-# Positions that one compiled call makes, in a fraction of a second.
+# Positions per compiled call, which takes a fraction of a second.
 NODES = 1 << 21
 
 
@@ -51,8 +51,8 @@ def _legal(rows, moves, counts) -> None:
 def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
   """[B, columns] bool: legal moves of rows [B, >= 11] by column.
 
-  index: [20480] column of each packed id; a move whose column is not in
-  0..columns - 1, such as -1, has none.
+  index: [20480] column of each packed id; moves whose column is not in
+  0..columns - 1, such as -1, are left out.
   """
   rows, index = layout.rows(rows), calls.frozen(index, np.int32)
   if index.shape != (layout.PACKED,):
@@ -66,14 +66,14 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
 
 @njit
 def _legal_mask(rows, index, mask) -> None:
-  """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
+  """Sets mask[b, index[move]] for each legal move with a valid index."""
   p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   moves = np.empty(256, np.int32)
   for b in range(len(rows)):
     if board.load(rows[b], p):
       for k in range(list_moves(p, targets, moves)):
         column = index[moves[k]]
-        if 0 <= column < mask.shape[1]:  # Else no token stands for it.
+        if 0 <= column < mask.shape[1]:  # Otherwise the move has no token.
           mask[b, column] = True
 
 
@@ -82,7 +82,7 @@ def advance(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Rows [B, 11] int32 after one packed move [B] each, and ok [B] bool.
 
-  An illegal move leaves a dead row; any integer may be asked.
+  An illegal move gives a dead row; moves may be any integers.
   """
   rows = layout.rows(rows)
   moves = calls.frozen(np.atleast_1d(moves), np.int32)
@@ -112,8 +112,8 @@ def _advance(rows, moves, after, ok) -> None:
 def keys(rows: np.ndarray) -> np.ndarray:
   """[B] uint64 Zobrist keys of rows [B, >= 11]; 0 for a row without board.
 
-  Equal where the rule of repetition sees one position: placement, side,
-  rights, and an en-passant file if a pawn may legally capture there.
+  Keys are equal for positions that count as repetitions: equal placement, side,
+  rights, and en-passant file if a pawn may legally capture there.
   """
   return _keys(layout.rows(rows)).view(np.uint64)
 
@@ -130,7 +130,7 @@ def _keys(rows) -> np.ndarray:
 
 
 def in_check(rows: np.ndarray) -> np.ndarray:
-  """[B] bool: is the side to move of rows [B, >= 11] in check?"""
+  """[B] bool: True where the side to move of rows [B, >= 11] is in check."""
   return _in_check(layout.rows(rows))
 
 
@@ -172,12 +172,12 @@ def perft(row: np.ndarray, depth: int) -> int:
     raise core.InputError(f'depth is {depth}; expected 0..64')
   row = layout.rows(np.atleast_2d(row))[0]
   # The last ply is counted, not made.
-  # By level: the position, its moves, how many of them are not made yet.
+  # By level: the position, its moves, and the number of remaining moves.
   stack = np.empty((depth + 1, board.WIDTH), np.int64)
   moves = np.empty((depth + 1, layout.MOST_MOVES), np.int32)
   left = np.zeros(depth + 1, np.int64)
   place = np.array([-2, 0])
-  while place[0] != -1:  # Ctrl-C is heard between the calls.
+  while place[0] != -1:  # Ctrl-C is handled between calls.
     _perft_on(row, depth, place, stack, moves, left, NODES)
   return int(place[1])
 
@@ -194,7 +194,7 @@ def ep_sources(p) -> int:
     return 0
   side = p[board.SIDE]
   # The square that the pawn has passed: on rank 3 if black is to move, else 6.
-  # The pawn stands beyond it, where the square's number differs in bit 3.
+  # The pawn is on the next square, whose number differs in bit 3.
   target = p[board.EP] - 1 + (16 if side else 40)
   us, them = p[board.PIECES + side], p[board.PIECES + 1 - side]
   taken = 1 << (target ^ 8)
@@ -205,8 +205,8 @@ def ep_sources(p) -> int:
     or shr(us | them, target) & 1
   ):
     return 0
-  # Two pawns leave the capturer's rank at once, so pins do not tell: each
-  # capture is made on the board and the king looked at.
+  # Two pawns leave the capturer's rank at once, so pins do not suffice: each
+  # capture is made on the board, and the king is tested.
   king = lowest(p[board.KINGS] & us)
   takers, rest = 0, sources
   while rest:
@@ -220,7 +220,7 @@ def ep_sources(p) -> int:
 
 @njit
 def full_key(p) -> int:
-  """Zobrist key; en passant counts only where it can be played."""
+  """Zobrist key; includes en passant only if a legal capture exists."""
   return (
     p[board.KEY] ^ board.EP_KEYS[p[board.EP]] if ep_sources(p) else p[board.KEY]
   )
@@ -239,8 +239,8 @@ def is_check(p) -> bool:
 
 @njit
 def _pinned(p, king, us, them):
-  """Own pieces that stand alone between the king and a slider of theirs."""
-  # Sliders that would see the king if none of its own pieces were there.
+  """Own pieces that are alone between the king and an enemy slider."""
+  # Sliders that would attack the king if its own pieces were absent.
   slants = board.bishop(king, them) & (p[board.BISHOPS] | p[board.QUEENS])
   rest = (
     board.rook(king, them) & (p[board.ROOKS] | p[board.QUEENS]) | slants
@@ -256,7 +256,7 @@ def _pinned(p, king, us, them):
 
 @njit
 def _castlings(p, side, occupied, danger):
-  """Targets of the king's castlings."""
+  """Targets of castling moves of the king."""
   rights = p[board.RIGHTS] >> 2 * side
   if not rights & 3:
     return 0
@@ -276,7 +276,7 @@ def _castlings(p, side, occupied, danger):
 @njit
 def _pawn_pushes(pawn, side, free):
   """Targets of a pawn (one bit) straight ahead."""
-  # What reaches the third rank (sixth for black) in one step came from home.
+  # Pawns that reach the third rank (sixth for black) in one step were at home.
   if side == 0:
     single = pawn << 8 & free
     return single | (single & _THIRD) << 8 & free
@@ -286,9 +286,9 @@ def _pawn_pushes(pawn, side, free):
 
 @njit
 def fill_targets(p, targets) -> int:
-  """Sets targets[s] for each own piece's square s; gives the number of moves.
+  """Sets targets[s] for each own piece's square s; returns the number of moves.
 
-  Entries of other squares are left as they are. A pawn on the last rank is
+  Entries of other squares do not change. A pawn move to the last rank counts as
   four moves.
   """
   side = p[board.SIDE]
@@ -296,10 +296,10 @@ def fill_targets(p, targets) -> int:
   occupied = us | them
   own_king = p[board.KINGS] & us
   king = lowest(own_king)
-  # The king is lifted off: it may not step back along a slider's line.
+  # The king is removed first, as it may not retreat along a slider's line.
   danger = board.attacked(p, 1 - side, occupied ^ own_king)
-  # Where others may go: in check, onto the checker or in between; in double
-  # check, nowhere.
+  # Targets of other pieces: in check, the checker or squares in between; in
+  # double check, none.
   allowed = ~us
   if danger & own_king:
     checkers = board.attackers(p, king, 1 - side, occupied)
@@ -329,14 +329,14 @@ def fill_targets(p, targets) -> int:
       if piece & (p[board.ROOKS] | p[board.QUEENS]):
         goals |= board.rook(source, occupied)
     goals &= allowed
-    if piece & pinned:  # It may move along the pin alone.
+    if piece & pinned:  # A pinned piece may move only along the pin.
       goals &= board.line(king, source)
     if piece & p[board.PAWNS]:
-      # After both masks: `ep_sources` has tried the capture on the board, and
-      # it may take the very pawn that gives check.
+      # After both masks, since `ep_sources` has tried the capture on the board,
+      # and the captured pawn may be the one that gives check.
       if piece & takers:
         goals |= 1 << (p[board.EP] - 1 + (16 if side else 40))
-      # Four promotions each, of which one is counted below.
+      # Four promotions each, one of which is counted below.
       count += 3 * popcount(goals & LAST_RANKS)
     count += popcount(goals)
     targets[source] = goals
@@ -371,10 +371,10 @@ def list_moves(p, targets, moves) -> int:
 
 @njit
 def is_legal(p, targets, move) -> bool:
-  """Is a packed move, any integer, among the filled targets?"""
+  """True if a packed move (any integer) is among the filled targets."""
   if move < 0 or move >= 64 * 64 * 5:
     return False
-  # Below the bound the three parts are a promotion and two squares.
+  # Below the bound, the three parts are a promotion and two squares.
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
   piece = 1 << source
@@ -399,11 +399,11 @@ def nth_move(p, targets, index) -> int:
     goals = targets[source]
     count = popcount(goals) + 3 * popcount(goals & last)
     # The order of `list_moves`: by source, target, promotion.
-    if index >= count:  # Not of this piece: none of its moves is listed.
+    if index >= count:  # A move of a later piece.
       index -= count
       continue
     while goals:
-      # Of one pawn either every move promotes or none.
+      # Either all moves of a pawn promote or none.
       packed = (source << 6 | lowest(goals)) * 5
       goals &= goals - 1
       if last and last & 1 << (packed // 5 & 63):
@@ -419,7 +419,7 @@ def nth_move(p, targets, index) -> int:
 
 @njit
 def encode(p, _legal, out) -> None:
-  """Fills out[75]; `legal` asks for en passant only where it can be played.
+  """Fills out[75]; `legal` includes en passant only if it can be played.
 
   Walker and Lyons 2026, section 2.1: squares a8..h1, side, four rights,
   en-passant file and rank, both bytes of both counters.
@@ -473,8 +473,8 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
   place[:] = level, total
 
 
-# What tells two positions apart: Myhill-Nerode boundaries, by a search through
-# the product of both games.
+# Myhill-Nerode boundaries of two positions, by a search through the product of
+# both games.
 
 
 def boundary(
@@ -482,9 +482,9 @@ def boundary(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Boundary of a pair of rows [>= 11] (Vafa et al. 2024, Def. 2.4).
 
-  The lines of at most `depth` packed moves that are legal from first and not
-  from second while every proper prefix is legal from both; shorter ones
-  first, then in order of moves. Rows with equal keys have none.
+  The lines of at most `depth` packed moves that are legal from first but not
+  from second, while every proper prefix is legal from both. Sorted by length,
+  then by moves. Empty for rows with equal keys.
 
   Returns:
     moves: [n, K] int32, DEAD after the last; K is the length of the longest.
@@ -492,8 +492,8 @@ def boundary(
   """
   rows = _pair(first, second, depth)
   moves, lengths, _ = _boundary(rows, depth, True)
-  # The search is depth first: sort by length, then by moves, the first move
-  # being the most significant key, which `lexsort` takes last.
+  # The search is depth first: sort by length, then by moves. `lexsort` takes
+  # the most significant key, the length, last, and the first move before it.
   order = np.lexsort((*moves.T[::-1], lengths))
   moves = moves[order, : lengths.max(initial=0)]
   return moves, lengths[order].astype(np.int32)
@@ -502,9 +502,9 @@ def boundary(
 def boundary_sizes(
   first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
 ) -> list[int]:
-  """Sizes of `boundary` to each length bound 1..depth, without listing it.
+  """Sizes of `boundary` for each length bound 1..depth, without listing.
 
-  With `interior`, instead, how many lines are legal from both rows.
+  With `interior`, the numbers of lines that are legal from both rows.
   """
   rows = _pair(first, second, depth)
   *_, counts = _boundary(rows, depth, False, interior)
@@ -520,8 +520,8 @@ def _pair(first: np.ndarray, second: np.ndarray, depth: int) -> np.ndarray:
 
 @njit
 def _parted(first, second, counts, only, common):
-  """Splits the first of two ascending lists; gives the sizes of the parts."""
-  # A merge: b stays at the first of `second` that is not below first[a].
+  """Splits the first of two ascending lists; returns the sizes of the parts."""
+  # A merge: b is the first entry of `second` that is not below first[a].
   a = b = num_only = num_common = 0
   while a < counts[0]:
     while b < counts[1] and second[b] < first[a]:
@@ -538,9 +538,9 @@ def _parted(first, second, counts, only, common):
 
 @njit
 def _emitted(out, lengths, num, path, level, only, num_only):
-  """Appends path[:level] with each of `only` behind; grows the arrays."""
+  """Appends path[:level] followed by each of `only`; grows the arrays."""
   if num + num_only > len(lengths):
-    # Twice what is needed: growing costs little on the whole.
+    # Doubling keeps the total cost of growth small.
     size = 2 * (num + num_only)
     longer = np.full((size, out.shape[1]), -1, np.int32)
     more = np.zeros(size, np.int64)
@@ -559,15 +559,15 @@ def _boundary(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Product search, depth first, from rows [2, >= 11].
 
-  Gives moves [n, depth] int32, -1 behind the end, lengths [n], and counts
-  [2, depth] by length of boundary and interior: of the latter only if the
-  search goes `through` equal positions. Without `listing` only the counts.
+  Returns moves [n, depth] int32, -1 after the end, lengths [n], and counts
+  [2, depth] by length of boundary and interior (complete only if the search
+  goes `through` equal positions). Without `listing`, only the counts.
   """
   # The stack, by level l:
   #   boards [2, l]    both positions after l common moves
   #   common [l, n]    moves legal in both, ascending
-  #   path   [l]       the one that is being followed
-  #   left, size [l]   how many of `common` were tried, how many there are
+  #   path   [l]       the move that is being followed
+  #   left, size [l]   numbers of tried moves and of all moves in `common`
   counts = np.zeros((2, depth), np.int64)
   lines = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
@@ -589,10 +589,10 @@ def _boundary(
 
 @njit
 def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
-  """Goes on from place [3]: level, lines found, -1 if it has not begun.
+  """Continues from place [3]: level, lines so far, -1 if to enter the level.
 
-  When `budget` moves are made it stops before the next one, to go on from
-  there. The stack is drawn in `boundary`.
+  After `budget` moves the search returns, and a later call continues. The stack
+  is drawn in `_boundary`.
   """
   (listing, through), (out, lengths) = modes, lines
   boards, common, path, left, size = stack
@@ -605,7 +605,7 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
       playable[i] = board.load(rows[i], boards[i, 0])
   while level >= 0:
     if entering:
-      # Equal positions have no boundary: nothing of what follows is listed.
+      # Equal positions have an empty boundary: skip the subtree.
       sizes[:] = 0
       same = playable.all() and not through
       same = same and full_key(boards[0, level]) == full_key(boards[1, level])
@@ -622,11 +622,11 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
         out, lengths, num = _emitted(
           out, lengths, num, path, level, only, num_only
         )
-    # At the greatest depth, or with nothing left to try: back up.
+    # At the maximum depth, or without remaining moves: back up.
     if level + 1 == len(path) or left[level] == size[level]:
       level, entering = level - 1, False
       continue
-    if budget == 0:  # `place` then says that this level was entered.
+    if budget == 0:  # `place` records that this level was entered.
       break
     budget -= 1
     path[level] = common[level, left[level]]

@@ -1,12 +1,12 @@
 """Routes between pairs of rows of a street graph, under several weightings.
 
-Pairs that share few goals are searched one by one, by A* with the distances of
-landmarks. Others share a sweep for each goal, under all weightings at once. A
-graph is as in `paths`. All give the routes of its tables, to the last bit.
+Pairs that share few goals are searched one by one, by A* with landmarks. Other
+pairs share one sweep per goal, under all weightings at once. Graphs are as in
+`paths`. All routes equal those of its tables, bit for bit.
 
-A sweep counts in whole units: lengths rounded down, int32. A route by units is
-the true one where all others are longer by more than rounding took away. About
-one in a thousand is not, and is searched alone.
+A sweep counts in integer units: lengths rounded down to int32. A route in units
+is the true one if all others are longer by more than the rounding. About one in
+a thousand routes is not, and is searched alone.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from wm.kernels.base.jit import njit
 from wm.kernels.maps import paths
 
 LANDMARKS = 16
-NEAR = 16  # goals close together, whose sweeps settle rows in one order
-MANY = 256  # searches for pairs that take longer than distances of landmarks
-FAR = np.int32(1 << 30)  # units: as far, or no route; twice that still fits
+NEAR = 16  # number of goals close together, whose sweeps share an order
+MANY = 256  # searches of pairs above which landmarks are worthwhile
+FAR = np.int32(1 << 30)  # units: this far, or no route; twice this still fits
 _ONE = np.uint32(1)
 
 
 class RoadMap(NamedTuple):
-  """A graph under K weightings, made ready for routes between pairs.
+  """A graph under K weightings, prepared for routes between pairs.
 
   Attributes:
     delta: [S, A] int32.
     lengths: [K, S, A] float64 metres.
     leaving, entering, names: edges with lengths [E, K], labels of `leaving`.
-    bounds: [K, S, 2 L] float64 metres from L landmarks to each row, and less
-      those from each row to them. From row to row it is at least the
-      difference, in each column.
+    bounds: [K, S, 2 L] float64 metres: distances from L landmarks to each row,
+      and negative distances from each row to the landmarks. The distance
+      between two rows is at least the difference in each column.
   """
 
   delta: np.ndarray
@@ -52,7 +52,7 @@ class RoadMap(NamedTuple):
 def road_map(
   delta: np.ndarray, lengths: np.ndarray, landmarks: int = LANDMARKS
 ) -> RoadMap:
-  """Distances of landmarks, which bound those of all pairs.
+  """Computes distances of landmarks, which bound those of all pairs.
 
   Source: Goldberg and Harrelson 2005, Computing the shortest path: A* search
   meets graph theory.
@@ -60,14 +60,14 @@ def road_map(
   Args:
     delta: [S, A].
     lengths: [K, S, A] metres, finite, not negative.
-    landmarks: L, rows whose distances are searched; 0 is none, and no bounds.
+    landmarks: L, number of landmarks; 0 gives no bounds.
   """
   delta, lengths = (
     calls.table(delta, calls.FEW_LABELS),
     np.asarray(lengths, np.float64),
   )
   edges = paths.named_edges(delta, np.moveaxis(lengths, 0, -1))
-  # Landmarks are spread by chance; any give the same routes.
+  # Random landmarks; the choice does not affect routes.
   rows = np.arange(len(delta))
   marks = np.argsort(basics.hash64(0, rows), kind='stable')[:landmarks]
   bounds = np.empty((len(lengths), len(delta), 2 * len(marks)))
@@ -104,9 +104,9 @@ def single_routes(
   destinations: np.ndarray,
   most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Routes by one search a pair, for pairs that share few goals.
+  """Routes by one search per pair, for pairs that share few goals.
 
-  weighting, origins, destinations: [B], a number below K and two rows each.
+  weighting: [B] indices below K. origins, destinations: [B] rows.
   Returns labels [B, most] and moves [B] as `dfa.follow` does.
   """
   pairs = _pairs(roads, weighting, origins, destinations)
@@ -125,8 +125,8 @@ def single_routes(
       (*edges[:2], calls.frozen(edges[2][:, k], np.float64))
       for edges in (roads.leaving, roads.entering)
     )
-    # Sums along a route, and differences of such sums, are off by rounding.
-    # Rows are visited until none is nearer by more than that.
+    # Sums along a route, and their differences, have rounding errors. Rows are
+    # visited until none is nearer by more than this.
     slack = 1e-9 * leaving[2].sum()
     ways = leaving, entering, roads.names, roads.bounds[k], slack
     rows = np.flatnonzero(pairs[:, 0] == k)
@@ -142,14 +142,14 @@ def swept_routes(
   destinations: np.ndarray,
   most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """As `single_routes`, by one search a destination under all weightings.
+  """As `single_routes`, by one search per destination under all weightings.
 
-  Pairs of which whole units leave two routes open are searched alone.
+  Pairs whose route is ambiguous in integer units are searched alone.
   """
   pairs = _pairs(roads, weighting, origins, destinations)
   labels = np.full((len(pairs), most), core.DEAD, np.int8)
   moves = np.empty(len(pairs), np.int32)
-  # Goals that are nearest to one centre are swept in one order.
+  # Goals nearest to one centre share the order of their sweeps.
   centres = np.unique(pairs[:, 2])[::NEAR]
   nearest = _nearest(roads, centres)[pairs[:, 2]]
   rows = np.lexsort((pairs[:, 2], nearest))
@@ -175,11 +175,11 @@ def swept_routes(
 
 
 def _in_units(roads: RoadMap, farthest: float) -> tuple:
-  """Edges with lengths in units, int32, of which FAR / 2 is about the farthest.
+  """Edges with lengths in int32 units; the farthest distance is about FAR / 2.
 
-  Those that leave, and that enter; labels; lengths [K, E] of those that leave;
-  and the distance from which on one may have been cut off. A unit is a power of
-  two, so that rounding down is all that is lost.
+  Leaving and entering edges; labels; lengths [K, E] of leaving edges; and the
+  distance from which lengths may be capped. A unit is a power of two, so that
+  rounding down is the only loss.
   """
   exponent = np.frexp(FAR / 2)[1] - np.frexp(farthest)[1] - 1
   edges = []
@@ -203,7 +203,7 @@ def _pairs(roads: RoadMap, *columns: np.ndarray) -> np.ndarray:
 def _release_stuck(
   roads: RoadMap, pairs: np.ndarray, labels: np.ndarray, moves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Labels and moves; of routes that are _STUCK those of the tables."""
+  """Labels and moves, taken from the tables for routes that are _STUCK."""
   # Level edges might lead in a circle: the tables settle those rows first.
   stuck = moves == _STUCK
   for k in np.unique(pairs[stuck, 0]):
@@ -215,12 +215,12 @@ def _release_stuck(
   return labels, moves
 
 
-_STUCK = -2  # moves of a route that meets level edges alone, see `_release`
+_STUCK = -2  # moves of a route that reaches only level edges, see `_release`
 
 
 @njit
 def _trace(edges, names, dist, pair, labels) -> int:
-  """Fills labels [most] of a route by `dist` [S] to its goal; its moves."""
+  """Fills labels [most] of a route by `dist` [S] to its goal; returns moves."""
   indptr, heads, lengths = edges
   row, step = np.int64(pair[1]), 0
   if dist[row] == np.inf:
@@ -247,14 +247,14 @@ def _trace(edges, names, dist, pair, labels) -> int:
 class _Sweep(NamedTuple):
   """Distances to or from one root, a lane for each weighting.
 
-  Searches from roots that lie close together share an order of the rows, and
-  the edges are put in that order. A row is named by its turn.
+  Searches from neighbouring roots share an order of the rows and edges. A turn
+  is the position of a row in this order.
 
   Attributes:
     order: [S] uint32 row of each turn; turns: [S] uint32 turn of each row.
-    starts: [S + 1] uint32, where the edges of a turn start: all those between
-      it and earlier turns, first those that take it nearer to the root.
-    splits: [S] uint32, where those start that take others nearer.
+    starts: [S + 1] uint32, first edge of each turn. These are edges between it
+      and earlier turns: first those that shorten its own distance.
+    splits: [S] uint32, first edge that shortens the distance of earlier turns.
     others: [E] uint32 earlier turn of each edge; lengths: [E, K].
     dist: [S, K] by turn, infinity where there is no route.
     queue: [S] uint32, a ring of turns to relax; queued: [S] bool.
@@ -320,17 +320,18 @@ def _copy_earlier(edges, turn, sweep, num):
 
 @njit
 def _sweep_rows(back, root, sweep, infinity):
-  """Fills `sweep.dist` with the distances of a root, lanes side by side.
+  """Fills `sweep.dist` with the distances of a root, all lanes at once.
 
-  Each row is settled in its turn, by those before it. Where it takes them
-  nearer in turn, the order was wrong for a lane: they are lowered at once.
+  Each row is settled in its turn, by earlier rows. If the row then shortens an
+  earlier row's distance, the order was wrong for a lane: that row is lowered at
+  once.
   """
   starts, others, lengths = sweep.starts, sweep.others, sweep.lengths
   dist = sweep.dist
   size, lanes = dist.shape
   dist[:] = infinity
   dist[sweep.turns[root]] = 0
-  # The order is that of a row nearby: close to the root it is another.
+  # The order belongs to a row nearby and differs close to the root.
   _lower(back, sweep.turns[root], size - 1, 2 * NEAR, sweep)
   for turn in range(np.uint64(size)):
     split, stop = sweep.splits[turn], starts[turn + _ONE]
@@ -350,9 +351,9 @@ def _sweep_rows(back, root, sweep, infinity):
 
 @njit
 def _lower(back, turn, last, most, sweep):
-  """Lowers what the row of a turn takes nearer, of turns up to `last`.
+  """Relaxes edges from the row of a turn to turns up to `last`.
 
-  And what those do, until `most` rows have been relaxed.
+  Continues from lowered rows, until `most` rows have been relaxed.
   """
   indptr, others, lengths = back
   dist, queue, queued = sweep.dist, sweep.queue, sweep.queued
@@ -364,12 +365,12 @@ def _lower(back, turn, last, most, sweep):
     queued[near] = False
     most -= 1
     if most < 0:
-      continue  # Nothing is left in the ring for the next one.
+      continue  # The ring is empty.
     row = sweep.order[near]
     for e in range(indptr[row], indptr[row + _ONE]):
       other, fell = sweep.turns[others[e]], False
       if other > last:
-        continue  # It will read this one in its own turn.
+        continue  # That row reads this one in its own turn.
       for k in range(dist.shape[1]):
         far = dist.dtype.type(dist[near, k] + lengths[e, k])
         fell |= far < dist[other, k]
@@ -388,17 +389,15 @@ def _lower(back, turn, last, most, sweep):
 def _orders(
   roads: RoadMap, roots: np.ndarray, *, reverse: bool
 ) -> tuple[np.ndarray, float]:
-  """[B, S] uint32 rows by distance from each root, or to it: from the nearest.
+  """[B, S] uint32 rows by ascending distance from (or to) each root.
 
-  And the greatest distance of all, in metres.
-
-  That is under mean lengths, and about the order under all weightings if they
-  differ little: how many rows a sweep relaxes twice depends on it, no route.
+  Also returns the largest distance, in metres. Distances use mean lengths. The
+  order affects only how many rows a sweep relaxes twice, never a route.
   """
   graph = roads.delta, roads.lengths.mean(0)
   dist = paths.dijkstra(*graph, roots, reverse=reverse)
-  # A root that few rows lead to says nothing of the goals around it: there the
-  # order is that of the ways back.
+  # A root that few rows lead to is a poor guide for goals around it: there the
+  # order follows the opposite direction.
   few = np.isinf(dist).mean(1) > 0.5
   if few.any():
     dist[few] = paths.dijkstra(*graph, roots[few], reverse=not reverse)
@@ -407,7 +406,7 @@ def _orders(
 
 
 def _nearest(roads: RoadMap, centres: np.ndarray) -> np.ndarray:
-  """[S] which of sorted centres is the fewest edges away, taken both ways."""
+  """[S] index of the nearest sorted centre, in undirected edges."""
   indptr, heads = (array.astype(np.int32) for array in roads.leaving[:2])
   edges = np.ones(len(heads)), heads, indptr
   sources = scipy.sparse.csgraph.dijkstra(
@@ -423,7 +422,7 @@ def _nearest(roads: RoadMap, centres: np.ndarray) -> np.ndarray:
 
 @njit
 def _swept_routes(ways, orders, which, sweep, pairs, rows, labels, moves):
-  """Fills labels and moves of pairs; those of a goal follow each other."""
+  """Fills labels and moves of pairs, which are sorted by goal."""
   leaving, entering = ways[:2]
   order, start = -1, 0
   while start < len(rows):
@@ -440,16 +439,16 @@ def _swept_routes(ways, orders, which, sweep, pairs, rows, labels, moves):
 
 @njit
 def _trace_units(ways, sweep, pairs, group, labels, moves):
-  """As `_trace` of all pairs to a goal; _STUCK where two routes are open.
+  """As `_trace` for all pairs of a goal; _STUCK where routes are ambiguous.
 
-  Rounded down, lengths are less than true ones by under a unit an edge. So a
-  route of h edges is shortest, and no other is, if each way that leaves it
-  anywhere is longer by h units; one more is for the rounding of true sums.
+  Rounding down shortens each edge by less than a unit. So a route of h edges is
+  the only shortest one if every deviation is longer by h units, plus one for
+  the rounding of true sums.
   """
   leaving, _, names, units, cut = ways
   indptr, heads = leaving[0], leaving[1]
   dist, turns = sweep.dist, sweep.turns
-  # Routes go on side by side: each step waits for memory.
+  # Routes are traced in parallel, since each step waits for memory.
   places = np.empty(len(group), np.uint32)
   spares = np.full(len(group), np.int64(FAR))
   going = np.empty(len(group), np.uint32)
@@ -460,7 +459,7 @@ def _trace_units(ways, sweep, pairs, group, labels, moves):
     if dist[turns[row], k] == FAR:
       moves[group[n]] = _unreached(dist, k, cut)
     elif dist[turns[row], k] == FAR - 1:
-      # An edge of that length or more was cut to it: others may be shorter.
+      # An edge of at least this length was capped: other routes may be shorter.
       moves[group[n]] = _STUCK
     elif row != goal:
       places[n], going[num] = row, n
@@ -478,7 +477,7 @@ def _trace_units(ways, sweep, pairs, group, labels, moves):
         second = min(second, max(far, best))
         following = np.uint32(e) if far < best else following
         best = min(far, best)
-      # Of the edges of the route those before this one do not count.
+      # Edges of the route before this one do not count.
       spares[n] = min(spares[n], second - best + step)
       if step < labels.shape[1]:
         labels[b, step] = names[following]
@@ -498,7 +497,7 @@ def _trace_units(ways, sweep, pairs, group, labels, moves):
 
 @njit
 def _unreached(dist, k, cut) -> int:
-  # Moves of a row that is FAR: of none if no distance of the lane is cut off.
+  # Moves of a row that is FAR: no route if no distance of the lane is capped.
   for near in dist[:, k]:
     if cut <= near < FAR:
       return _STUCK
@@ -506,13 +505,13 @@ def _unreached(dist, k, cut) -> int:
 
 
 class _PairSearch(NamedTuple):
-  """A* from a goal back to an origin; the heap holds a row once.
+  """A* from a goal back to an origin; the heap contains a row once.
 
   Attributes:
-    dist: [S] float64 least length to the goal so far; inf where none is known.
-    key: [S] float64 dist and the bound of what is left to the origin.
-    heap: [S] int64 rows, the least key first; place: [S] where a row is in it,
-      or -1.
+    dist: [S] float64 shortest length to the goal so far, or inf.
+    key: [S] float64 dist plus the bound of the rest to the origin.
+    heap: [S] int64 rows, smallest key first. place: [S] position of a row in
+      the heap, or -1.
     touched: [S] int64 rows whose `dist` is finite.
   """
 
@@ -572,13 +571,13 @@ def _pop(search, num) -> int:
 
 @njit
 def _find(ways, search, origin, goal) -> int:
-  """Fills `dist` of all rows on shortest routes; how many rows it touched."""
+  """Fills `dist` of rows on shortest routes; returns the rows touched."""
   dist, key, place = search.dist, search.key, search.place
   _, (indptr, tails, lengths), _, bounds, slack = ways
   dist[goal] = 0.0
   key[goal] = _bound(bounds, origin, goal)
   search.heap[0], place[goal], search.touched[0] = goal, 0, goal
-  # Keys never fall along a route but for rounding, so rows come out once.
+  # Keys never fall along a route except by rounding, so rows come out once.
   num, touched = 1, 1
   # A row whose bound is infinite is on no route from the origin.
   while num and key[search.heap[0]] <= dist[origin] * (1 + 1e-9) + slack:
@@ -590,7 +589,7 @@ def _find(ways, search, origin, goal) -> int:
       tail, far = tails[e], dist[row] + lengths[e]
       if not far < dist[tail]:
         continue
-      # A bound takes K differences, so each row's is computed once.
+      # A bound takes K differences, so it is computed once per row.
       if dist[tail] == np.inf:
         bound = _bound(bounds, origin, tail)
         search.touched[touched] = tail
@@ -598,13 +597,13 @@ def _find(ways, search, origin, goal) -> int:
       else:
         bound = key[tail] - dist[tail]
       dist[tail], key[tail] = far, far + bound
-      # Rounding may make a row nearer after it was taken: it goes in again.
+      # Rounding may shorten a row's distance after it was taken: it re-enters.
       if place[tail] < 0:
         search.heap[num] = tail
         place[tail] = num
         num += 1
       _up(search, place[tail])
-  while num:  # The next search begins with no row in the heap.
+  while num:  # The next search begins with an empty heap.
     num -= 1
     place[search.heap[num]] = -1
   return touched

@@ -4,14 +4,14 @@ A graph is a table `delta [S, A] int32` of the row that each label leads to,
 DEAD where there is no edge. Edge lengths are [S, A] float64 in metres, read
 only where there is an edge.
 
-Many searches run at once, one a lane of a vector: dist[row, lane] is how far
-`row` is from the root of that lane. Sources that lie close together settle
-rows in nearly one order, so rows are relaxed in that order, all lanes in one
-operation, and again only where a neighbour improved. Addition being monotone,
-the least fixed point is what a search alone arrives at, to the last bit.
+Many searches run at once, one per vector lane: dist[row, lane] is the distance
+of `row` from the root of that lane. Neighbouring sources settle rows in nearly
+the same order, so rows are relaxed in that order, all lanes in one operation,
+and again only after a neighbour improved. As addition is monotone, the least
+fixed point equals the result of a single search, bit for bit.
 
 Edges are (indptr, others[, lengths]): those of row u are the slice
-indptr[u]:indptr[u + 1], all unsigned, which spares a test for negative ones.
+indptr[u]:indptr[u + 1]. Indices are unsigned, which avoids tests for negatives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wm.kernels import dfa
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-GOALS = 512  # destinations whose distances are held at a time
+GOALS = 512  # destinations per table of distances
 HOP_LANES = 256
 LANES = 64
 _ONE = np.uint32(1)
@@ -32,12 +32,11 @@ _ONE = np.uint32(1)
 def hops(delta: np.ndarray) -> np.ndarray:
   """[S, S] fewest labels from row u to row v, all pairs.
 
-  uint8, or uint16 where some distance is above 252; more than 65532 is an
-  error. The greatest value of the type marks rows that cannot be reached.
+  uint8, or uint16 where some distance is above 252. The maximum of the type
+  marks unreachable rows. Raises InputError for distances above 65532.
   """
   delta = calls.table(delta, calls.FEW_LABELS)
-  # Bytes first: most street graphs need no more, and a vector holds twice the
-  # lanes.
+  # Bytes first: they suffice for most street graphs and double the lanes.
   for dtype in (np.uint8, np.uint16):
     out = np.empty((len(delta), len(delta)), dtype)
     if _hops(*_edges(delta), out):
@@ -105,8 +104,8 @@ def to_goals(
 
   Returns:
     dist: [G, S] float64 metres, inf where there is no route.
-    labels: [G, S] int8, of equally short routes the lowest; DEAD at the goal
-      and where there is none.
+    labels: [G, S] int8, the lowest label among shortest routes; DEAD at the
+      goal and where there is no route.
   """
   delta = calls.table(delta, calls.FEW_LABELS)
   goals = calls.rows(goals, len(delta), 'goals', 0)
@@ -133,7 +132,7 @@ def _search(
 def named_edges(
   delta: np.ndarray, lengths: np.ndarray
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], np.ndarray]:
-  """`_edges` with checked lengths, and labels [E] int8 of those that leave."""
+  """`_edges` with checked lengths, and labels [E] int8 of leaving edges."""
   lengths = np.asarray(lengths, np.float64)
   if lengths.shape[:2] != delta.shape:
     raise core.InputError(
@@ -166,8 +165,8 @@ def shortest_routes(
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
   targets, index = np.unique(destinations, return_inverse=True)
-  # Routes by destination: those of one piece are a run of `order`. A table of
-  # labels to all destinations at once would take [G, S] bytes.
+  # Routes sorted by destination: those of one piece are a run of `order`. A
+  # table for all destinations at once would take [G, S] bytes.
   order = np.argsort(index, kind='stable')
   for start in range(0, len(targets), GOALS):
     goals = targets[start : start + GOALS]
@@ -210,12 +209,12 @@ def _edges(
 
 @njit
 def _clusters(leaving, entering, rows, size) -> np.ndarray:
-  """`rows` in an order that puts `size` of them at a time close together.
+  """Reorders `rows` so that runs of `size` rows are close together.
 
-  Grown breadth first, edges taken both ways, from the first row that is left.
+  Runs grow breadth first, along undirected edges, from the first unused row.
   """
   total = len(leaving[0]) - 1
-  # A row may be asked for more than once, and is then put out as often.
+  # A row may occur more than once, and is then repeated.
   pending = np.zeros(total, np.int64)
   for row in rows:
     pending[row] += 1
@@ -225,9 +224,9 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
   for root in range(total):
     while pending[root]:
       queue[0], seen[root] = root, num
-      # `seen` holds the number of the search: it need not be cleared for each.
+      # `seen` stores the number of the search, so it is never cleared.
       mark, at, tail = num, 0, 1
-      # A cluster is filled up to its size, across searches if need be.
+      # A cluster is filled to its size, across searches if necessary.
       stop = min(num + size - num % size, len(rows))
       while at < tail and num < stop:
         row = queue[at]
@@ -247,7 +246,7 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
 
 @njit
 def _breadth_first(edges, root, order, seen):
-  """Fills order [S] with rows as a search from root meets them, then others."""
+  """Fills order [S] with rows in breadth-first order, then unreachable rows."""
   indptr, others = edges[0], edges[1]
   seen[:] = False
   order[0], seen[root] = root, True
@@ -275,11 +274,11 @@ def _wake(edges, row, dirty):
 
 @njit
 def _hop(edges, row, dist):
-  """Takes one more than the least of the neighbours; True if a lane fell."""
+  """Sets dist to 1 + the neighbours' minimum; returns True if a lane fell."""
   fell, stop = False, edges[0][row + _ONE]
-  # Two edges a turn halve the loads and stores of the row itself.
+  # Two edges per iteration halve the loads and stores of the row itself.
   for e in range(edges[0][row], stop, 2):
-    # The last of an odd number is taken twice, which changes nothing.
+    # The last of an odd number is read twice, without effect.
     first, second = edges[1][e], edges[1][min(e + 1, stop - 1)]
     for lane in range(HOP_LANES):
       near = min(dist[first, lane], dist[second, lane])
@@ -292,10 +291,10 @@ def _hop(edges, row, dist):
 # inline: a function as an argument would keep its callers from being cached.
 @njit(inline='always')
 def _block(lower, out, into, roots, infinity, dist, order, dirty):
-  """Distances from a root a lane, at most, into dist [S, lanes].
+  """Fills dist [S, lanes] with distances from the root of each lane.
 
-  lower(into, row, dist): takes what is shorter over the row's edges from
-  others; True if any lane fell.
+  lower(into, row, dist): relaxes the edges into a row; returns True if any lane
+  fell.
   """
   # All lanes share one order: their roots lie close together.
   _breadth_first(out, roots[0], order, dirty)
@@ -305,8 +304,8 @@ def _block(lower, out, into, roots, infinity, dist, order, dirty):
     dist[roots[lane], lane] = 0
     _wake(out, roots[lane], dirty)
   again = True
-  # Rows whose in-neighbours fell are dirty; until none is. Adding a length is
-  # monotone, so this is the least fixed point.
+  # Rows whose in-neighbours fell are dirty; the loop ends when none is. Adding
+  # a length is monotone, so this is the least fixed point.
   while again:
     again = False
     for row in order:
@@ -319,15 +318,15 @@ def _block(lower, out, into, roots, infinity, dist, order, dirty):
 
 @njit
 def _fill_hops(leaving, entering, roots, first, last, out, infinity):
-  """Hops to roots[first:last]; False where `infinity` is too low."""
+  """Fills hops to roots[first:last]; returns False if `infinity` is too low."""
   size = len(out)
   dist = np.empty((size, HOP_LANES), out.dtype)
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
   for start in range(first, min(last, size), HOP_LANES):
     block = roots[start : start + HOP_LANES]
-    # From goals against the edges: a row of `out` is then written in runs.
+    # From goals against the edges, so that rows of `out` are written in runs.
     _block(_hop, entering, leaving, block, infinity, dist, order, dirty)
-    # One less than infinity is kept free: a hop more would be taken for none.
+    # infinity - 1 stays free: one more hop would equal infinity.
     high = False
     for row in range(size):
       for lane in range(len(block)):
@@ -343,7 +342,7 @@ def _permute(out, columns, infinity):
   """Moves column n to columns[n] in place; infinity becomes the maximum."""
   line = np.empty(out.shape[1], out.dtype)
   for row in range(len(out)):
-    # A copy of the row: columns change places with each other.
+    # A copy of the row, since columns are permuted.
     for n in range(len(columns)):
       line[n] = out[row, n]
     for n in range(len(columns)):
@@ -370,9 +369,9 @@ def _relax(edges, row, dist):
 
 @njit
 def _name(into, names, roots, dist, row, labels, stuck):
-  """Fills labels [LANES] with the label a route takes at a row, else -1.
+  """Fills labels [LANES] with the next label of a route at a row, or -1.
 
-  stuck [LANES] becomes True where only level edges leave the row.
+  stuck [LANES] becomes True where all edges on shortest routes are level.
   """
   for lane in range(LANES):
     labels[lane] = -1
@@ -382,7 +381,7 @@ def _name(into, names, roots, dist, row, labels, stuck):
     other, length, name = into[1][e], into[2][e], np.int64(names[e])
     for lane in range(LANES):
       near, far = dist[other, lane], dist[row, lane]
-      # On a shortest route, and nearer: a level edge might lead in a circle.
+      # On a shortest route, and nearer, as level edges might form a circle.
       best = (near + length == far) & (near < far)
       labels[lane] = name if best else labels[lane]
   for lane in range(len(roots)):
@@ -392,16 +391,16 @@ def _name(into, names, roots, dist, row, labels, stuck):
 
 @njit
 def _release(into, names, goal, far, out):
-  """Fills out [S] for rows that only level edges leave, in rounds.
+  """Fills out [S], in rounds, for rows whose shortest routes use level edges.
 
   A round settles the rows that have a level edge to a settled row.
   """
   size = len(far)
   settled, chosen = np.empty(size, np.bool_), np.empty(size, np.int8)
   changed = True
-  # A level edge leads to a row equally far: its length is 0, or lost in
-  # rounding. Routes along such edges could run in circles, so a row takes one
-  # only towards a row whose own route is settled.
+  # A level edge leads to a row at equal distance: its length is 0, or vanishes
+  # by rounding. Such edges could form circles, so a row takes a level edge only
+  # to a row whose own route is settled.
   for row in range(size):
     settled[row] = out[row] >= 0 or row == goal
   while changed:
@@ -424,9 +423,9 @@ def _release(into, names, goal, far, out):
 
 @njit
 def _write_labels(into, names, roots, dist, places, labels):
-  """Puts the labels of a block in rows `places` of labels [B, S]."""
-  # Turned from [row, lane] to [lane, row] by way of a square that stays in the
-  # cache; a lane whose routes meet level edges alone is settled afterwards.
+  """Writes the labels of a block to rows `places` of labels [B, S]."""
+  # Transposed from [row, lane] to [lane, row] in squares that fit in the cache;
+  # lanes that are stuck at level edges are settled afterwards.
   size = len(dist)
   square = np.empty((16, LANES), np.int64)
   stuck = np.zeros(LANES, np.bool_)
@@ -451,9 +450,9 @@ def _blocks(out, into, names, sources, places, result, labels):
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
   for start in range(0, len(sources), LANES):
     roots = sources[start : start + LANES]
-    into_rows = places[start : start + LANES]  # Where results belong.
+    into_rows = places[start : start + LANES]  # Rows of the results.
     _block(_relax, out, into, roots, np.inf, dist, order, dirty)
-    # In squares: both arrays then stay within the cache.
+    # In squares, so that both arrays stay in the cache.
     for low in range(0, size, 16):
       for lane in range(len(roots)):
         for row in range(low, min(low + 16, size)):
@@ -477,8 +476,8 @@ def _distances(
   """
   rows = sources.astype(np.uint32)
   together = _clusters(out_edges[:2], in_edges[:2], rows, LANES)
-  # Where each of `together` stands in `rows`: stable sorts of both pair every
-  # use of a row with a place of its own.
+  # The position in `rows` of each entry of `together`: stable sorts of both
+  # pair every use of a row with a distinct position.
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
   edges = out_edges, in_edges, names

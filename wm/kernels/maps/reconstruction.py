@@ -1,18 +1,18 @@
 """Map reconstruction: edges in use after routes are placed one by one.
 
-Each node has at most one edge in use per label; labels 0..7 are the eight
-directions, higher ones other tokens that stand where a direction should, which
-no true edge has. True edges are unused until a route takes them; false edges
-are added where no true one fits (Vafa et al. 2024, section 4 and appendix E).
+Each node has at most one used edge per label. Labels 0..7 are the eight
+directions; higher labels are other tokens in the place of a direction, which no
+true edge has. True edges are unused until a route takes them; false edges are
+added where no true edge fits (Vafa et al. 2024, section 4 and appendix E).
 
-The algorithms are those of the reference in tests/kernels, on flat arrays: a
-node's edges in use are the first degree[node] slots of its row,
+The algorithms are those of the reference in tests/kernels, on flat arrays. The
+used edges of a node are the first degree[node] slots of its row,
 
     label[node], target[node], route[node]   | 0 | 1 | 2 | free ...
                                                            ^ degree[node]
 
-and a walk that is only tried marks the unused true edges that it would take
-(`fresh`) instead of adding them, so that it is cheap to take back.
+and a trial walk only marks the unused true edges that it would take (`fresh`),
+so that undoing it is cheap.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ import numpy as np
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-# Why a route could not be placed.
+# Reasons why a route could not be placed.
 OK, NO_ROOM, TOO_FAR, NO_CANDIDATE, OFF_DESTINATION = range(5)
 
-# Typed as what they stand beside: for a literal, Numba would compile whatever
-# it is passed to once more.
+# Typed, since a literal would make Numba compile callees once more.
 _NOWHERE: Any = np.int32(-1)  # As a node or a label.
 _NONE: Any = np.int64(0)
 _DIRECTIONS: Any = np.int64(8)  # Labels that true edges may have.
@@ -46,9 +45,9 @@ class PlacementProblem(NamedTuple):
     destinations: [N] int32.
     offsets: [N + 1] int64, start of each route's labels.
     labels: int32; one or more a route.
-    max_degree: most edges (paper: distinct neighbours) out of a node.
-    paper: the algorithm as printed, not what the published program does.
-    rollback: a route that fails leaves the map as it was.
+    max_degree: limit of edges (paper: distinct neighbours) out of a node.
+    paper: True for the printed algorithm, False for the published program.
+    rollback: a failed route does not change the map.
   """
 
   delta: np.ndarray
@@ -68,7 +67,7 @@ class UsedEdges(NamedTuple):
 
   Attributes:
     source, label, target: [E] int32.
-    false: [E] bool, added where the true map has none.
+    false: [E] bool, True for edges that the true map lacks.
     route: [E] int32, the route that first used it.
     reasons: [N] int8, OK or why a route failed.
   """
@@ -89,11 +88,11 @@ class _Map(NamedTuple):
     label, target, route: [S, D] int32, edges in use; route is the one that
       first used it, or ~route for a false edge.
     degree: [S] int64, slots in use.
-    fresh: [S, 8] bool, unused true edges that the walk on trial takes.
-    held: [S] int32, how many of them, and of pending edges, leave each node.
-    log: [K + 1] int32, nodes to which the present route added an edge.
-    logged: [1] int64, how many of these.
-    max_degree: most edges, or neighbours, of a node.
+    fresh: [S, 8] bool, unused true edges that the trial walk takes.
+    held: [S] int32, number of fresh and pending edges out of each node.
+    log: [K + 1] int32, nodes to which the current route added an edge.
+    logged: [1] int64, number of nodes in the log.
+    max_degree: limit of edges, or neighbours, of a node.
   """
 
   true: np.ndarray
@@ -112,8 +111,8 @@ class _TrialWalk(NamedTuple):
   """Scratch of one walk of up to K steps.
 
   Attributes:
-    path: [K + 1] int32, nodes, the first included.
-    first: [K] bool, steps that marked a fresh edge, to be taken back.
+    path: [K + 1] int32, nodes, including the first.
+    first: [K] bool, steps that marked a fresh edge, which is to be undone.
   """
 
   path: np.ndarray
@@ -138,7 +137,7 @@ def _slot(graph, node, label):
 
 @njit
 def _add(graph, node, label, target, route):
-  """Puts an edge in use and logs it."""
+  """Adds a used edge and logs it."""
   slot = graph.degree[node]
   graph.label[node, slot] = label
   graph.target[node, slot] = target
@@ -150,7 +149,7 @@ def _add(graph, node, label, target, route):
 
 @njit
 def _undo(graph):
-  """Takes back all edges logged: a node's last slot is its latest edge."""
+  """Removes all logged edges; a node's last slot is its latest edge."""
   while graph.logged[0]:
     graph.logged[0] -= 1
     graph.degree[graph.log[graph.logged[0]]] -= 1
@@ -166,19 +165,19 @@ def _take(graph, walk, labels, route):
   return walk.path[len(labels)]
 
 
-# The published program. While it tries where a false edge may lead, that edge
-# is pending: it leaves node `at` (-1: there is none) with label `pending`.
+# The published program. While the program tries targets of a false edge, the
+# edge is pending: it leaves node `at` (-1: none) with label `pending`.
 
 
 @njit
 def _has_room(graph, node, label, at, pending):
-  """May an edge with this label be added, after fresh and pending ones?"""
+  """True if an edge with this label fits, beside fresh and pending edges."""
   if graph.degree[node] + graph.held[node] >= graph.max_degree:
     return False
   if node == at and label == pending:
     return False
   if label < 8 and graph.fresh[node, label]:
-    return False  # The walk on trial has taken this label.
+    return False  # The trial walk has taken this label.
   return _slot(graph, node, label) < 0
 
 
@@ -205,7 +204,7 @@ def _step(graph, walk, step, label, at, pending):
 
 @njit
 def _back(graph, walk, labels, length, to):
-  """Takes back the marks of a walk's steps beyond the first `to`."""
+  """Removes the marks of a walk's steps beyond the first `to`."""
   for step in range(to, length):
     if walk.first[step]:
       graph.fresh[walk.path[step], labels[step]] = False
@@ -214,13 +213,13 @@ def _back(graph, walk, labels, length, to):
 
 @njit
 def _walk(graph, walk, start, destination, labels, at, pending):
-  """Length of the walk: all labels if it ends at the destination, else of
+  """Length of the walk: all labels if it ends at the destination, else that of
   the longest proper prefix whose last node has room for the next label."""
   walk.path[0] = start
   length = _NONE
-  if at >= 0:  # The pending edge takes a place too.
+  if at >= 0:  # The pending edge counts too.
     graph.held[at] += 1
-  # Step by step as far as edges go; each step marks what it takes.
+  # Walks as far as edges permit; each step marks its fresh edge.
   while length < len(labels) and _step(
     graph, walk, length, labels[length], at, pending
   ):
@@ -228,7 +227,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   if length < len(labels) or walk.path[length] != destination:
     shorter = min(length, len(labels) - 1)
     _back(graph, walk, labels, length, shorter)
-    # Marks are taken back one step at a time: they count against the room.
+    # Marks are removed one step at a time, as they count against the room.
     while shorter > 0 and not _has_room(
       graph, walk.path[shorter], labels[shorter], at, pending
     ):
@@ -243,10 +242,10 @@ def _walk(graph, walk, start, destination, labels, at, pending):
 
 @njit
 def _best(graph, walk, best, near, destination, labels, at, pending):
-  """Longest walk of all candidates, the first of equals, into `best`."""
+  """Writes the longest walk of all candidates, the first on ties, to `best`."""
   longest = 0
   for candidate in near:
-    # Each walk but a whole one leaves a label: none can be longer than this.
+    # Unless complete, a walk leaves a label: none can be longer than this.
     if longest == len(labels):
       break
     length = _walk(graph, walk, candidate, destination, labels, at, pending)
@@ -258,11 +257,11 @@ def _best(graph, walk, best, near, destination, labels, at, pending):
 
 @njit
 def _program(graph, walk, best, problem, n):
-  """Places route n as the published program does; OK or why not."""
+  """Places route n as the published program does; returns OK or the reason."""
   labels = problem.labels[problem.offsets[n] : problem.offsets[n + 1]]
   origin, destination = problem.origins[n], problem.destinations[n]
   length = _walk(graph, walk, origin, destination, labels, _NOWHERE, _NOWHERE)
-  # Nothing to walk, and no room for a false edge: the route cannot begin.
+  # No edge to walk and no room for a false edge: the route cannot begin.
   if length == 0 and not _has_room(
     graph, origin, labels[0], _NOWHERE, _NOWHERE
   ):
@@ -292,7 +291,7 @@ def _program(graph, walk, best, problem, n):
 
 @njit
 def _leads(graph, node, target, slots, label):
-  """Does one of the first slots, or a fresh edge of lower label, lead there?"""
+  """True if one of the first slots, or a fresh edge of lower label, does."""
   for slot in range(slots):
     if graph.target[node, slot] == target:
       return True
@@ -304,13 +303,13 @@ def _leads(graph, node, target, slots, label):
 
 @njit
 def _fits(graph, node, target):
-  """Does an edge to `target` keep the distinct neighbours in their limit?"""
+  """True if an edge to `target` keeps distinct neighbours within the limit."""
   if _leads(graph, node, target, graph.degree[node], _DIRECTIONS):
     return True
   if graph.degree[node] + graph.held[node] < graph.max_degree:
     return True
-  # Edges alone would exceed the limit: count the distinct nodes they lead to,
-  # each at its first slot or, of fresh ones, at its lowest label.
+  # The number of edges exceeds the limit: count distinct targets, each at its
+  # first slot or, for fresh edges, at its lowest label.
   distinct = 0  # Distinct neighbours.
   for slot in range(graph.degree[node]):
     distinct += not _leads(graph, node, graph.target[node, slot], slot, _NONE)
@@ -324,9 +323,9 @@ def _fits(graph, node, target):
 
 @njit
 def _follow(graph, walk, node, destination, labels):
-  """Steps that can be walked; being at the destination at the end is one."""
+  """Number of possible steps, plus 1 if they end at the destination."""
   walk.path[0] = node
-  # As `_walk`, but with the limit on neighbours, and it never backs up.
+  # As `_walk`, but with the limit on neighbours and without backing up.
   steps = _NONE
   while steps < len(labels):
     node, label = walk.path[steps], labels[steps]
@@ -353,14 +352,14 @@ def _follow(graph, walk, node, destination, labels):
 
 @njit
 def _choose(graph, walk, near, node, destination, label, rest, n):
-  """Where the printed algorithm adds an edge to, or -1."""
+  """Target of the edge that the printed algorithm adds, or -1."""
   slots = graph.degree[node]
-  # The last edge must end the route; before it, any candidate may do.
+  # The last edge must end the route; earlier edges may lead to any candidate.
   best, chosen = -1 if len(rest) else 0, _NOWHERE
   for candidate in near:
     if candidate == node or _leads(graph, node, candidate, slots, _NONE):
       continue
-    # Added for the trial, so that the walk may use it, and taken back.
+    # Added for the trial, so that the walk may use the edge, then removed.
     _add(graph, node, label, candidate, ~n)
     steps = _follow(graph, walk, candidate, destination, rest)
     graph.degree[node] -= 1
@@ -368,13 +367,13 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
     if steps > best:
       best, chosen = steps, candidate
     if best > len(rest):
-      break  # The whole rest and the destination: nothing is better.
+      break  # The complete rest to the destination: the maximum.
   return chosen
 
 
 @njit
 def _paper(graph, walk, problem, n):
-  """Places route n by the algorithm as printed; OK or why not."""
+  """Places route n by the printed algorithm; returns OK or the reason."""
   labels = problem.labels[problem.offsets[n] : problem.offsets[n + 1]]
   node, destination = problem.origins[n], problem.destinations[n]
   for done in range(len(labels)):
@@ -384,8 +383,8 @@ def _paper(graph, walk, problem, n):
       node = graph.target[node, slot]
       continue
     target = graph.true[node, label] if label < 8 else _NOWHERE
-    # Node -1 is nobody's neighbour: without a true edge, this asks whether
-    # any further neighbour would fit.
+    # Node -1 is no neighbour: without a true edge, this tests whether another
+    # neighbour would fit.
     if not _fits(graph, node, target):
       return NO_ROOM
     if target >= 0:
@@ -400,15 +399,15 @@ def _paper(graph, walk, problem, n):
   return OK if node == destination else OFF_DESTINATION
 
 
-# Each algorithm has an entry of its own, so that only the one that is asked for
-# is compiled.
+# Each algorithm has its own entry point, so that only the requested one is
+# compiled.
 
 
 @njit
 def _place(graph, walk, best, problem, reasons, first, last):
   """Places routes first..last - 1 as published; fills their reasons."""
   for n in range(first, last):
-    # The log is of this route alone: all that `_undo` may take back.
+    # The log contains only edges of this route, which `_undo` may remove.
     graph.logged[0] = 0
     reasons[n] = _program(graph, walk, best, problem, n)
     if problem.rollback and reasons[n] != OK:
@@ -433,8 +432,8 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   problem = PlacementProblem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
   # A path has one node more than the longest route has labels.
   room = int(np.diff(problem.offsets).max(initial=0)) + 1
-  # A node has at most one edge a label, and one more while it is on trial. The
-  # paper's limit is of neighbours, to which up to 8 true edges may lead.
+  # A node has at most one edge per label, plus one on trial. The paper limits
+  # neighbours, to which up to 8 true edges may lead.
   kinds = max(int(problem.labels.max(initial=0)) + 1, 8)
   most = problem.max_degree + 8 * problem.paper
   states, slots = len(problem.delta), min(most, kinds) + 1
@@ -472,8 +471,7 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   )
 
 
-# Points and segments on a map: which nodes a false edge may lead to, and how
-# often segments cross.
+# Points and segments on a map: candidate targets of false edges, and crossings.
 
 
 def within(
@@ -505,16 +503,16 @@ def within(
 def crossings(
   x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
 ) -> np.ndarray:
-  """[num] int64: other segments that each of the first `num` properly crosses.
+  """[num] int64: number of segments that each of the first `num` crosses.
 
-  Touching and sharing an end is no crossing.
+  Touching or sharing an end does not count.
 
   Args:
     x: [S] float64, planar coordinates of the nodes.
     y: [S] float64.
     tails: [E] int32, ends of the segments.
     heads: [E] int32.
-    num: how many segments to count for.
+    num: number of segments to count for.
   """
   counts = np.zeros(num, np.int64)
   _crossings(x, y, tails, heads, counts)
@@ -537,7 +535,7 @@ def _crossings(x, y, tails, heads, counts) -> None:
         continue
       if a == b or c == d or a in (c, d) or b in (c, d):
         continue
-      # Each line has the other's ends on its two sides.
+      # The ends of each segment are on different sides of the other.
       if _side(x, y, a, b, c) * _side(x, y, a, b, d) < 0:
         counts[i] += _side(x, y, c, d, a) * _side(x, y, c, d, b) < 0
 
@@ -555,9 +553,9 @@ def _distance(lat_a, lon_a, lat_b, lon_b, radius):
 
 @njit
 def _sweep(lat, lon, order, reach, radius, offsets, nodes):
-  """Counts into offsets[1:], or fills `nodes` where it has room.
+  """Counts into offsets[1:], or fills `nodes` if it is not empty.
 
-  `order` sorts the nodes by latitude: only a band of them can be in reach.
+  `order` sorts the nodes by latitude: only nodes in a band can be in reach.
   """
   # In degrees, and a little wider than it need be for rounding.
   band = reach / radius * 180 / math.pi * (1 + 1e-9) + 1e-12

@@ -6,6 +6,6 @@ state_space   matrix states with a scalar decay a head (SSD), and the selective
 delta_rule    matrix states corrected by the gated delta rule
 forms         a recurrence chunk by chunk in little memory
 
-Where two forms are there, one step after the other and a tree, the platform
-decides between them.
+Where a recurrence has two forms, sequential and a tree, the platform decides
+between them.
 """

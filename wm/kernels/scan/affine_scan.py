@@ -3,9 +3,9 @@
   sequential    one step after the other
   associative   maps composed in a tree: (A, b) after (P, q) is (AP, Aq + b)
 
-The gradient is such a recurrence too, backwards in time: with g the gradient
-to y, h_t = g_t + a_{t+1}' h_{t+1} is the one to b, and h_t y_{t-1}' that to
-a. It is run in the same form, so that nothing but a and y is kept.
+The gradient is such a recurrence too, backwards in time: with g = dL/dy,
+h_t = g_t + a_{t+1}' h_{t+1} is dL/db, and h_t y_{t-1}' is dL/da. It is computed
+in the same form, so that only a and y are stored.
 
 Shape letters: L length, X any other dimensions.
 """
@@ -28,7 +28,8 @@ from wm.kernels.scan import forms
 #   16 x 600, 512 wide                52          213
 #   16 x 128, 128 in 8 x 8           3.7           17
 #   16 x 600, 512 in 4 x 4           106        1,234
-# On others many small steps are slow: the tree has fewest. Not measured there.
+# On other platforms many small steps are slow; the tree has fewest (not
+# measured).
 _FORMS = {'cpu': 'sequential', 'gpu': 'associative'}
 
 
@@ -42,9 +43,10 @@ def affine(
   """All y_t = a_t y_{t-1} + b_t, from y_{-1} = start; the shape of b.
 
   a: [B, L, D] for diagonal maps of b [B, L, D], or [B, L, N, k, k] for blocks
-  of b [B, L, N, k]; start: b's shape less L, or what broadcasts to it. All of
-  one floating dtype, which computation is in. form: see above; '' is that of
-  the platform. axis: where L is, 1 or 0.
+  of b [B, L, N, k]. start: b's shape without L, or broadcastable to it. All
+  have one floating dtype, also that of the computation. form: see above; '' is
+  the
+  platform's. axis: the dimension L, 1 or 0.
 
   Raises:
     InputError: shapes that do not fit.
@@ -106,8 +108,8 @@ def _backward(
   else:
     # The same recurrence backwards in time:
     #   h_t = g_t + a_{t+1}' h_{t+1}, from nothing after the last step.
-    # Place t of the turned maps is a_{L-t}'; the first multiplies nothing,
-    # so any map will do there, and a_0 stands in.
+    # Entry t of the reversed maps is a_{L-t}'. The first entry multiplies
+    # nothing: a_0 is a placeholder.
     later = _turned(jnp.concatenate([a_LX[1:], a_LX[:1]]), blocks)[::-1]
     nothing = jnp.zeros_like(start_X)
     h_LX = _affine(form, later, g_LX[::-1], nothing)[::-1]
@@ -154,7 +156,7 @@ def _associative(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
   blocks = a_LX.ndim > b_LX.ndim
-  # The first step is taken at once: the scan then starts from zero.
+  # The first step is computed first, so that the scan starts from zero.
   b_LX = jnp.concatenate(
     [affine_step(a_LX[:1], b_LX[:1], start_X[None]), b_LX[1:]]
   )
@@ -165,22 +167,22 @@ def _associative(
 
   length = len(b_LX)
   short = (1 << (length - 1).bit_length()) - length
-  # What is added at the end changes nothing before it.
+  # Padding at the end does not affect earlier steps.
   a_LX, b_LX = _padded(a_LX, short), _padded(b_LX, short)
   return _tree(after, a_LX, b_LX)[1][:length]
 
 
 def _tree(after: Any, *maps_LX: jax.Array) -> tuple[jax.Array, ...]:
-  """All maps up to each of L, a power of two.
+  """Compositions of the maps up to each of L places; L is a power of two.
 
-  As `lax.associative_scan`, whose interleaved pads a TPU's compiler (libtpu
-  0.0.42) fails on where maps are blocks.
+  As `lax.associative_scan`, whose interleaved padding makes a TPU's compiler
+  (libtpu 0.0.42) fail for block maps.
   """
   if len(maps_LX[0]) == 1:
     return maps_LX
   pairs = [x.reshape(-1, 2, *x.shape[1:]) for x in maps_LX]
   even, odd = (tuple(x[:, n] for x in pairs) for n in (0, 1))
-  # Of pairs, hence of all that ends in an odd place; the even one after it.
+  # Compositions of pairs give those that end at odd places, then at even ones.
   odd = _tree(after, *after(even, odd))
   later = after([x[:-1] for x in odd], [x[1:] for x in even])
   return tuple(

@@ -1,4 +1,4 @@
-"""The gated delta rule: a matrix that is read, corrected and forgets.
+"""The gated delta rule: a matrix state with corrections and decay.
 
   S_t = a_t (I - beta_t k_t k_t') S_(t-1) + beta_t k_t v_t',  a_t = exp(g_t)
   y_t = S_t' q_t
@@ -32,10 +32,10 @@ def delta(
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs y [B, L, H, V] and the state [B, H, K, V] after the last token.
 
-  All are of one floating dtype, which computation is in. g is the logarithm
-  of the decay, at most 0, and -inf forgets all; a token with g = 0 and beta = 0
-  leaves the state as it was. Keys of unit length and beta < 2 keep it bounded.
-  It is computed in the WY form (Yang et al. 2024, with the decays) in chunks of
+  All have one floating dtype, also that of the computation. g is the logarithm
+  of the decay, at most 0; -inf erases the state. A token with g = 0 and beta =
+  0 leaves the state unchanged. Keys of unit length and beta < 2 keep the state
+  bounded. Computed in the WY form (Yang et al. 2024, with decays) in chunks of
   `chunk` tokens; 0 is the platform's default.
   """
   inputs = q_BLHK, k_BLHK, v_BLHV, forms.bounded(g_BLH), beta_BLH
@@ -62,7 +62,7 @@ Inputs = tuple[jax.Array, ...]  # q, k, v, g, beta
 
 
 def _split(x_BLHX: jax.Array, chunk: int) -> jax.Array:
-  """[B, L, H, ...] -> [N, B, H, C, ...]; what is added at the end is zero."""
+  """[B, L, H, ...] -> [N, B, H, C, ...], zero-padded at the end."""
   batch, length = x_BLHX.shape[:2]
   num = -(-length // chunk)
   widths = ((0, 0), (0, num * chunk - length)) + ((0, 0),) * (x_BLHX.ndim - 2)
@@ -76,8 +76,8 @@ def unit_inverse(strict_XCC: jax.Array) -> jax.Array:
   """(I + L)^-1 of strictly lower triangular L [..., C, C].
 
   Inverses of diagonal blocks of 1, 2, 4, ... rows: [[A, 0], [L, D]]^-1 holds
-  -D^-1 L A^-1 below the diagonal. Matrix products alone: on CPU, XLA's batched
-  triangular solve can wait forever for its own threads, and is slow on GPU.
+  -D^-1 L A^-1 below the diagonal. Only matrix products: XLA's batched
+  triangular solve can deadlock on a CPU and is slow on a GPU.
   """
   size = strict_XCC.shape[-1]
   rows, wide = jnp.arange(size), (1,) * (strict_XCC.ndim - 2)
@@ -110,12 +110,12 @@ def _unit_inverse_jvp(
 def _chunked(
   inputs: Inputs, start_BHKV: jax.Array, chunk: int
 ) -> tuple[jax.Array, jax.Array]:
-  """The WY form: what the tokens of a chunk write is X [C, V] = U - W S.
+  """The WY form: the tokens of a chunk write X [C, V] = U - W S.
 
-  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K. L [C, C] holds what
-  a token's key finds of earlier keys in the chunk, decayed and times beta; G
-  are the running sums of g; S is the state before the chunk. So all tokens
-  of a chunk are products of matrices, and the scan hands on S alone.
+  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K. L [C, C] has the
+  products of each key with earlier keys in the chunk, decayed and times beta; G
+  are the running sums of g; S is the state before the chunk. So a chunk is
+  computed by matrix products, and the scan carries only S.
   """
   batch, length, heads, _ = inputs[0].shape
   chunk = min(chunk, length)
@@ -123,12 +123,12 @@ def _chunked(
   decay = forms.decays(g)  # [N, B, H, C, C], from token j to token i.
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
   overlap = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
-  # U and W are solved for at once: the right sides lie side by side.
+  # U and W are solved together: their right sides are concatenated.
   right = beta[..., None] * jnp.concatenate([v, total * k], -1)
   solved = unit_inverse(jnp.tril(overlap, -1)) @ right
   write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
-  # What a query reads: `near` of writes in the chunk, `total * q` of S. What
-  # is left of a token's key at the chunk's end: `lasting`.
+  # A query reads writes of the chunk by `near`, and S by `total * q`. `lasting`
+  # is the decayed key of a token at the end of the chunk.
   near = (q @ k.swapaxes(-1, -2)) * decay
   lasting = decay[..., -1, :, None] * k
   operands = write, clear, near, total * q, lasting, total[..., -1:, :]

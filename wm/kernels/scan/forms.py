@@ -1,11 +1,10 @@
-"""Recurrences run by chunks of time, and what was measured for a platform.
+"""Recurrences computed by chunks of time, and defaults of platforms.
 
-A run by chunks of time keeps only the states between them. What a chunk makes
-on its way is made again in the backward pass, so that it stays in the
-processor's caches and memory is that of the arguments, the outputs and a state
-a chunk. Chunks are cut out of the arguments one by one: nothing is copied to
-bring time first, and no array of batch or head is divided, so that a mesh may
-divide those.
+Only the states between chunks are stored; the backward pass recomputes the rest
+of a chunk, which stays in the processor's caches. So memory is that of the
+arguments, the outputs and one state per chunk. Chunks are sliced from the
+arguments one by one, without a transpose that brings time first and without
+cutting along batch or heads, so that a mesh may divide these.
 
 Shape letters: B batch, L length, K steps of a chunk, X any other dimensions.
 """
@@ -21,15 +20,15 @@ import jax.numpy as jnp
 
 from wm.runtime import compute
 
-# body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
+# body(weights, state, chunk of `inputs`) -> (next state, outputs of the chunk).
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
 
-# e^-100 is zero in float32; a bound keeps sums of decays finite.
+# e^-100 is zero in float32; the bound keeps sums of logarithms finite.
 _LEAST = -100.0
 
 
 def bounded(a: jax.Array) -> jax.Array:
-  """Logarithms of decays, -inf included, as numbers that can be summed."""
+  """Logarithms of decays, bounded below so that they can be summed."""
   return jnp.maximum(a, _LEAST)
 
 
@@ -39,11 +38,11 @@ def run_chunks(
   """Outputs [B, L, ...] and the state after the last step.
 
   Args:
-    body: of one chunk; what it is to be differentiated by are its arguments,
-      it may hold no other traced arrays.
-    size: steps of a chunk; short last chunks are filled up by zeros, which
-      must leave the state as it was.
-    weights: tree of arrays that every chunk is given.
+    body: computes one chunk; it is differentiated only by its arguments, and
+      must not close over traced arrays.
+    size: steps of a chunk; a short last chunk is padded by zeros, which must
+      leave the state unchanged.
+    weights: tree of arrays passed to every chunk.
     start: tree of arrays, the state before the first step.
     inputs: tree of floating arrays [B, L, ...].
   """
@@ -59,8 +58,8 @@ def run_chunks(
 def decays(a_XK: jax.Array) -> jax.Array:
   """[..., K, K] exp(a_(j + 1) + ... + a_i) for i >= j, else 0.
 
-  Summed for each pair anew: the difference of two long sums would lose the
-  digits of a weak decay that comes after strong ones. a: `bounded`.
+  Each pair is summed separately, as the difference of two long sums would lose
+  the digits of weak decays after strong ones. a: from `bounded`.
   """
   # As a product: row i of `lower` adds up u = 0..i of a_u, and column j keeps
   # those after step j, which leaves u = j + 1..i.
@@ -91,7 +90,7 @@ def _part(tree: Any, number: jax.Array, size: int) -> Any:
 
 
 def _put(tree: Any, part: Any, number: jax.Array, size: int) -> Any:
-  """The tree with another chunk `number`."""
+  """Replaces chunk `number` of each leaf."""
 
   def put(leaf: jax.Array, part: jax.Array) -> jax.Array:
     return jax.lax.dynamic_update_slice_in_dim(leaf, part, number * size, 1)
@@ -123,8 +122,8 @@ def _walk(
     after, y = body(weights, state, _part(inputs, number, size))
     return (after, _put(whole, y, number, size)), state if keep else None
 
-  # Outputs are written in place: stacked ones would have to be transposed to
-  # bring batch first again.
+  # Outputs are written in place; stacking would need a transpose that brings
+  # batch first.
   numbers = _numbers(inputs, size)
   (state, y), before = jax.lax.scan(step, (start, empty), numbers)
   return (y, state), before
@@ -151,18 +150,18 @@ def _backward(
   to_y, to_state = slopes
 
   def step(carry: Any, now: tuple[jax.Array, Any]) -> tuple[Any, None]:
-    """Runs a chunk again from the state before it, and back."""
+    """Recomputes a chunk from the state before it, and backpropagates."""
     to_weights, to_state, to_inputs = carry
     number, state = now
     part = _part(inputs, number, size)
-    # The chunk again, this time with what its gradient needs.
+    # Recomputes the chunk with residuals for its gradient.
     _, pull = jax.vjp(body, weights, state, part)
     more, to_state, to_part = pull((to_state, _part(to_y, number, size)))
     to_weights = jax.tree.map(jnp.add, to_weights, more)
     to_inputs = _put(to_inputs, to_part, number, size)
     return (to_weights, to_state, to_inputs), None
 
-  # Slopes to `inputs` need no zeros: every chunk of them is written once.
+  # Gradients of `inputs` need no zeros: each chunk is written once.
   nothing = jax.tree.map(jnp.zeros_like, weights)
   carry = nothing, to_state, jax.tree.map(_unset, inputs)
   now = _numbers(inputs, size), before
@@ -173,7 +172,7 @@ _run.defvjp(_forward, _backward)
 
 
 def usual(measured: Mapping[str, Any]) -> Any:
-  """What was measured best for this platform; others do as a GPU does."""
+  """The best measured setting of this platform; others use the GPU's."""
   return measured.get(compute.platform(), measured['gpu'])
 
 

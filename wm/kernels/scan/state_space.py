@@ -3,9 +3,9 @@
     h_t = e^{a_t} h_{t-1} + sum_r w_t x_t^r b_t^rT      y_t^r = h_t c_t^r
 
 (Dao & Gu 2024, arXiv 2405.21060, sections 6 and 7.) `late` weights enter the
-state only after the output of their step, which is all that the exponential-
-trapezoidal rule adds (Lahoti et al. 2026, arXiv 2603.15569, section 3). In a
-chunk of K steps the recurrence is a product with a lower triangular matrix:
+state only after the output of their step; the exponential-trapezoidal rule adds
+nothing else (Lahoti et al. 2026, arXiv 2603.15569, section 3). In a chunk of K
+steps the recurrence is a product with a lower triangular matrix:
 
     y = (c bT * e^{sums of a} * w) x  +  e^{a up to here} c h_before
 
@@ -38,18 +38,18 @@ from wm.kernels.scan import forms
 #   64 x 128, one group            2.9   5.2   6.9  11.3   9.2
 #   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
 #   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
-# Others have the published kernels' chunks.
+# Other platforms have the chunks of the published kernels.
 _STEPS = {'cpu': (16, 32), 'gpu': (128, 128)}
 
 
 class Rates(NamedTuple):
-  """Numbers of each step and head.
+  """Decays and weights of each step and head.
 
   Attributes:
-    a: [B, L, H] logarithms of the decays, at most 0; -inf forgets all.
+    a: [B, L, H] logarithms of the decays, at most 0; -inf erases the state.
     weight: [B, L, H] of each input.
-    late: [B, L, H] weight that an input has on top from the next step on;
-      that of the last step is in the state returned.
+    late: [B, L, H] extra weight of an input from the next step on; that of the
+      last step is included in the returned state.
   """
 
   a: jax.Array
@@ -68,8 +68,8 @@ def ssd(
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs of the recurrence, and the state after the last step.
 
-  A step whose rates are all 0 leaves the state as it was. Matrix
-  products take the dtype of x and sum in that of `start`.
+  A step whose rates are all 0 leaves the state unchanged. Matrix products have
+  the dtype of x and sum in that of `start`.
 
   Args:
     rates: decays, and weights of the inputs.
@@ -91,7 +91,7 @@ def ssd(
 
 
 class Ends(NamedTuple):
-  """What is done to a sequence before and after the recurrence, step by step.
+  """Step-wise functions before and after the recurrence.
 
   Attributes:
     read: (weights, inputs) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
@@ -114,20 +114,19 @@ def between(
 ) -> tuple[jax.Array, jax.Array]:
   """`ssd` fused with a reader of its inputs and a consumer of its outputs.
 
-  Both are done chunk by chunk, and again in the backward pass:
-  what is large for each step, as x, b and c are, is never there for a whole
-  sequence.
+  Both run chunk by chunk, and again in the backward pass, so that the large
+  arrays x, b and c never exist for a whole sequence.
 
   Args:
-    ends: functions that hold no traced arrays.
-    weights: tree of arrays that both are given.
-    inputs: tree of arrays [B, L, ...] that is read.
+    ends: functions that do not close over traced arrays.
+    weights: tree of arrays, passed to both functions.
+    inputs: tree of arrays [B, L, ...], the input of `ends.read`.
     rates: see `ssd`.
     start: see `ssd`.
     chunk: see `ssd`.
 
   Returns:
-    what `ends.write` gives, and the state [B, H, P, N].
+    the outputs of `ends.write`, and the state [B, H, P, N].
   """
   x = jax.eval_shape(ends.read, weights, inputs)[0][0]
   size = start.shape[-2] * start.shape[-1]
@@ -155,7 +154,7 @@ def ssd_step(
 
 
 def outer(x_XRHP: jax.Array, b_XRGN: jax.Array) -> jax.Array:
-  """What the inputs of a step add to its state [..., H, P, N]."""
+  """The update [..., H, P, N] of the state by the inputs of a step."""
   return jnp.einsum('...rhp,...rhn->...hpn', x_XRHP, _each(b_XRGN, x_XRHP))
 
 
@@ -174,7 +173,7 @@ def _each(b_XRGN: jax.Array, x_XRHP: jax.Array) -> jax.Array:
 def _chunk(
   ends: Ends, weights: Any, h_BHPN: jax.Array, part: tuple[Any, Rates]
 ) -> tuple[jax.Array, jax.Array]:
-  r"""Returns the state after a chunk, and what `write` makes of its outputs.
+  r"""Returns the state after a chunk, and its outputs after `write`.
 
   Inputs and outputs are numbered j = r K + k, rank r before step k. Scores
   are then R x R blocks of K x K, and the weight of a pair of steps, which all
@@ -192,7 +191,7 @@ def _chunk(
   size, ranks = x.shape[1:3]
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
-  # From input step k to output step i: what the steps between forget.
+  # The decay from input step k to output step i.
   decay_BHKK = forms.decays(a_BHK)
   now_BHK, after_BHK = _by_step(rates, dtype)
   # An input's weight in its own step is on the diagonal, the weight it has in
@@ -215,8 +214,7 @@ def _chunk(
     leaf.reshape(*leaf.shape[:2], ranks, size, -1) for leaf in (y, seen)
   )
   y_BHRKP = y + grown * seen
-  # The state after it: what is left of each input at the last step, and of
-  # the state before.
+  # The state after the chunk: decayed inputs plus the decayed state before.
   left = (decay_BHKK[..., -1, :] * after_BHK)[:, :, None, :, None]
   left = left * x_BHJP.reshape(y_BHRKP.shape)
   left = left.reshape(x_BHJP.shape).astype(x.dtype)
@@ -268,11 +266,11 @@ def _heads_product(
 #   h_t = e^{d_t rate} h_{t-1} + d_t x_t b_t        y_t = <h_t, c_t>
 #
 # for each channel, with N numbers of state (Gu & Dao 2023, arXiv 2312.00752,
-# section 3). Every state has a decay of its own, so a chunk is no product of
-# matrices. Chunks are computed again in the backward pass, which keeps a state
-# a chunk in memory instead of one a step. Forms: 'sequential', the steps of a
-# chunk one by one; 'associative', composed in a tree, so that L / K chunks
-# follow each other instead of L steps.
+# section 3). Every state has its own decay, so a chunk is not a matrix product.
+# The backward pass recomputes chunks, so that one state per chunk is stored
+# instead of one per step. Forms: 'sequential' runs the steps of a chunk one by
+# one; 'associative' composes them in a tree, so that L / K chunks are
+# sequential instead of L steps.
 # Shape letters: D channels, N states of a channel.
 
 # Platform -> (form, steps of a chunk); the CPU's was measured in training (2
@@ -296,15 +294,16 @@ def selective(
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs [B, L, D] of the recurrence, and the state after the last step.
 
-  Steps of size 0 leave the state as it was.
+  Steps of size 0 leave the state unchanged.
 
   Args:
     x: [B, L, D] inputs.
     delta: [B, L, D] step sizes, at least 0.
-    rate: [D, N], at most 0; -inf forgets all at every step of size above 0.
+    rate: [D, N], at most 0; -inf erases the state at every step of size > 0.
     b: [B, L, N].
     c: [B, L, N].
-    start: [B, D, N] state before the first step; its dtype is computed in.
+    start: [B, D, N] state before the first step; its dtype is that of the
+      computation.
     form: see above; '' is that of the platform.
     chunk: steps of a chunk; 0 is that of the platform.
   """

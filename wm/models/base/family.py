@@ -4,20 +4,21 @@ A family of networks is one file: a `Model` (a `NetworkModel`: fields and
 `build`) and a `Network` (a Flax NNX module, see `nn.network`), mostly a `Stack`
 of blocks between an embedding and a head.
 
-With `patch` tokens a row, 2 say, a network of any family that stacks blocks
-reads rows of tokens as one position, such as the x and y of a body. A row of
-pads stands before the first:
+With `patch` tokens a row, a network of any family that stacks blocks reads each
+row of tokens as one position, for instance the x and y of a body (patch=2). A
+row of pads precedes the first row:
 
   tokens      |  0    1  |  2    3  |  4    5  | ...
   rows    pads|  row 0   |  row 1   |  row 2   | ...
   stream   s0 |    s1    |    s2    |    s3    | ...
   heads       |s0.1 s1.0 |s1.1 s2.0 |s2.1 s3.0 | ...   what follows each token
 
-Embeddings of a row, a table for each place in it, are concatenated and mixed by
-a linear map; each token of the next row has a head of its own (Vafa et al.
-2025, inductive bias probes, models of orbits). So y does not see its own x,
-unless rows are `chained`. Hidden states at a token that ends no row are those
-of the row before. Shape letters as in `layers`; K tokens of a row, Y rows.
+Each place in a row has its own embedding table. The embeddings of a row are
+concatenated and mixed by a linear map; each token of the next row has its own
+head (Vafa et al. 2025, inductive bias probes, models of orbits). So y does not
+see its own x, unless rows are `chained`. Within an unfinished row, hidden
+states are those of the row before. Shape letters as in `layers`; K tokens of a
+row, Y rows.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from wm.models.nn import layers, network
 from wm.models.serving import networks
 
 DTYPES = ('float32', 'bfloat16')
-LARGEST = 2**31 - 1  # An array's index, and what sums of sizes may be.
-OBJECTS = 20_000  # Bytes of a layer's modules and of its part of a program.
+LARGEST = 2**31 - 1  # Largest array index, and largest sum of sizes.
+OBJECTS = 20_000  # Bytes of a layer's Python modules and compiled code.
 
 
 class NetworkModel(core.Trainable):
@@ -62,10 +63,10 @@ class NetworkModel(core.Trainable):
     )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded: its weights, which a world's tokens decide.
+    """See core.Bounded: the memory of all weights, given a world's vocabulary.
 
-    Without a world, a dense map and the objects of each layer, at least, of a
-    family that has these fields.
+    Without a world, a lower bound: one dense map and the module objects of
+    each layer, for families with the fields `layers` and `width`.
     """
     sizes = {k: x for k, x in vars(self).items() if k in ('layers', 'width')}
     layers, width = sizes.get('layers', 1), sizes.get('width', 1)
@@ -77,9 +78,9 @@ class NetworkModel(core.Trainable):
     return core.Cost(memory, 0, tuple(sizes))
 
   def __post_init__(self) -> None:
-    """Raises InputError for sizes that no array has."""
+    """Raises InputError for sizes larger than any array index."""
     for name, value in vars(self).items():
-      # Checked first: products of such sizes overflow in what checks them.
+      # Checked first: in later checks, products of such sizes would overflow.
       if isinstance(value, int) and value > LARGEST:
         raise self.error(f'{name}={value}; expected at most {LARGEST}')
     super().__post_init__()
@@ -94,12 +95,12 @@ class Stack(network.Network):
 
   Attributes:
     model: the spec, with `layers`, `dtype` and `remat`.
-    embedding: of tokens.
-    blocks: one after the other, unless a subclass runs them otherwise.
+    embedding: token embeddings.
+    blocks: run one after the other, unless a subclass overrides this.
     final: norm after the blocks, or None.
-    head: or None, where logits are products with the embedding table.
-    tied_bias: [V], added to these products, or None; without a head only.
-    mix: of the embeddings of a row, where positions are rows; see `RowModel`.
+    head: output map, or None where the head is tied to the embedding table.
+    tied_bias: [V], added to tied logits, or None; only without a head.
+    mix: map of a row's embeddings, where positions are rows; see `RowModel`.
   """
 
   embedding: layers.Embedding
@@ -113,7 +114,7 @@ class Stack(network.Network):
     self.model, self.num_layers = model, model.layers
     # mix [K D, D]: the K embeddings of a row, side by side, become one stream.
     self.width, inputs = model.width, model.patch * model.width
-    # What embeddings are mixed to has their mean square.
+    # Mixed embeddings keep the mean square of single ones.
     mix = {'scale': inputs**-0.5}
     self.mix = (
       layers.Linear((inputs,), (self.width,), rngs, **mix)
@@ -126,8 +127,8 @@ class Stack(network.Network):
     table = self.embedding.table[...]
     if self.mix is None:
       return table[tokens_X]
-    # table [K V, D]: place k of a row looks up id + k V.
-    num = tokens_X.shape[-1]  # A table for each place of a row, stacked.
+    # Stacked tables [K V, D]: place k of a row looks up id + k V.
+    num = tokens_X.shape[-1]  # K, the number of tables.
     start_K = jnp.arange(num) * (len(table) // num)
     x_XKD = table[tokens_X + layers.along(start_K, tokens_X)]
     return self.mix(x_XKD.reshape(*x_XKD.shape[:-2], -1))
@@ -145,9 +146,9 @@ class Stack(network.Network):
     last: int,
     keys: Sequence[jax.Array | None],
   ) -> jax.Array:
-    """The stream after blocks first, .., last - 1, given that before them.
+    """Runs blocks first, .., last - 1 on the stream; returns the stream.
 
-    keys: of dropout, for each of all blocks.
+    keys: of dropout, one for each block of the stack.
     """
     for number in range(first, last):
       x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number])
@@ -182,21 +183,21 @@ class Stack(network.Network):
   def run(
     self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
   ) -> jax.Array:
-    """The stream after the block that nnx.split parted so; see `remat`."""
+    """The stream after a block, given as nnx.split left it; see `remat`."""
 
     def block(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
-      # Of (stream, cache or state) training needs the stream alone.
+      # Blocks return (stream, cache or state); training needs only the stream.
       params = layers.gathered(params)
       return nnx.merge(graph, params)(x_BLD, key=key)[0]
 
-    # Only the stream between blocks is kept for the backward pass.
+    # Only the stream between blocks is stored for the backward pass.
     block = jax.checkpoint(block) if self.model.remat else block
     return block(params, x_BLD, key)
 
   def __call__(
     self, tokens_BL: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
-    """Logits [B, L, V] float32; dropout only where a key is given."""
+    """Logits [B, L, V] float32; dropout only with a key."""
     return self.logits(self.stream(tokens_BL, self.num_layers, key))
 
   def parts(
@@ -210,13 +211,13 @@ class Stack(network.Network):
     return [part.astype(jnp.float32) for part in parts]
 
   def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `network.Network`; most of the last block is at these places only."""
-    # All blocks but the last need every place: later places read them.
+    """See `network.Network`; the last block runs mostly at these places."""
+    # Earlier blocks run at every place, since later places read them.
     x_BLD = self.stream(tokens_BL, self.num_layers - 1)
     return self.logits(self.end(x_BLD, places_BP))
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """The stream [B, P, D] after the last block, given that before it."""
+    """Runs the last block; returns the stream [B, P, D] at some places."""
     keys = [None] * self.num_layers
     x_BLD = self.through(x_BLD, self.num_layers - 1, self.num_layers, keys)
     return layers.taken(x_BLD, places_BP)
@@ -232,23 +233,23 @@ class Stack(network.Network):
   def resume(
     self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
   ) -> jax.Array:
-    """Logits [B, L, V] from what `hidden` gives, or something else, on."""
-    del tokens_BL  # All that is known of them is in the stream.
+    """Logits [B, L, V] from the output of `hidden`, or from a patched one."""
+    del tokens_BL  # The stream already contains them.
     if layer == -1:
       return self.read(x_BLD)
     keys = [None] * self.num_layers
     return self.logits(self.through(x_BLD, layer, self.num_layers, keys))
 
   def normed(self, x_XD: jax.Array) -> jax.Array:
-    """After the final norm, where there is one."""
+    """The stream after the final norm, if any."""
     return x_XD if self.final is None else self.final(x_XD)
 
   def place_logits(self, x_XKD: jax.Array) -> jax.Array:
-    """As `read`, [..., K, V], of a row's K places, each with its own stream."""
+    """Logits [..., K, V] of a row's K places, each from its own stream."""
     places = x_XKD.shape[-2]
-    assert self.head is not None  # It is tied nowhere where rows are read.
+    assert self.head is not None  # Row networks never tie the head.
     x_XKD = x_XKD.astype(self.model.dtype)
-    # Of the head's K V columns, place k reads k V to (k + 1) V.
+    # Place k reads columns k V to (k + 1) V of the head.
     kernel_DKV = self.head.kernel[...].reshape(self.width, places, -1)
     kernel_DKV = kernel_DKV.astype(x_XKD.dtype)
     logits_XKV = jnp.einsum('...kd,dkv->...kv', x_XKD, kernel_DKV)
@@ -262,7 +263,7 @@ class Stack(network.Network):
     return self.read(self.normed(x_XD))
 
   def read(self, x_XD: jax.Array) -> jax.Array:
-    """Logits [..., V] float32 of what the final norm gives."""
+    """Logits [..., V] float32 from the output of the final norm."""
     x_XD = x_XD.astype(self.model.dtype)
     if self.head is not None:
       return self.head(x_XD).astype(jnp.float32)
@@ -281,22 +282,25 @@ class RowModel(NetworkModel):
   """A family whose networks may read rows of tokens as one position.
 
   Attributes:
-    patch: tokens of a row that is one position; 1 is each token by itself.
-      Worlds of moving bodies have rows of 2, others none.
-    chained: a token of a row sees those before it in its row too.
+    patch: tokens per row, hence per position; 1 reads tokens one by one.
+      Worlds of moving bodies have rows of 2 tokens; others have no rows.
+    chained: each token of a row also sees the tokens before it in the row.
   """
 
   patch: int = field(1, least=1, kw_only=True)
   chained: bool = dataclasses.field(default=False, kw_only=True)
 
   def __post_init__(self) -> None:
-    """Raises InputError for fields that make no sense."""
+    """Raises InputError for chained=True without rows."""
     super().__post_init__()
     if self.chained and self.patch == 1:
       raise self.error('chained=True needs rows; expected patch=2 or more')
 
   def check_world(self, world: core.World) -> None:
-    """Raises InputError unless rows are the world's; see core.Trainable."""
+    """Raises InputError unless the world has rows of `patch` tokens.
+
+    See core.Trainable.
+    """
     width = core.capabilities.row_width(world)
     if self.patch not in (1, width):
       rows = f'rows of {width} tokens' if width > 1 else 'no rows of tokens'
@@ -322,18 +326,18 @@ class RowModel(NetworkModel):
   def bare(
     self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> Stack:
-    """Embedding, blocks and head, of sequences of so many positions."""
+    """Embedding, blocks and head, for sequences of `positions` positions."""
 
 
 class RowCache(NamedTuple):
   """The state after reading prefixes, or a page of continuations.
 
-  Of pages, all fields but the cache are used in page 0 only.
+  Pages after page 0 use only the field `cache`.
 
   Attributes:
     cache: of the blocks, after the last whole row.
-    stream: after that row.
-    begun: int32 tokens of the row that is begun, in their places.
+    stream: residual stream after that row.
+    begun: int32 tokens of the unfinished row, each in its place.
   """
 
   cache: Any
@@ -345,8 +349,8 @@ class Chain(nnx.Module):
   """Lets each token of a row see those before it in the row."""
 
   def __init__(self, model: Any, vocab_size: int, rngs: nnx.Rngs):
-    # A table for each place of a row but the last; as large as the norm leaves
-    # the stream that they are added to.
+    # One table for each place of a row but the last. Their scale is that of
+    # the normed stream that they are added to.
     self.shape = model.patch - 1, vocab_size, model.width
     num = self.shape[0] * vocab_size
     self.embedding = layers.Embedding(num, model.width, rngs, init='torch')
@@ -355,7 +359,7 @@ class Chain(nnx.Module):
 
   def __call__(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
     """[..., K, D]: the stream of each place of the row after x."""
-    # K - 1 tables: nothing of a row follows its last token.
+    # K - 1 tables: no token of the row follows its last one.
     table_KVD = self.embedding.table[...].reshape(self.shape)
     embedded = [
       table[next_XK[..., place]] for place, table in enumerate(table_KVD)
@@ -370,7 +374,7 @@ class Chain(nnx.Module):
 
 
 class RowNetwork(network.StatefulNetwork):
-  """A stack of blocks that reads rows, asked token by token."""
+  """A stack of blocks that reads rows but is queried token by token."""
 
   def __init__(
     self,
@@ -388,23 +392,23 @@ class RowNetwork(network.StatefulNetwork):
   def rows(self, tokens_BL: jax.Array) -> jax.Array:
     """[B, 1 + L // K, K]: pads, then all whole rows."""
     batch, length = tokens_BL.shape
-    # A row that is begun is not read: the last row predicts its tokens.
+    # An unfinished row is not read: the last whole row predicts its tokens.
     whole = tokens_BL[:, : length - length % self.patch]
     pads = jnp.full((batch, self.patch), core.PAD, tokens_BL.dtype)
     return jnp.concatenate([pads, whole], 1).reshape(batch, -1, self.patch)
 
   def by_token(self, values_BYKX: jax.Array, length: int) -> jax.Array:
-    """[B, L, ...] of what holds before each token of rows and pads."""
-    # [B, Y K, ...]: entry n is for token n, so what holds after token n is
-    # entry n + 1.
+    """[B, Y, K, ...] values before each token -> [B, L, ...] after each."""
+    # [B, Y K, ...]: entry n holds before token n, so entry n + 1 holds after
+    # it.
     flat = values_BYKX.reshape(len(values_BYKX), -1, *values_BYKX.shape[3:])
     return flat[:, 1 : length + 1]
 
   def heads(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
-    """[..., K, outputs] logits of each token of the row after x.
+    """[..., K, outputs] logits of each token of the next row.
 
     x_XD: the stream after the final norm.
-    next_XK: that row's tokens, as far as they are known.
+    next_XK: tokens of the next row, as far as they are known.
     """
     if self.chain is None:
       # One product for the K heads, [..., K V].
@@ -423,8 +427,8 @@ class RowNetwork(network.StatefulNetwork):
     return self._logits(tokens_BL, self.stack.normed(x_BYD))
 
   def _logits(self, tokens_BL: jax.Array, x_BYD: jax.Array) -> jax.Array:
-    """[B, L, V] of the streams after the final norm, of pads and rows."""
-    # The streams of Y rows predict Y K tokens, of which the first L are known.
+    """Logits [B, L, V] from the normed streams of pads and rows."""
+    # The streams of Y rows predict Y K tokens; the first L of them are known.
     length, places = tokens_BL.shape[1], x_BYD.shape[1] * self.patch
     next_BL = jnp.pad(tokens_BL, ((0, 0), (0, places - length)))
     next_BYK = next_BL.reshape(*x_BYD.shape[:2], self.patch)
@@ -433,15 +437,15 @@ class RowNetwork(network.StatefulNetwork):
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] of the last whole row; see `network.Network`."""
     x_BYD = self.stack.hidden(self.rows(tokens_BL), layer)
-    # The K tokens of a row that is begun have the stream of the row before.
+    # The tokens of an unfinished row have the stream of the row before.
     each = jnp.repeat(x_BYD[:, :, None], self.patch, 2)
     return self.by_token(each, tokens_BL.shape[1])
 
   def resume(
     self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
   ) -> jax.Array:
-    """See `network.Network`; of a row, what its last token has counts."""
-    # The row of pads, which has no token, is what the first token has.
+    """See `network.Network`; a row takes the stream at its last token."""
+    # The row of pads has no token: it takes the stream at the first token.
     last = jnp.arange(1 + x_BLD.shape[1] // self.patch) * self.patch - 1
     x_BYD = x_BLD[:, jnp.maximum(last, 0)]
     if layer != -1:
@@ -460,7 +464,7 @@ class RowNetwork(network.StatefulNetwork):
     whole_R = lengths_R // self.patch
     cache, x_RD = self.stack.absorb(self.rows(tokens_RP), 1 + whole_R)
     place = whole_R[:, None] * self.patch + jnp.arange(self.patch)[None]
-    last = tokens_RP.shape[1] - 1  # Of places past it nothing is used.
+    last = tokens_RP.shape[1] - 1  # Later places are clipped and not used.
     begun = jnp.take_along_axis(tokens_RP, jnp.minimum(place, last), 1)
     prefix = RowCache(cache, x_RD.astype(jnp.float32), begun)
     return prefix, self._after(x_RD, begun, lengths_R)
@@ -470,13 +474,13 @@ class RowNetwork(network.StatefulNetwork):
   ) -> jax.Array:
     """Logits [..., V] after `count` tokens of a sequence."""
     logits_XKV = self.heads(self.stack.normed(x_XD), begun_XK)
-    # The head of the place in the row that the next token has.
+    # The head of the next token's place in its row.
     place_X = (count_X % self.patch)[..., None, None]
     return jnp.take_along_axis(logits_XKV, place_X, -2)[..., 0, :]
 
   def page_size(self, max_len: int) -> int:
     """Tokens of a page, in whole rows; see `network.Network`."""
-    # A page of the blocks has a position a row, hence K tokens.
+    # A page of the blocks has one position per row of K tokens.
     return self.patch * self.stack.page_size(1 + max_len // self.patch)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
@@ -511,7 +515,7 @@ class RowNetwork(network.StatefulNetwork):
     self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """See `network.Network`; blocks run where a continuation ends a row."""
-    # count            4       5         of a continuation, rows of K = 2
+    # count            4       5         tokens so far, rows of K = 2
     # place in row     0       1
     # begun        [t4, .] [t4, t5]      t5 ends the row: the blocks read it
     count_RM = step.prefix_len[:, None] + step.added
@@ -521,12 +525,12 @@ class RowNetwork(network.StatefulNetwork):
       written & step.moved[..., None], step.tokens[..., None], pages[0].begun
     )
     ends = step.moved & written[..., -1]
-    # The blocks' step counts rows: those of the prefix, pads included, and
-    # those read since, `added`.
+    # The blocks count rows: those of the prefix with the pads, and `added`,
+    # the rows read since.
     before_R = step.prefix_len // self.patch
     added = count_RM // self.patch - before_R[:, None]
     by_row = network.DecodeStep(begun, 1 + before_R, added, ends)
-    # Most steps end no row: then the blocks need not run.
+    # The blocks need not run in steps in which no row ends.
     caches, x_RMD = jax.lax.cond(
       ends.any(),
       lambda caches, x_RMD: self._read_row(prefix, caches, x_RMD, by_row),
@@ -548,6 +552,6 @@ class RowNetwork(network.StatefulNetwork):
     x_RMD: jax.Array,
     step: network.DecodeStep,
   ) -> tuple[list[Any], jax.Array]:
-    """Caches and the stream after a row where one has ended."""
+    """Caches and stream, updated for continuations whose row has ended."""
     caches, new = self.stack.append(prefix.cache, caches, step)
     return caches, jnp.where(step.moved[..., None], new, x_RMD)

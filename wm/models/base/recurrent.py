@@ -1,14 +1,15 @@
 """Shared parts of recurrent families: embedding, blocks, final norm, head.
 
 A family is a `Model` (a `RecurrentModel`) that makes `Block`s. A block maps a
-whole sequence or one token, and its state has a constant size: the network
-made of blocks samples at O(1) a token and any length. The stream between
-blocks is float32, as are the states; a block casts what it multiplies to the
-model's `dtype`. Shape letters as in `layers`; X is any leading dimensions.
+whole sequence or one token, and its state has a constant size: a network of
+blocks samples sequences of any length at O(1) per token. The stream between
+blocks and the states are float32; a block casts the factors of its matrix
+products to the model's `dtype`. Shape letters as in `layers`; X is any leading
+dimensions.
 
-The Mamba families share more: `SsmModel`'s fields, step sizes and scaled maps,
-as mamba-ssm has them (Walker & Lyons 2026). N is the state's second dimension,
-P the channels of a head.
+The Mamba families also share `SsmModel`'s fields, step sizes and scaled maps,
+as in mamba-ssm (Walker & Lyons 2026). N is the second dimension of the state, P
+the channels of a head.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Mixer(nnx.Module):
   ) -> tuple[jax.Array, Any]:
     """Output [B, L, D] from `start` on, and the state after lengths_B tokens.
 
-    Without lengths the state is that after all L; what comes after a row's
-    length leaves its state alone.
+    Without lengths, the state is the one after all L tokens. Tokens beyond a
+    row's length do not change its state.
     """
 
   @abc.abstractmethod
@@ -54,7 +55,7 @@ class Mixer(nnx.Module):
 
 
 class Block(Mixer):
-  """One layer; adds to the stream itself where the family is residual."""
+  """One layer; in residual families its output includes its input stream."""
 
   @abc.abstractmethod
   def __call__(
@@ -67,9 +68,9 @@ class Block(Mixer):
 
 
 class Residual(Block):
-  """A mixer and perhaps an MLP, each added to the stream after an RMS norm.
+  """A mixer and an optional MLP, each with an RMS norm before and a residual.
 
-  rate: of dropout, of what each of the two adds.
+  rate: of dropout on the output of each of the two.
   """
 
   def __init__(
@@ -87,7 +88,7 @@ class Residual(Block):
     self.before_mlp = mlp and layers.Norm(model.width, 'rms', epsilon)
 
   def start(self, lead: tuple[int, ...]) -> Any:
-    """The mixer's."""
+    """The start of the mixer."""
     return self.mixer.start(lead)
 
   def __call__(
@@ -99,7 +100,7 @@ class Residual(Block):
     """See `Block`."""
     # For dropout on the mixer's output and on the MLP's.
     keys = layers.keys(key, 2)
-    # Norms read the float32 stream; what they give is cast to be multiplied.
+    # Norms read the float32 stream; their outputs are cast for the products.
     normed_BLD = self.before_mixer(x_BLD).astype(self.dtype)
     y_BLD, state = self.mixer(normed_BLD, lengths_B)
     x_BLD = self.add(x_BLD, y_BLD, keys[0])
@@ -119,7 +120,7 @@ class Residual(Block):
     return self.add(x_XD, y_XD, key)
 
   def at(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """The stream [B, P, D] at some places; the MLP is of these only."""
+    """The stream [B, P, D] at some places; the MLP runs only at these."""
     # The mixer runs over all L tokens; norm, MLP and head over P of them.
     y_BLD, _ = self.mixer(self.before_mixer(x_BLD).astype(self.dtype))
     both = [layers.taken(x, places_BP) for x in (x_BLD, y_BLD)]
@@ -129,7 +130,7 @@ class Residual(Block):
     self, x_XD: jax.Array, y_XD: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
     """The float32 stream with y added, after dropout."""
-    # Added in float32: in 16 bits many small sums would be lost.
+    # Added in float32: 16 bits would lose small summands.
     return x_XD + layers.dropout(y_XD, self.rate, key).astype(jnp.float32)
 
 
@@ -138,9 +139,9 @@ class StackStyle(NamedTuple):
 
   Attributes:
     embedding: standard deviation of the embedding table.
-    epsilon: of the final RMS norm; 0 is no final norm.
-    head: initial weights of the head, as `layers.Linear` has them.
-    dropout: there is dropout on the embeddings.
+    epsilon: of the final RMS norm; 0 omits the norm.
+    head: initialisation of the head, a name as in `layers.Linear`.
+    dropout: True applies dropout to the embeddings.
   """
 
   embedding: float = 0.02
@@ -155,10 +156,10 @@ class RecurrentModel(family.RowModel):
 
   Attributes:
     layers: number of blocks.
-    width: D, of the stream.
-    dropout: rate, at the places where the family has it.
+    width: D, the width of the stream.
+    dropout: rate; each family decides where it applies.
     dtype: of matrix products; parameters, stream and states are float32.
-    remat: blocks are computed again in the backward pass; saves memory.
+    remat: recompute blocks in the backward pass, which saves memory.
   """
 
   layers: int = field(2, least=1)
@@ -179,7 +180,7 @@ class RecurrentModel(family.RowModel):
   def bare(
     self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> RecurrentNetwork:
-    """See `family.RowModel`; any length will do."""
+    """See `family.RowModel`; weights do not depend on the length."""
     del positions
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
@@ -194,7 +195,7 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
   ):
     super().__init__(model, rngs)
-    # table [V K, D] and head [D, O K]: K = 1 tokens a position, unless in rows.
+    # table [V K, D] and head [D, O K]: K = 1 unless positions are rows.
     style = model.style
     self.embedding = layers.Embedding(
       vocab_size * model.patch, model.width, rngs, scale=style.embedding
@@ -216,7 +217,7 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """See `family.Stack`."""
-    # One key for the embeddings, then one a block.
+    # One key for the embeddings, then one for each block.
     key = key if self.model.dropout else None
     keys = layers.keys(key, self.num_layers + 1)
     rate = self.model.dropout if self.model.style.dropout else 0.0
@@ -237,8 +238,8 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     """Each block's state after the prefix, and the stream [R, D]."""
     x_RPD, prefix = self.embed(tokens_RP), []
     for block in self.blocks:
-      # Pads come last: outputs before them are right, and states stop at the
-      # row's length.
+      # Pads come last: they do not affect outputs before them, and states stop
+      # at the row's length.
       x_RPD, state = block(x_RPD, lengths_R)
       prefix.append(state)
     return prefix, at_length(x_RPD, lengths_R)
@@ -246,7 +247,7 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
   def recall(
     self, tokens_BL: jax.Array, layer: int, shift_BLD: jax.Array | None = None
   ) -> tuple[jax.Array, jax.Array]:
-    """See `network.Network`; a token at a time, as `append` reads them."""
+    """See `network.Network`; reads one token at a time, as `append` does."""
     batch, length = tokens_BL.shape
     blocks = slice(None) if layer == -1 else slice(layer - 1, layer)
     start = self.new_page(batch, 1, length)
@@ -257,13 +258,14 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
       return jnp.concatenate([leaf.reshape(batch, -1) for leaf in leaves], 1)
 
     def read(states: list[Any], inputs: Any) -> tuple[list[Any], Any]:
-      """Reads a token, then adds the shift to the states that it leaves."""
+      """Reads a token, then adds the shift to the new states."""
       token_B, shift_BD = inputs
       step = network.DecodeStep(
         token_B[:, None], none_B1[:, 0], none_B1, none_B1 == 0
       )
       (states,), x_B1D = self.append(None, [states], step)
-      # leaves [B, 1, ...] of the blocks that are meant take D numbers in turn.
+      # The leaves [B, 1, ...] of the chosen blocks split the D numbers in
+      # order.
       leaves, tree = jax.tree.flatten(states[blocks])
       ends = [*itertools.accumulate(leaf[0].size for leaf in leaves)]
       parts = jnp.split(shift_BD, ends[:-1], 1)
@@ -282,8 +284,8 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     return memory_LBD.swapaxes(0, 1), logits_LBV.swapaxes(0, 1)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
-    """The one page: each block's state [R, M, ...], whatever its size."""
-    del size  # A state is as large after any number of tokens.
+    """The only page: each block's state [R, M, ...]."""
+    del size  # The size of a state does not depend on the number of tokens.
     return [block.start((rows, num)) for block in self.blocks]
 
   def restart(
@@ -291,7 +293,7 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
   ) -> list[Any]:
     """The prefix's state in each continuation of a fresh row."""
 
-    # old [R, M, ...] takes new [R, ...], once for each of M, where fresh.
+    # Fresh rows of old [R, M, ...] become new [R, ...], broadcast over M.
     def copy(old: jax.Array, new: jax.Array) -> jax.Array:
       fresh = fresh_R.reshape(-1, *(1,) * (old.ndim - 1))
       return jnp.where(fresh, new[:, None], old)
@@ -302,9 +304,9 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """States after one token of each continuation, and the stream."""
-    del prefix  # `restart` has put its state in the page.
+    del prefix  # `restart` has copied its state into the page.
 
-    # All lanes are computed; those that did not move keep the old state.
+    # All continuations are computed; those that did not move keep their state.
     def keep(old: jax.Array, new: jax.Array) -> jax.Array:
       moved = jnp.expand_dims(step.moved, range(2, old.ndim))
       return jnp.where(moved, new, old)
@@ -319,13 +321,14 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
 def at_length(
   x_BLX: jax.Array, lengths_B: jax.Array | None, start: jax.Array | None = None
 ) -> jax.Array:
-  """[B, ...] of x [B, L, ...] at each row's last token; None is all of L.
+  """Takes x [B, L, ...] at each row's last token: [B, ...].
 
-  start: broadcast to [B, ...], what rows of length 0 get.
+  lengths_B: None means L tokens in every row.
+  start: value for rows of length 0, broadcast to [B, ...].
   """
   if lengths_B is None:
     return x_BLX[:, -1]
-  # Rows of length 0 read token 0, and are replaced by `start` below.
+  # Rows of length 0 read token 0; `start` replaces them below.
   wide = (-1,) + (1,) * (x_BLX.ndim - 2)
   place = jnp.maximum(lengths_B - 1, 0).reshape(-1, 1, *wide[1:])
   last = jnp.take_along_axis(x_BLX, place, axis=1)[:, 0]
@@ -335,7 +338,7 @@ def at_length(
 
 
 def used(x_BLX: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
-  """x, zero past each row's length; all of it without lengths."""
+  """x with zeros beyond each row's length; x itself without lengths."""
   if lengths_B is None:
     return x_BLX
   inside = jnp.arange(x_BLX.shape[1])[None] < lengths_B[:, None]
@@ -352,8 +355,8 @@ class SsmModel(RecurrentModel):
   """Fields that all Mamba families have, besides `RecurrentModel`'s.
 
   Attributes:
-    state: N, numbers of state for each channel.
-    expand: the mixer is so many times as wide as the stream.
+    state: N, state size per channel.
+    expand: width of the mixer in multiples of the stream's width.
   """
 
   state: int = field(16, least=1)
@@ -366,7 +369,7 @@ class SsmModel(RecurrentModel):
 
   @property
   def init(self) -> str:
-    """Initial weights of dense maps, as `layers.Linear` has them."""
+    """Initialisation of dense maps, a name as in `layers.Linear`."""
     return 'normal'
 
   @property
@@ -386,13 +389,12 @@ class SsmModel(RecurrentModel):
 def down(
   inputs: int, width: int, rngs: nnx.Rngs, *, init: str, parts: int, **rest: Any
 ) -> layers.Linear:
-  """A map into the stream, one of `parts` that add to it.
+  """A map into the stream, one of `parts` maps whose outputs are added to it.
 
-  With PyTorch's initial weights these are divided by sqrt(parts), as mamba-ssm
-  does.
+  PyTorch's initial weights are divided by sqrt(parts), as in mamba-ssm.
   """
   linear = layers.Linear((inputs,), (width,), rngs, init=init, **rest)
-  # So that the stream's variance does not grow with the number of maps.
+  # This keeps the stream's variance independent of the number of maps.
   if init == 'torch':
     linear.kernel = nnx.Param(linear.kernel[...] * parts**-0.5)
   return linear
@@ -401,8 +403,8 @@ def down(
 def gated_mlp(
   width: int, times: int, rngs: nnx.Rngs, *, init: str, parts: int
 ) -> layers.Mlp:
-  """SwiGLU without biases, `times` D wide up to a multiple of 128."""
-  # Up to a multiple of 128, as mamba-ssm has it for its matrix products.
+  """SwiGLU without biases, `times` D wide, rounded up to a multiple of 128."""
+  # As in mamba-ssm, which rounds for its matrix products.
   hidden = -(-times * width // 128) * 128
   mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden, init=init)
   mlp.down = down(hidden, width, rngs, init=init, parts=parts, bias=False)
@@ -410,7 +412,7 @@ def gated_mlp(
 
 
 def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
-  """[num] biases whose softplus is log-uniform in 0.001 to 0.1."""
+  """[num] biases whose softplus is log-uniform from 0.001 to 0.1."""
   # Step sizes from 0.001 to 0.1: states that last from 10 to 1000 tokens.
   low, high = math.log(1e-3), math.log(1e-1)
   dt = jnp.exp(
@@ -421,8 +423,8 @@ def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
 
 
 def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
-  """[..., F], in x's dtype."""
-  # One product of two dimensions, the fastest form on a CPU.
+  """x @ kernel: [..., F], in x's dtype."""
+  # Flattened to one 2-D product, the fastest form on a CPU.
   flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
   return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
 

@@ -4,12 +4,12 @@ Shape letters besides those of `core`: R rows of a tile, P positions of a
 prefix, C channels of a head, F width of the MLP, W of a convolution, X any
 leading dimensions.
 
-They are ours for their backward passes on a CPU: at 32 x 128 tokens of width
-128, gradients of Flax's take 1.5 to 1.7 times (norms), 2 to 4 times (dense
-maps, to the same bits) and 9 times (convolutions) as long; `jax.random` makes
-dropout 14 times as slow. Parameters are float32; computation is in the `dtype`
-given. Projections keep the head dimension apart, so that a mesh's model axis
-can divide it.
+These layers replace Flax's for speed on a CPU. At 32 x 128 tokens of width 128,
+gradients of Flax's layers take 1.5 to 1.7 times (norms), 2 to 4 times (dense
+maps, bit-identical) and 9 times (convolutions) as long; dropout by `jax.random`
+takes 14 times as long. Parameters are float32; computation is in `dtype`.
+Projections have a separate head dimension, so that a mesh's model axis can
+divide it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _SPECS: dict[tuple[str, ...], tuple[str | None, ...]] = {
   ('head', 'bias'): ('model',),
 }
 
-# Widths of an array's parts: a number, or (rows, columns) of a part that is
-# laid out [columns, rows]; see `cut`.
+# Widths of an array's parts: a number, or (rows, columns) for a part that is
+# transposed to [columns, rows]; see `cut`.
 Sizes = tuple[int | tuple[int, int], ...]
 
 
 def _names(path: tuple[Any, ...]) -> list[str]:
-  """Last two names of a parameter's path, of any of JAX's key types."""
+  """Last two names of a parameter's path, for any JAX key type."""
   names = []
-  # NNX wraps a parameter in an entry of its own; layers are numbers.
+  # NNX appends its own key to a parameter's path; layers are numbers.
   for key in path:
     name = getattr(key, 'key', getattr(key, 'name', key))
     if isinstance(name, str) and name not in ('value', 'raw_value'):
@@ -67,12 +67,12 @@ def partition_spec(
 ) -> PartitionSpec:
   """Mesh axes ('data', 'model') that divide a parameter's dimensions.
 
-  It says what a layer computes with best; `wm.training.state` stores by it as
-  far as sizes are divisible. path: names from the network down, such as
-  ('blocks', 0, 'mlp', 'up', 'kernel'). Leading dimensions (layers stacked for a
-  scan) are not divided.
+  This is the best layout for computation; `wm.training.state` stores parameters
+  in this layout as far as sizes are divisible. path: names from the network
+  down, such as ('blocks', 0, 'mlp', 'up', 'kernel'). Leading dimensions (layers
+  stacked for a scan) are not divided.
   """
-  # Axes are those of the last dimensions: what a scan stacks comes first.
+  # Axes belong to the last dimensions: a scan stacks along the first.
   axes = _SPECS.get(tuple(_names(path)), ())
   return PartitionSpec(*(None,) * (len(shape) - len(axes)), *axes)
 
@@ -83,18 +83,18 @@ def divided(axis: str = 'data') -> bool:
 
 
 def constrain(x: jax.Array, axis: int = 0, whole: bool = False) -> jax.Array:
-  """x with its batch, dimension `axis`, divided over the mesh's data axis.
+  """Divides the batch, dimension `axis` of x, over the mesh's data axis.
 
-  whole: is the last dimension on each device? It is summed over next.
+  whole: replicate the last dimension, which is summed over next.
 
-  Weights are divided over the data axis too. Left to itself, a compiler may
-  leave them where they are and send the whole batch to every device. Other
-  dimensions follow from what they are computed from. Without such a mesh, as
-  where a network predicts, nothing is done.
+  Weights are divided over the data axis too. Without this constraint a compiler
+  may leave weights in place and send the whole batch to every device. The
+  compiler chooses the other dimensions. Without such a mesh, for instance in
+  predictions, x is returned unchanged.
   """
   if not divided():
     return x
-  # Unconstrained: the compiler divides the other dimensions as it likes.
+  # Unconstrained: the compiler chooses how to divide the other dimensions.
   dims: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
   if whole:
     dims[-1] = None
@@ -103,12 +103,12 @@ def constrain(x: jax.Array, axis: int = 0, whole: bool = False) -> jax.Array:
 
 
 def gathered(params: Any) -> Any:
-  """A block's parameters, with its kernels on each device of the data axis.
+  """Gathers a block's kernels on each device of the data axis.
 
-  Each part is sent once, as what the block computes in, and is whole for all of
-  its products. Left to itself, a compiler sends parts, or activations, as often
-  as products need them: planned for 256 chips, 1.5 B parameters take a twelfth
-  more time. Without a mesh nothing is done.
+  Each shard is sent once, in the dtype of the computation, for all products of
+  the block. Without this constraint a compiler sends shards or activations
+  again for each product: planned for 256 chips, 1.5 B parameters take a twelfth
+  more time. Without a mesh, parameters are returned unchanged.
   """
   if not divided():
     return params
@@ -125,8 +125,8 @@ def gathered(params: Any) -> Any:
   return jax.tree_util.tree_map_with_path(gather, params)
 
 
-# The gradient is not constrained: a sum over devices goes straight to where
-# its parts are stored, not to all.
+# The gradient is not constrained: sums over devices are scattered to the
+# devices that store the shards, not sent to all.
 _whole = jax.custom_vjp(jax.lax.with_sharding_constraint, nondiff_argnums=(1,))
 _whole.defvjp(
   lambda x, spec: (_whole(x, spec), None), lambda spec, _, dy: (dy,)
@@ -134,21 +134,21 @@ _whole.defvjp(
 
 
 def decays(path: tuple[Any, ...]) -> bool:
-  """True for weight matrices, which weight decay applies to.
+  """True for weight matrices, to which weight decay applies.
 
-  Norms, biases and embedding tables are not; the number of dimensions does
-  not tell, since a scan stacks layers.
+  It does not apply to norms, biases and embedding tables. The number of
+  dimensions does not decide, since a scan stacks layers.
   """
   return _names(path)[-1] == 'kernel'
 
 
 def keys(key: jax.Array | None, num: int) -> Sequence[jax.Array | None]:
-  """`num` keys made of one, or as many times None."""
+  """Splits a key into `num` keys; `num` times None without a key."""
   return [None] * num if key is None else list(jax.random.split(key, num))
 
 
 def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
-  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
+  """Zeroes a share `rate` of x and scales the rest; returns x without a key."""
   if key is None or not rate:
     return x
   keep = attention.kept(key, x.shape, rate)
@@ -161,8 +161,8 @@ def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
   parts = jnp.split(x, ends[:-1], axis)
   for number, size in enumerate(sizes):
     if not isinstance(size, int):
-      # The kernel has a part's rows one after the other, [n m]; readers take
-      # [m n], in which sums over n run along memory.
+      # The kernel stores a part row by row, [n m]; readers take [m n], so that
+      # sums over n read contiguous memory.
       part = jnp.moveaxis(parts[number], axis, -1)
       table = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
       parts[number] = jnp.moveaxis(table.reshape(part.shape), -1, axis)
@@ -170,12 +170,12 @@ def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
 
 
 def taken(x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-  """[B, P, D] of x at some places."""
+  """x at the places of each row: [B, P, D]."""
   return jnp.take_along_axis(x_BLD, places_BP[..., None], axis=1)
 
 
 def along(vector: jax.Array, x: jax.Array) -> jax.Array:
-  """A parameter shaped to go with the last dimensions of x."""
+  """A parameter reshaped to broadcast along the last dimensions of x."""
   return vector.reshape((1,) * (x.ndim - vector.ndim) + vector.shape)
 
 
@@ -187,7 +187,7 @@ def width_of(size: int | tuple[int, int]) -> int:
 class Embedding(nnx.Module):
   """Rows of parameters looked up by id: tokens or positions.
 
-  init: 'normal', N(0, scale^2), or 'torch', PyTorch's default N(0, 1).
+  init: 'normal' is N(0, scale^2); 'torch' is PyTorch's default N(0, 1).
   """
 
   def __init__(
@@ -206,8 +206,8 @@ class Embedding(nnx.Module):
 class Linear(nnx.Module):
   """A dense map; its kernel has shape inputs + outputs, each a tuple.
 
-  init: 'normal', weights N(0, scale^2) and biases 0, or 'torch', PyTorch's
-  default: both uniform in +-1 / sqrt(number of inputs).
+  init: 'normal' has weights N(0, scale^2) and biases 0; 'torch' is PyTorch's
+  default, both uniform in +-1 / sqrt(number of inputs).
   """
 
   def __init__(
@@ -228,29 +228,30 @@ class Linear(nnx.Module):
   def __call__(self, x: jax.Array, batch: int = 0) -> jax.Array:
     """[..., *inputs] -> [..., *outputs], as one matrix product.
 
-    batch: which of the leading dimensions a mesh divides.
+    batch: index of the leading dimension that a mesh divides.
     """
-    # Flat: on a CPU a product of two dimensions is the fastest form.
+    # Flattened: on a CPU a 2-D product is the fastest form.
     lead = x.shape[: x.ndim - len(self.inputs)]
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), math.prod(self.outputs))
-    if batch and divided():  # A dimension merged with others is not divided.
+    if batch and divided():  # Merged with others, it could not be divided.
       y = jnp.tensordot(x.reshape(*lead, -1), kernel, 1)
     else:
       y = x.reshape(math.prod(lead), -1) @ kernel
     if self.bias is not None:
       y += along(self.bias[...].astype(x.dtype).reshape(-1), y)
-    # Attention sums over the channels of a head: no device has a part of them,
-    # though weights may be stored so.
+    # Attention sums over the channels of a head, so each device gets all of
+    # them, even where the stored weights are divided along them.
     heads = len(self.outputs) > 1
     return constrain(y.reshape(*lead, *self.outputs), batch, whole=heads)
 
   def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
-    """The result cut along its first dimension: a product for each part.
+    """The outputs cut along their first dimension, one product for each part.
 
-    Parts of one product would be copied, and their gradients padded to its
-    size; a transposed part has its weights transposed, not its result. It is
-    one product where a mesh may divide its columns.
+    Cutting one product would copy its parts and pad their gradients to the full
+    size. For a transposed part, the weights are transposed instead of the
+    result. Where a mesh may divide the columns, one product is computed and
+    cut.
     """
     axis = x.ndim - len(self.inputs)
     if divided('model'):
@@ -258,7 +259,7 @@ class Linear(nnx.Module):
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
     lead, x, results = x.shape[:axis], x.reshape(-1, len(kernel)), []
-    # kernel [C, *outputs] is cut along its outputs: one product for each part.
+    # kernel [C, *outputs] is cut along its outputs.
     kernels = cut(kernel, sizes, 1)
     biases: Sequence[jax.Array | None] = [None] * len(sizes)
     if self.bias is not None:
@@ -280,7 +281,7 @@ def _parameters(
   init: str,
   scale: float,
 ) -> tuple[nnx.Param[jax.Array], nnx.Param[jax.Array] | None]:
-  """Kernel and bias of a `Linear` or a `Convolution`, as these say."""
+  """Initial kernel and bias of a `Linear` or a `Convolution`."""
   # PyTorch's bound for both, kaiming_uniform with a = sqrt(5) and its bias.
   most = math.prod(inputs) ** -0.5
 
@@ -303,7 +304,7 @@ class Norm(nnx.Module):
     self.bias = nnx.Param(jnp.zeros(width)) if kind == 'layer' else None
 
   def __call__(self, x_XD: jax.Array) -> jax.Array:
-    """Same shape and dtype."""
+    """The normed x, of the same shape and dtype."""
     # Mean and variance in float32: 16 bits would lose them for wide streams.
     x = x_XD.astype(jnp.float32)
     if self.bias is not None:
@@ -318,7 +319,7 @@ class Norm(nnx.Module):
 class Mlp(nnx.Module):
   """Two-layer perceptron: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
 
-  hidden: 0 is 4 D, for 'swiglu' 8/3 D up to a multiple of 8.
+  hidden: 0 means 4 D, and for 'swiglu' 8/3 D rounded up to a multiple of 8.
   """
 
   def __init__(
@@ -333,12 +334,12 @@ class Mlp(nnx.Module):
     init: str = 'normal',
   ):
     gated = kind == 'swiglu'
-    # A gated MLP has three maps for two: 8/3 D has the parameters of 4 D.
+    # A gated MLP has three maps, not two: 8/3 D has the parameters of 4 D.
     usual = -(-8 * width // 24) * 8 if gated else 4 * width
     inside, outside = (hidden or usual,), (width,)
     linear = functools.partial(Linear, rngs=rngs, bias=bias, init=init)
     self.exact = kind == 'gelu_erf'
-    # up, gate [D, F]; down [F, D], scaled by itself as it adds to the stream.
+    # up, gate [D, F]; down [F, D] has its own scale, as it adds to the stream.
     self.up = linear(outside, inside)
     self.gate = linear(outside, inside) if gated else None
     self.down = linear(inside, outside, scale=scale)
@@ -353,11 +354,11 @@ class Mlp(nnx.Module):
 
 
 class Convolution(nnx.Module):
-  """A short causal convolution over time, each channel alone.
+  """A short causal depthwise convolution over time.
 
-  y_t = sum of kernel_w * x_(t - W + 1 + w) over w < W; what comes before the
-  sequence is zero. init: 'normal', weights N(0, scale^2), or 'torch', PyTorch's
-  default +-1 / sqrt(W), for the bias too.
+  y_t = sum of kernel_w * x_(t - W + 1 + w) over w < W; inputs before the
+  sequence are zero. init: 'normal' has weights N(0, scale^2); 'torch' is
+  PyTorch's default, uniform in +-1 / sqrt(W), also for the bias.
   """
 
   def __init__(
@@ -375,14 +376,14 @@ class Convolution(nnx.Module):
     )
 
   def start(self, lead: tuple[int, ...]) -> jax.Array:
-    """[*lead, W - 1, D] float32: the inputs before the first one."""
+    """Zeros [*lead, W - 1, D] float32: the inputs before the first one."""
     width, channels = self.kernel.shape
     return jnp.zeros((*lead, width - 1, channels))
 
   def __call__(
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, jax.Array]:
-    """Output [B, L, D], and what `step` needs after lengths_B inputs."""
+    """Output [B, L, D], and the last W - 1 of lengths_B inputs, for `step`."""
     before, length = self.kernel.shape[0] - 1, x_BLD.shape[1]
     # padded  0 0 0 x0 x1 x2 ...   tap w of W = 4 reads padded[t + w] at time t
     padded = jnp.pad(x_BLD, ((0, 0), (before, 0), (0, 0)))
@@ -395,7 +396,7 @@ class Convolution(nnx.Module):
     if lengths_B is None:
       past = padded[:, length:]
     else:
-      # Input t stands at t + W - 1 of `padded`: the last W - 1 inputs.
+      # Input t is at index t + W - 1 of `padded`: take the last W - 1 inputs.
       place = lengths_B[:, None] + jnp.arange(before)[None]
       past = jnp.take_along_axis(padded, place[..., None], axis=1)
     return self._offset(y_BLD), past.astype(jnp.float32)
@@ -403,7 +404,7 @@ class Convolution(nnx.Module):
   def step(
     self, x_XD: jax.Array, past: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
-    """One input [..., D] after the W - 1 of `past`; `past` after it."""
+    """Output and new `past` after one input [..., D]; `past` holds W - 1."""
     last = x_XD[..., None, :]
     inputs = jnp.concatenate([past.astype(x_XD.dtype), last], -2)
     kernel = self.kernel[...].astype(x_XD.dtype)
@@ -416,23 +417,22 @@ class Convolution(nnx.Module):
     return y_XD + along(self.bias[...].astype(y_XD.dtype), y_XD)
 
 
-# A state has K labels, each with a head: a softmax over its own classes (Walker
-# and Lyons 2026, section 3). Heads are computed by runs of equal ones, and runs
-# by matrix products. Chess, by classes of each head:
+# A state has K labels. Each has a head, a softmax over its classes (Walker and
+# Lyons 2026, section 3). Neighbouring heads with equal numbers of classes form
+# a run; one matrix product computes one or several runs. For chess:
 #
 #   heads     13 13 ... 13   2 2 2 2 2   9   3   256 256 256 256
 #   runs      64 heads       5 heads     1   1   4 heads
 #   products  64 x 13        5 x 2 + 9 + 3       4 x 256
 #   layout    [*X, 13, 64]   [*X, 22]            [*X, 1024]
 #
-# A run is one array operation. Wide runs are a product of their own; narrow
-# ones that are neighbours share one. Where a wide run has more heads than
-# classes, its heads come last: sums over few classes then go abreast for many
-# heads.
+# A run is one array operation. A wide run has its own product; neighbouring
+# narrow runs share one. Where a wide run has more heads than classes, its heads
+# come last: sums over few classes are then vectorised over many heads.
 Heads = tuple[int, ...]
 Logits = jax.Array | list[jax.Array]
 
-# Runs of fewer logits share a matrix product.
+# Runs with fewer logits than this share a matrix product.
 _NARROW = 64
 
 
@@ -462,14 +462,14 @@ def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
 
 
 def _heads_last(num: int, classes: int) -> bool:
-  """Whether a run is laid out [classes, heads] where products are apart."""
+  """True if a run with its own product is laid out [classes, heads]."""
   return num > classes and num * classes >= _NARROW
 
 
 def state_widths(heads: Heads) -> Sizes:
-  """Logits of each product, (heads, classes) where heads come last.
+  """Number of logits of each product, (heads, classes) where heads come last.
 
-  As `Network.parts` and `layers.cut` take them.
+  `Network.parts` and `layers.cut` take these sizes.
   """
   sizes = []
   for group in _groups(heads):
@@ -499,7 +499,7 @@ def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
 
 
 def state_classes(logits_XC: Logits, heads: Heads) -> jax.Array:
-  """[*X, K] int32 class of each head; the lowest of equals."""
+  """[*X, K] int32 most likely class of each head; ties take the lowest."""
   parts = [jnp.argmax(part, axis) for part, axis in _cut(logits_XC, heads)]
   return jnp.concatenate(parts, axis=-1).astype(jnp.int32)
 
@@ -507,10 +507,10 @@ def state_classes(logits_XC: Logits, heads: Heads) -> jax.Array:
 def state_losses(
   logits_XC: Logits, labels_XK: jax.Array, heads: Heads
 ) -> jax.Array:
-  """[*X, K] float32: -log p(label) by each head, nats.
+  """[*X, K] float32: -log p(label) of each head, nats.
 
   logits_XC: one array, or an array for each product of `state_widths`, so that
-  their gradients need not be put together.
+  their gradients need no concatenation.
   """
   losses, first = [], 0
   for part, axis in _cut(logits_XC, heads):
@@ -523,13 +523,13 @@ def state_losses(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X] cross-entropies, to full precision however small they are.
+  """[*X] cross-entropies, to full precision even where they are tiny.
 
-  axis: of the classes, in logits.
+  axis: dimension of the classes in the logits.
 
   p(label) = e / (e + s), where s is the mass of the other classes. Where the
-  label is on top the loss is log1p(s / e): a difference of logarithms would be
-  lost in rounding below 1e-7, where the best published losses are.
+  label has the largest logit, the loss is log1p(s / e): rounding would destroy
+  a difference of logarithms below 1e-7, the size of the best published losses.
   """
   return _forward(axis, logits_XC, label_X)[0]
 
@@ -537,18 +537,18 @@ def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
 def _forward(
   axis: int, logits_XC: jax.Array, label_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-  """Losses, and what the gradient needs, so that no exp is computed twice."""
-  # Less the greatest: exp of all is at most 1, and of one is 1.
+  """Losses, and residuals that save the gradient a second exp."""
+  # The largest logit is subtracted: every exp is at most 1, and one is 1.
   hit_XC = _hit(axis, logits_XC, label_X)
   logits_XC = logits_XC - logits_XC.max(axis, keepdims=True)
   place_X1 = jnp.expand_dims(label_X.astype(jnp.int32), axis)
   picked = jnp.take_along_axis(logits_XC, place_X1, axis).squeeze(axis)
-  # The label's own place is 0, so that the sum is s, without a subtraction.
+  # The label's own exp is set to 0: the sum is s, without a subtraction.
   rest_XC = jnp.exp(jnp.where(hit_XC, -jnp.inf, logits_XC))
   others = rest_XC.sum(axis)
   best = picked >= 0
   safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
-  # On top: log1p(s / e). Below: log(s + e) - log(e), which is not small.
+  # Label largest: log1p(s / e). Otherwise log(s + e) - log(e), never small.
   loss_X = jnp.where(
     best,
     jnp.log1p(others * jnp.exp(-safe)),
@@ -560,9 +560,9 @@ def _forward(
 def _backward(
   axis: int, residuals: tuple[jax.Array, ...], slope_X: jax.Array
 ) -> tuple[jax.Array, None]:
-  """The slope times p, and at the label times -s / (e + s)."""
-  # d loss / d logit = p - [is the label]. There p - 1 = -s / (e + s) is
-  # written so, since 1 less a p near 1 would be rounded to 0.
+  """The slope times p; at the label, the slope times -s / (e + s)."""
+  # d loss / d logit = p - [is the label]. At the label, p - 1 is computed as
+  # -s / (e + s), since p - 1 would be rounded to 0 for p near 1.
   rest_XC, label_X, picked, others = residuals
   scale_X = slope_X / (others + jnp.exp(picked))
   at_label_X1 = jnp.expand_dims(-others * scale_X, axis)
@@ -575,7 +575,7 @@ _loss.defvjp(_forward, _backward)
 
 
 def _hit(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X, C] bool."""
+  """One-hot mask of the labels, [*X, C] bool."""
   shape = [1] * logits_XC.ndim
   shape[axis] = -1
   classes = jnp.arange(logits_XC.shape[axis]).reshape(shape)

@@ -1,13 +1,13 @@
 """The methods that a network defines, for training and for predictions.
 
-From `__call__` alone it can be trained; from `hidden` and `resume` it gets
-probes and interventions, from `prefill`, `new_page` and `decode` (and
-`restart`) sessions, for attention (caches that grow) and recurrences (states
-of constant size) alike; `base.family.Stack` has all these from the blocks of a
-family. A `NetworkSpec` says what a network's weights are, and `placements`
-where they live: training stores them on a `storage_mesh`, whose axes are the
-prime factors of its sizes; serving puts a copy at each placement, a device, or
-a group of devices where one cannot hold them. Shape letters as in `layers`.
+Training needs only `__call__`. Probes and interventions need `hidden` and
+`resume`. Sessions need `prefill`, `new_page` and `decode` (and `restart`), for
+attention (caches that grow) as for recurrences (states of constant size).
+`base.family.Stack` defines all these from the blocks of a family. A
+`NetworkSpec` describes the weights of a network. Training stores weights on a
+`storage_mesh`, whose axes are the prime factors of the mesh's sizes. Serving
+puts a copy at each of the `placements`: a device, or a group of devices where
+one device cannot hold the weights. Shape letters as in `layers`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from wm import core
 from wm.core import registry, resources
 from wm.models.nn import layers
 
-SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
-MOST_REPLICATED = 1 << 12  # An array of more numbers is sharded.
+SMALL = 5_000_000  # Parameters below which compiling costs more than padding.
+MOST_REPLICATED = 1 << 12  # Larger arrays are sharded.
 _DIGITS = '0123456789'
-# A device, or all devices of a group, each of which has a whole array.
+# A device, or a group of devices with a replicated array on each.
 Placement: TypeAlias = jax.Device | NamedSharding
 
 
@@ -42,9 +42,9 @@ class DecodeStep(NamedTuple):
   Attributes:
     tokens: [R, M] int32.
     prefix_len: [R] int32, tokens of the prefix.
-    added: [R, M] int32, tokens appended to it so far.
-    moved: [R, M] bool, False where a continuation stays as it was and its
-      logits are not used.
+    added: [R, M] int32, tokens appended to the prefix so far.
+    moved: [R, M] bool, False where a continuation is unchanged and its logits
+      are not used.
   """
 
   tokens: jax.Array
@@ -56,12 +56,12 @@ class DecodeStep(NamedTuple):
 class Network(nnx.Module):
   """A network of a family; tokens are int32, logits float32.
 
-  Pads come only at the end of a row and the network is causal, so there is
-  no mask.
+  Pads come only at the end of a row and the network is causal, so no padding
+  mask is needed.
   """
 
   num_layers: int
-  has_recurrent_state = False  # `recall` reads it.
+  has_recurrent_state = False  # True if `recall` is defined.
 
   @abc.abstractmethod
   def __call__(
@@ -72,31 +72,31 @@ class Network(nnx.Module):
   def parts(
     self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
   ) -> list[jax.Array]:
-    """The logits as `layers.cut` does; a family may do without a cut."""
+    """The logits cut by `layers.cut`; a family may compute the parts alone."""
     return layers.cut(self(tokens_BL, key), sizes)
 
   def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """Logits [B, P, V] at some places; a family may do without the others."""
+    """Logits [B, P, V] at some places; a family may skip the other places."""
     return layers.taken(self(tokens_BL), places_BP)
 
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
-    """[B, L, D] float32 after `layer` layers; -1 after the final norm."""
+    """[B, L, D] float32 after `layer` layers; -1: after the final norm."""
     raise _undefined(self, 'hidden')
 
   def resume(
     self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
   ) -> jax.Array:
-    """Logits [B, L, V] where `hidden` were x_BLD, of those tokens."""
+    """Logits [B, L, V] if `hidden` of these tokens were x_BLD."""
     raise _undefined(self, 'resume')
 
   def recall(
     self, tokens_BL: jax.Array, layer: int, shift_BLD: jax.Array | None = None
   ) -> tuple[jax.Array, jax.Array]:
-    """States [B, L, D] float32 of a recurrence, and logits [B, L, V].
+    """Recurrent states [B, L, D] float32, flattened, and logits [B, L, V].
 
     Args:
       tokens_BL: read one after the other.
-      layer: block 1, 2, ... whose state is meant; -1 is all, side by side.
+      layer: 1-based number of the block; -1 concatenates the states of all.
       shift_BLD: added to the state after each token.
     """
     raise _undefined(self, 'recall')
@@ -104,18 +104,18 @@ class Network(nnx.Module):
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
-    """Reads prefixes: the cache they leave, and logits [R, V] after them.
+    """Reads prefixes; returns the cache, and logits [R, V] after them.
 
     The cache is a tree of arrays [R, ...], whose other dimensions may grow
-    with P; that of a recurrence is the state after the prefix.
+    with P; for a recurrence it is the state after the prefix.
     """
     raise _undefined(self, 'prefill')
 
   def page_size(self, max_len: int) -> int:
-    """Tokens that one page of a continuation's cache has room for.
+    """Tokens that fit in one page of a continuation's cache.
 
     Pages are made as continuations grow, up to `max_len` tokens. A recurrence
-    needs but one, whatever it holds: the default.
+    needs only one page: the default.
     """
     return max_len
 
@@ -126,10 +126,12 @@ class Network(nnx.Module):
   def decode(
     self, prefix: Any, pages: list[Any], step: DecodeStep
   ) -> tuple[list[Any], jax.Array]:
-    """Appends a token to each continuation: pages after it, logits [R, M, V].
+    """Appends a token to each continuation.
+
+    Returns the updated pages, and logits [R, M, V].
 
     prefix: the cache from `prefill`.
-    pages: those so far, with room for one more token.
+    pages: the pages so far, with room for one more token.
     """
     raise _undefined(self, 'decode')
 
@@ -137,8 +139,8 @@ class Network(nnx.Module):
 class StatefulNetwork(Network):
   """A network whose continuations hold states, as recurrences do.
 
-  Attention sees as many positions as there are tokens, so what is left in its
-  pages does not matter; a state must be put back when a row restarts.
+  Attention masks positions beyond the current tokens, so stale entries of its
+  pages are harmless; a recurrent state must be reset when a row restarts.
   """
 
   @abc.abstractmethod
@@ -158,7 +160,7 @@ class NetworkSpec:
   """The structure of a network, a static argument of jitted functions.
 
   Attributes:
-    model: builds it.
+    model: the model that builds the network.
     vocab_size, max_len, outputs: arguments of `build`.
   """
 
@@ -170,7 +172,7 @@ class NetworkSpec:
   def build(self, rngs: nnx.Rngs) -> Network:
     """The network with fresh weights."""
     sizes = self.vocab_size, self.max_len, rngs, self.outputs
-    # core knows of no `Network`: what a family builds is one by contract.
+    # core does not import `Network`; by contract a family builds one.
     return cast(Network, self.model.build(*sizes))
 
   @property
@@ -180,7 +182,7 @@ class NetworkSpec:
 
   @property
   def abstract(self) -> nnx.State:
-    """Shapes and dtypes of the weights."""
+    """Shapes and dtypes of the weights, as an nnx.State."""
     return _structure(self)[1]
 
   @property
@@ -194,14 +196,14 @@ class NetworkSpec:
     return flatten(self.abstract)
 
   def tree(self, params: dict[str, Any]) -> Any:
-    """Parameters by path as the network's own tree."""
+    """Parameters by path -> the network's pytree."""
     leaves = [params[path] for path in paths(self.abstract)]
     return jax.tree.unflatten(jax.tree.structure(self.abstract), leaves)
 
   @functools.cached_property
   def buckets(self) -> np.ndarray:
     """Lengths that rows are padded to, ascending; the last is max_len."""
-    # One bucket is one program; four cut the padding of large networks.
+    # Each bucket is one program; four reduce the padding of large networks.
     if self.num_params < SMALL:
       return np.array([self.max_len])
     return np.unique([-(-self.max_len * n // 4) for n in (1, 2, 3, 4)])
@@ -254,18 +256,18 @@ def flatten(tree: Any) -> dict[str, Any]:
 
 
 def max_supported_length(spec: NetworkSpec, length: int) -> int:
-  """Longest sequences that weights of this spec suit, as far as `length`.
+  """Longest sequence, up to `length`, that these weights can read.
 
-  At least the spec's max_len; `length` where no parameter depends on it (a
-  recurrence, rotary positions), so that a network trained on short sequences
-  can be asked about long ones.
+  `length` if no parameter depends on the sequence length (recurrences, rotary
+  positions), so that a network trained on short sequences can be queried about
+  long ones; otherwise, or for shorter lengths, the spec's max_len.
   """
-  # What was built for max_len takes anything shorter.
+  # A network built for max_len reads all shorter sequences.
   if length <= spec.max_len:
     return spec.max_len
   try:
     longer = dataclasses.replace(spec, max_len=length).abstract
-  except core.InputError:  # The family says that it is too long.
+  except core.InputError:  # Too long for the family.
     return spec.max_len
   # Equal shapes: no parameter grows with the length, so the weights fit.
   sizes = [
@@ -279,18 +281,18 @@ def max_supported_length(spec: NetworkSpec, length: int) -> int:
 def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
   # Traced, not run: shapes cost no memory, whatever the model's size.
   graph, state = nnx.split(nnx.eval_shape(lambda: spec.build(nnx.Rngs(0))))
-  # Under a mesh weights are divided, and perhaps only compiled for.
+  # Under a mesh weights are divided, and may only be compiled, never allocated.
   if jax.default_backend() == 'cpu' and not layers.divided():
     leaves = jax.tree.leaves(state)
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-    # Refused here by name, not by the kernel's out-of-memory killer.
+    # An InputError here precedes the kernel's out-of-memory killer.
     what = f'weights of {registry.spec(spec.model)}'
     resources.require_memory(size // jax.process_count(), what)
   return graph, state
 
 
 def _axes(size: int, name: str) -> dict[str, int]:
-  """A mesh axis as one for each prime factor, the largest first."""
+  """A mesh axis split into one axis per prime factor, the largest first."""
   factors, prime = [], 2
   while size > 1:
     if size % prime:
@@ -302,7 +304,7 @@ def _axes(size: int, name: str) -> dict[str, int]:
 
 
 def storage_axes(mesh: Mapping[str, int]) -> dict[str, int]:
-  """Axes that parameters are stored over, from those of a mesh.
+  """Axes over which parameters are stored, from the axes of a mesh.
 
   {'data': 12, 'model': 1} -> {'data0': 3, 'data1': 2, 'data2': 2, 'model0': 1}:
   a dimension that 12 devices cannot divide takes 2 of them, and another one 6.
@@ -328,17 +330,17 @@ def batch_mesh(storage: Mesh) -> Mesh:
 def division(
   path: str, shape: tuple[int, ...], axes: Mapping[str, int]
 ) -> tuple[P, int]:
-  """Which of `storage_axes` divide a parameter, and a device's numbers of it.
+  """The `storage_axes` that divide a parameter, and its numbers per device.
 
-  As the layer says, as far as its dimensions are divisible. Axes that are left
-  divide another dimension of an array above MOST_REPLICATED, so that it takes
-  1 / devices of each device's memory wherever its size has the factors.
+  `layers.partition_spec` is followed as far as dimensions are divisible. For an
+  array above MOST_REPLICATED the remaining axes divide other dimensions, so
+  that each device stores 1 / devices of the array if its sizes permit.
   """
   keys = path.split('.')
   usual = layers.partition_spec(tuple(keys), shape)
   local = list(shape)
   names: list[list[str]] = [[] for _ in shape]
-  # A scan reads a layer at a time: the dimension that it stacks is not divided.
+  # A scan reads one layer at a time: the stacked dimension is not divided.
   stacked = int(keys[0] == 'blocks' and not keys[1].isdigit())
 
   def put(axis: str, dims: Iterable[int]) -> bool:
@@ -363,7 +365,7 @@ def division(
 def storage_shardings(
   shapes: Mapping[str, Any], storage: Mesh | AbstractMesh
 ) -> dict[str, NamedSharding]:
-  """Where each parameter, of a shape, lives on a `storage_mesh`."""
+  """The sharding of each parameter on a `storage_mesh`, from its shape."""
   axes = dict(storage.shape)
   return {
     path: NamedSharding(storage, division(path, leaf.shape, axes)[0])
@@ -374,16 +376,16 @@ def storage_shardings(
 def placements(
   weights: int, devices: Sequence[jax.Device], shards: int = 0
 ) -> tuple[Placement, ...]:
-  """Devices, or groups of them, that hold a copy of the weights each.
+  """Devices, or groups of devices, that each hold a copy of the weights.
 
   Args:
     weights: bytes of all parameters.
     devices: of this process.
-    shards: devices of a group; 0 is the fewest whose memory is twice as large
-      as the weights, or 1 where devices do not say what they have.
+    shards: devices per group; 0 means the fewest whose memory is twice the size
+      of the weights, or 1 where devices do not report their memory.
 
   Raises:
-    InputError: devices cannot be divided into such groups.
+    InputError: the number of devices is not a multiple of `shards`.
   """
   num = len(devices)
   memory = _memory(devices[0])
@@ -406,7 +408,7 @@ def placements(
 
 
 def _memory(device: jax.Device) -> int:
-  """Bytes; 0 is not known, as of processors."""
+  """Memory in bytes; 0 where it is unknown, as for CPUs."""
   stats = device.memory_stats() if device.platform != 'cpu' else None
   return int((stats or {}).get('bytes_limit', 0))
 
@@ -418,7 +420,7 @@ def _group(devices: Sequence[jax.Device]) -> Mesh:
 
 
 def device_of(placement: Placement) -> jax.Device:
-  """A device of a placement."""
+  """The first device of a placement."""
   if isinstance(placement, NamedSharding):
     device: jax.Device = placement.mesh.devices.flat[0]
     return device
@@ -428,7 +430,7 @@ def device_of(placement: Placement) -> jax.Device:
 def weight_shardings(
   shapes: Mapping[str, Any], placement: Placement
 ) -> dict[str, Any]:
-  """Where each parameter, of a shape, lives at a placement."""
+  """The sharding of each parameter at a placement, from its shape."""
   if isinstance(placement, NamedSharding):
     return {**storage_shardings(shapes, placement.mesh)}
   return dict.fromkeys(shapes, jax.sharding.SingleDeviceSharding(placement))
@@ -442,7 +444,7 @@ def _init(spec: NetworkSpec, seed: jax.Array) -> nnx.State:
 def init(
   spec: NetworkSpec, seed: int, placement: Placement | None = None
 ) -> nnx.State:
-  """Fresh weights; at a group of devices each makes its own part of them."""
+  """Fresh weights; in a group, each device initialises its own shards."""
   if not isinstance(placement, NamedSharding):
     return _init(spec, np.uint32(seed % 2**32))
   where = spec.tree(weight_shardings(spec.shapes, placement))

@@ -1,8 +1,8 @@
-"""Predictors: what models of `wm.models` give to be measured, by their kind.
+"""Predictors of the models in `wm.models`, by kind.
 
-A model and a world come in; a predictor goes out (`wm.core.predictor`), which
-gives next-token probabilities and sessions, in which many continuations grow in
-step. Each kind has its files:
+A predictor (`wm.core.predictor`) is made from a model and a world. Its methods
+return next-token probabilities and sessions, in which many continuations grow
+in step. Each kind has its files:
 
   networks of ours    networks, with sessions (decoding) and adaptation (tuning)
   processes           process, with oracles, tracks; few_shot (small tasks)
@@ -11,5 +11,5 @@ step. Each kind has its files:
   language models     llm_predictor, with provider (calls), answer_cache,
                       call_ledger (budgets), replies and structures (readers)
 
-`process` is the shortest whole predictor to read; `networks` the usual one.
+`process` is the shortest complete predictor to read; `networks` the usual one.
 """

@@ -1,29 +1,29 @@
 """Fine-tunes networks on small tasks: a new head, and by default all weights.
 
-A network's weights and data sets of labelled tokens come in; answers about
-other tokens go out (`Adapter.adapt_to`, see `wm.core.adapting`). Learners that
-are no networks of ours are in `few_shot`.
+`Adapter.adapt_to` tunes a network's weights on data sets of labelled tokens and
+answers for other tokens (see `wm.core.adapting`). Learners other than the
+networks of wm are in `few_shot`.
 
-Many data sets are tuned at a time, each with weights of its own. Chunks of them
-are one program each. Full batches, or those of a stream, as published (Vafa et
-al. 2025): AdamW, constant rate. C data sets of a chunk, n rows of each, cut
-behind the last place that matters:
+Many data sets are tuned in parallel, each with its own weights; one program
+tunes a chunk of them. As published (Vafa et al. 2025): full batches, or those
+of a stream; AdamW with a constant rate. A chunk has C data sets of n rows, cut
+after the last labelled or queried place:
 
   weights [C, ...]   tokens [C, n, L]
     set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups
     set 1  ########    row 0..n-1  #####...   of one length each
 
-A program of small products leaves most cores of a CPU idle, and Python does
-not wait for it. So programs run side by side on threads:
+A program of small products leaves most cores of a CPU idle, and JAX runs
+without Python's lock. So programs run in parallel on threads:
 
   thread 0   first | rest . . . . . | first | rest
   thread 1           first | rest . . . . . | first
 
-Networks that are not ours are functions of weights and tokens, upon which
-`foreign` puts a new head.
+Networks from elsewhere are functions of weights and tokens; `foreign` adds a
+new head to them.
 
-`first` is what may compile: one at a time, so that no program is compiled by
-two threads at once.
+`first` is the part of a call that may compile. One call at a time runs this
+part, so that no two threads compile the same program.
 """
 
 from __future__ import annotations
@@ -52,32 +52,32 @@ from wm.runtime import compute, files, progress
 Given = TypeVar('Given')
 Result = TypeVar('Result')
 
-MOST = 8  # Programs at a time: each has weights of its own.
+MOST = 8  # Parallel programs at most: each has its own weights in memory.
 
 
 def max_parallel(device: jax.Device) -> int:
-  """Programs that a device is given at a time: one for each thread of a CPU.
+  """Programs that run in parallel on a device: one for each thread of a CPU.
 
-  Not for each core: how many there are decides what is put together in a
-  program, and so the last bits of what it gives.
+  The configured number of threads counts, not that of cores: the number decides
+  the composition of a program, and so the last bits of its results.
   """
   return min(compute.num_threads(), MOST) if device.platform == 'cpu' else 1
 
 
 class ParallelCalls:
-  """Calls at a time.
+  """Runs calls in parallel on threads.
 
   Attributes:
-    first: held by a call while it may compile.
+    first: lock that a call holds while it may compile.
   """
 
   def __init__(self, num: int) -> None:
-    """num: calls at a time."""
+    """num: number of parallel calls."""
     self.first = threading.Lock()
     self._num, self._stopped = num, threading.Event()
 
   def check(self) -> None:
-    """Raises CancelledError where nobody waits for results any more."""
+    """Raises CancelledError when the results are no longer awaited."""
     if self._stopped.is_set():
       raise concurrent.futures.CancelledError
 
@@ -85,13 +85,13 @@ class ParallelCalls:
     self, call: Callable[[Given], Result], arguments: Sequence[Given]
   ) -> Iterator[Result]:
     """Yields results in order; an error or an early end stops the others."""
-    # No threads: results come one by one, as they are asked for.
+    # Without threads, each result is computed when it is asked for.
     if self._num == 1 or len(arguments) == 1:
       yield from map(call, arguments)
       return
     pool = concurrent.futures.ThreadPoolExecutor(self._num, 'adaptation')
     futures = [
-      # Threads see the caller's progress and folder of unfinished parts.
+      # Threads see the caller's progress and folder of partial results.
       pool.submit(contextvars.copy_context().run, call, argument)
       for argument in arguments
     ]
@@ -99,12 +99,12 @@ class ParallelCalls:
       for future in futures:
         yield future.result()
     finally:
-      # A call that runs ends at its next `check`; those that wait do not begin.
+      # A running call ends at its next `check`; waiting calls do not begin.
       self._stopped.set()
       pool.shutdown(cancel_futures=True)
 
 
-# Rows of a data set are cut to one length in each of so many groups.
+# Groups of a data set's rows; all rows of a group are cut to one length.
 GROUPS, ROUND = 4, 8
 
 
@@ -113,9 +113,9 @@ class LabelRows(NamedTuple):
 
   Attributes:
     tokens: [C, n, L] int32.
-    places: [C, n, P] int32, 0 where there is none.
+    places: [C, n, P] int32, 0 where there is no label.
     labels: [C, n, P, H] int32 or [C, n, P, d] float32.
-    weight: [C, n, P] float32: a label's part in the mean; 0 without one.
+    weight: [C, n, P] float32 weight of a label in the mean; 0 without a label.
   """
 
   tokens: Any
@@ -128,10 +128,10 @@ class RowGroups(NamedTuple):
   """Rows of D data sets in groups, each cut to one length.
 
   Attributes:
-    sets: as given; rows are copied when they are `taken`.
-    number: type of labels.
-    orders: [D, n] of each group: which row of its data set each one is.
-    lengths: of each group.
+    sets: the data sets; `taken` copies their rows.
+    number: dtype of labels.
+    orders: for each group, row indices [D, n] into each data set.
+    lengths: tokens per row of each group.
   """
 
   sets: adapting.FewShotTasks
@@ -141,19 +141,19 @@ class RowGroups(NamedTuple):
 
   @property
   def size(self) -> int:
-    """Tokens of one data set."""
+    """Number of tokens of one data set."""
     groups = zip(self.orders, self.lengths, strict=True)
     return sum(order.shape[1] * length for order, length in groups)
 
   def taken(self, chosen: np.ndarray) -> list[LabelRows]:
-    """The groups of some data sets [C]."""
+    """The groups of the chosen data sets [C]."""
     places = self.sets.places[chosen]
-    # Weights of a data set add up to 1: sets with few labels count as much.
+    # Weights of a data set add up to 1: all data sets count equally.
     used = (places != core.DEAD).astype(np.float32)
     weight = used / np.maximum(used.sum((1, 2), keepdims=True), 1)
     groups = []
     for order, length in zip(self.orders, self.lengths, strict=True):
-      # row [C, n]: the rows of this group, in each of the data sets chosen.
+      # row [C, n]: the rows of this group in each chosen data set.
       row = order[chosen]
       shared, copied = (
         (chosen[:, None], row),
@@ -172,21 +172,21 @@ class RowGroups(NamedTuple):
 def group_rows(
   sets: adapting.FewShotTasks, number: str, least: Sequence[int] = ()
 ) -> RowGroups:
-  """Rows by their last place, in groups that are cut behind the longest.
+  """Groups rows by their last place; a group is cut after its longest row.
 
-  number: type of labels; least: lengths of the groups, at least.
+  number: dtype of labels. least: minimum lengths of the groups.
   """
-  # [D, n]: tokens behind a row's last place change nothing that is asked.
+  # [D, n]: tokens after a row's last place do not affect its answers.
   last = sets.places.max(-1)
   size, most = sets.tokens.shape[1:]
   # Short rows first: a group of them is cut shorter than the others.
   order = np.argsort(last, axis=1, kind='stable')
-  # Few rows are one group: each group is a shape to be compiled for.
+  # Few rows form one group: each group is one more shape to compile.
   parts = np.array_split(order, GROUPS if size >= 4 * GROUPS else 1, axis=1)
   orders = [rows for rows in parts if rows.size]
   lengths = []
   for rows in orders:
-    # Up to a multiple of ROUND: few lengths, hence few programs.
+    # Rounded up to a multiple of ROUND: few lengths, hence few programs.
     longest = int(np.take_along_axis(last, rows, 1).max()) + 1
     lengths.append(min(max(-(-longest // ROUND) * ROUND, 1), most))
   if least:
@@ -205,10 +205,10 @@ class TrainingRows(NamedTuple):
   """Rows that D data sets are tuned on, step by step.
 
   Attributes:
-    first: of the first step.
+    first: rows of the first step.
     kind: of labels.
     spec: the network that reads them.
-    stream: where other steps' sequences come from; None: all have the first's.
+    stream: source of later steps' rows; None repeats the first rows.
   """
 
   first: RowGroups
@@ -223,7 +223,7 @@ class TrainingRows(NamedTuple):
     sets: adapting.FewShotTasks | adapting.TaskStream,
     kind: adapting.LabelSpec,
   ) -> TrainingRows:
-    """Raises InputError for what the network cannot read."""
+    """Raises InputError for sequences that the network cannot read."""
     number = 'int32' if isinstance(kind, adapting.Classes) else 'float32'
     stream = sets if isinstance(sets, adapting.TaskStream) else None
     batch = sets.batch(0, kind)
@@ -231,13 +231,13 @@ class TrainingRows(NamedTuple):
     return cls(group_rows(batch, number), kind, spec, stream)
 
   def steps(self, chosen: np.ndarray) -> Iterator[list[LabelRows]]:
-    """The groups of some data sets at each step, without end.
+    """Yields the groups of the chosen data sets for each step, endlessly.
 
-    Of a stream, groups are as long as any so far had to be: few lengths are
-    compiled for.
+    Groups of a stream never become shorter, so that few lengths are compiled.
 
     Raises:
-      InputError: shapes differ from the first's, or the network cannot read it.
+      InputError: shapes differ from the first step's, or the network cannot
+        read a sequence.
     """
     latest = self.first
     groups = latest.taken(chosen)
@@ -261,8 +261,8 @@ class TrainingRows(NamedTuple):
 def check_rows(
   spec: network.NetworkSpec, tokens: np.ndarray, places: np.ndarray
 ) -> None:
-  """Raises InputError for what the network cannot read up to the last place."""
-  # Tokens behind the last place are cut off, and may be anything.
+  """Raises InputError unless the network can read rows up to the last place."""
+  # Tokens after the last place are cut off and not checked.
   used = np.arange(tokens.shape[2]) <= places.max(-1, initial=0)[..., None]
   wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
   if wrong.size:
@@ -285,8 +285,8 @@ class TunedTask(NamedTuple):
 
   Attributes:
     spec: the network with the new head.
-    kind: what labels are.
-    part: 'all' or 'head'.
+    kind: kind of labels.
+    part: the tuned parameters, 'all' or 'head'.
   """
 
   spec: network.NetworkSpec
@@ -300,7 +300,7 @@ class TunedTask(NamedTuple):
 
 def of_head(path: tuple[Any, ...]) -> bool:
   """True for parameters of the head, which is replaced."""
-  # A tied head's bias is no part of `head`, and is replaced with it.
+  # The bias of a tied head is outside `head`, and is replaced too.
   return 'head' in path or 'tied_bias' in path
 
 
@@ -314,7 +314,7 @@ def _outputs(
 ) -> jax.Array:
   """[N, P, H, k] scores or [N, P, d], float32."""
   spec, kind = task.spec, task.kind
-  # Weights go back into the tree of the new head's network.
+  # Puts the arrays into the tree of the network with the new head.
   leaves = [
     (path, leaf.replace(params[path]))
     for path, leaf in nnx.to_flat_state(spec.abstract)
@@ -329,8 +329,8 @@ def _outputs(
 def _loss(
   task: TunedTask, params: Arrays, groups: list[LabelRows]
 ) -> jax.Array:
-  """Mean over labels of one data set: nats, or squared error."""
-  # Weights of all groups add up to 1: the sum over groups is the mean.
+  """Mean loss over the labels of one data set: nats, or squared error."""
+  # The weights of all groups add up to 1, so their sum is the mean.
   total = jnp.zeros(())
   for rows in groups:
     outputs = _outputs(task, params, rows.tokens, rows.places)
@@ -348,20 +348,21 @@ def _each(call: Callable[..., Any], *trees: Any) -> Any:
   """Results of a call for each of C data sets, from trees [C, ...]."""
   if len(jax.tree.leaves(trees)[0]) > 1:
     return jax.vmap(call)(*trees)
-  # With a dimension of one more, Mamba takes up to six times as long on a CPU.
+  # With an extra dimension of size 1, Mamba takes up to six times as long on a
+  # CPU.
   results = call(*jax.tree.map(lambda leaf: leaf[0], trees))
   return jax.tree.map(lambda leaf: leaf[None], results)
 
 
 def _optimizer() -> optax.GradientTransformation:
-  """Updates before the learning rate.
+  """Updates before scaling by the learning rate.
 
-  All but biases and norms decays, embeddings too, as in the published program;
-  in training embeddings do not.
+  Weight decay applies to all parameters but biases and norms. As in the
+  published program it includes embeddings, unlike in `wm.training`.
   """
 
   def mask(params: Arrays) -> dict[tuple[Any, ...], bool]:
-    # By name as well: biases of several heads have several dimensions.
+    # Names decide too, since biases of several heads have several dimensions.
     return {
       path: leaf.ndim > 1 and not re.search('bias|scale', str(path[-1]))
       for path, leaf in params.items()
@@ -378,11 +379,11 @@ def _optimizer() -> optax.GradientTransformation:
 def begin(
   task: TunedTask, body: Arrays, seeds_C: jax.Array
 ) -> tuple[Arrays, Arrays, Any]:
-  """Weights that move [C, ...], those that do not, and optimizer states."""
+  """Trainable weights [C, ...], frozen weights, and optimizer states."""
 
   def fresh(seed: jax.Array) -> Arrays:
-    """Weights that move: a new head, and the body's own."""
-    # A whole new network is built for its head; XLA drops the rest.
+    """Trainable weights: a new head, and the weights of the body."""
+    # A whole new network is built for its head; XLA removes the rest.
     built = task.spec.build(nnx.Rngs(jax.random.key(seed)))
     params = flat(nnx.split(built)[1])
     return {
@@ -391,7 +392,7 @@ def begin(
       if task.tuned(path)
     }
 
-  # moving [C, ...]: weights of each data set; still [...]: shared by all.
+  # moving [C, ...]: weights per data set; still [...]: weights shared by all.
   moving = jax.vmap(fresh)(seeds_C)
   still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
   return moving, still, jax.vmap(_optimizer().init)(moving)
@@ -419,19 +420,19 @@ def take_steps(
       return _loss(task, {**still, **moving}, groups)
 
     updates, state = optimizer.update(jax.grad(loss)(moving), state, moving)
-    # The rate is an argument, not a constant: one program serves all rates.
+    # The rate is a traced argument: one program serves all rates.
     updates = jax.tree.map(lambda leaf: -rate * leaf, updates)
     return optax.apply_updates(moving, updates), state
 
   def of_one(
     moving: Arrays, state: Any, groups: list[LabelRows]
   ) -> tuple[Arrays, Any]:
-    """The same after all steps."""
+    """Weights and optimizer state of one data set after all steps."""
 
     def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
       return one_step(*carry, groups)
 
-    # The number of steps is an argument: one program for any number.
+    # The number of steps is a traced argument: one program for any number.
     return jax.lax.fori_loop(0, num, body, (moving, state))
 
   return _each(of_one, moving, state, groups)
@@ -450,12 +451,11 @@ def answer_rows(
   return _each(of_one, moving, rows)
 
 
-# Steps of one call, so that Ctrl-C is heard between them. Where the head alone
-# is tuned, XLA takes the rest of the network out of the loop: it runs once a
-# call.
+# Steps per call; Ctrl-C is handled between calls. Where only the head is tuned,
+# XLA moves the rest of the network out of the loop: it runs once per call.
 PIECE = {'all': 10, 'head': 1000}
-# Most bytes of weights and moments of all chunks at a time, and tokens of one
-# step of a chunk. Products of many sets at once run on one core of a CPU.
+# Limits: bytes of weights and moments of all parallel chunks, and tokens of one
+# step of a chunk. On a CPU, batched products of many sets run on one core.
 CHUNK_BYTES = 1 << 30
 CHUNK_TOKENS = {'cpu': 1 << 11}
 ELSEWHERE = 1 << 15
@@ -468,17 +468,17 @@ def chunk_size(
   tokens: int,
   device: jax.Device,
 ) -> int:
-  """Data sets, of `num` of so many tokens, that are one program on a device.
+  """Number of data sets per program on a device.
 
-  All programs are as large, and as many run at a time: none waits for others
-  that have more to do.
+  num: data sets in all; tokens: of each. Programs have equal sizes and run in
+  full rounds, so that none waits for a larger one.
   """
-  # float32 of weights, their gradient and Adam's two moments, for each set.
+  # Four float32 copies for each set: weights, gradient, Adam's two moments.
   copies = 4 * 4 * spec.num_params if part == 'all' else 1
   side = max_parallel(device)
   most = CHUNK_TOKENS.get(device.platform, ELSEWHERE) // max(tokens, 1)
   size = max(min(most, CHUNK_BYTES // copies // side), 1)
-  # Rounds of `side` programs; sizes are then made equal within a round.
+  # Rounds of `side` programs; sizes are then equalised within a round.
   rounds = -(-num // (size * side))
   return -(-num // (rounds * side))
 
@@ -490,10 +490,11 @@ class Adapter(core.Adaptable):
   Attributes:
     spec: of the network.
     params: its weights.
-    chunk: data sets of one program; 0 is as many as suit. It changes rounding
-      only.
-    parallel: programs at a time; 0 is as many as suit. It changes nothing.
-    shared: processes tune chunks of their own, and all have all answers.
+    chunk: data sets per program; 0 chooses by `chunk_size`. It affects only
+      rounding.
+    parallel: parallel programs; 0 chooses by `max_parallel`. It does not affect
+      results.
+    shared: each process tunes its own chunks, and all get all answers.
   """
 
   spec: network.NetworkSpec
@@ -519,14 +520,15 @@ class Adapter(core.Adaptable):
       if not of_head(path)
     }
     _check_head(task, body)
-    # The weights decide where it runs.
+    # Programs run on the device of the weights.
     devices = sorted(next(iter(body.values())).devices(), key=lambda d: d.id)
     device = devices[0]
     num = len(asked.tokens)
     size = self.chunk or chunk_size(
       shaped, tuning.trainable, num, rows.first.size, device
     )
-    # Programs of several devices wait for one another: one at a time.
+    # Programs that span several devices would wait for one another: run one
+    # at a time.
     most = 1 if len(devices) > 1 else max_parallel(device)
     parallel = self.parallel or most
     calls = ParallelCalls(parallel)
@@ -545,7 +547,7 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
 
   def tuned(rows: slice) -> np.ndarray:
     """[S, C, M, ...] outputs of a chunk."""
-    # The last chunk is filled up: one program serves all.
+    # The last chunk is padded, so that one program serves all chunks.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
     name = files.hash_of([mark, chosen]) if mark else ''
     return files.cached_arrays(name, functools.partial(run.chunk, chosen))[0]
@@ -582,11 +584,11 @@ class _AdaptRun(NamedTuple):
   calls: ParallelCalls
 
   def mark(self) -> str:
-    """Hash of all that chunks depend on, but for their data sets and rate."""
-    # Of a stream, its first step stands for all.
+    """Hash of everything that a chunk's result depends on except its rows."""
+    # The first step of a stream stands for all of its steps.
     cuts = self.data.first, self.asked
     arrays = [array for cut in cuts for array in cut.sets]
-    # What all data sets share is read once.
+    # Arrays that all data sets share (stride 0) are read once.
     arrays = [x if x.strides[0] else x[:1] for x in arrays]
     body = [np.asarray(leaf) for leaf in self.body.values()]
     return files.hash_of(
@@ -600,25 +602,25 @@ class _AdaptRun(NamedTuple):
 
   def chunk(self, rows: np.ndarray) -> tuple[np.ndarray]:
     """Outputs [S, C, M, ...]."""
-    # Seeds depend on the data set's number, not on its chunk.
+    # Seeds depend on the data set's number, not on its place in a chunk.
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     # 32 of 64 bits: JAX's keys take a uint32.
     seeds = (basics.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
-    with jax.default_device(self.device):  # Each thread has its own.
+    with jax.default_device(self.device):  # The default is per thread.
       return (self._tuned(rows, jnp.asarray(seeds)),)
 
   def _tuned(self, rows: np.ndarray, seeds_C: jax.Array) -> np.ndarray:
     """As `chunk`."""
     supply, asked = self.data.steps(rows), self.asked.taken(rows)
     rate = np.float32(self.tuning.rate)
-    # A stream gives other rows at each step: then a call is one step.
+    # The rows of a stream change at each step: then a call is one step.
     most = PIECE[self.task.part] if self.data.stream is None else 1
     advance = functools.partial(take_steps, self.task)
     with self.calls.first:
       moving, still, state = begin(self.task, self.body, seeds_C)
       moving, state = advance(still, moving, state, next(supply), 1, rate)
       jax.block_until_ready(state)
-    # The first step is done: compiled while `first` was held.
+    # The first step is done: its program was compiled while `first` was held.
     outputs, done = [], 1
     for goal in self.steps:
       while done < goal:
@@ -638,10 +640,10 @@ class _AdaptRun(NamedTuple):
   def _restored(
     self, rows: np.ndarray, answers: list[np.ndarray]
   ) -> np.ndarray:
-    """[C, M, ...]: the answers of all groups, in the order they were asked."""
+    """[C, M, ...]: the answers of all groups, in the order of the queries."""
     num = sum(order.shape[1] for order in self.asked.orders)
     ordered = np.zeros((len(rows), num, *answers[0].shape[2:]), np.float32)
-    # order [C, n] -> place of each row among the M that were asked.
+    # order [C, n]: index of each row among the M queried rows.
     sets = np.arange(len(rows))[:, None]
     for order, values in zip(self.asked.orders, answers, strict=True):
       ordered[sets, order[rows]] = values
@@ -649,9 +651,9 @@ class _AdaptRun(NamedTuple):
 
 
 def _check_head(task: TunedTask, body: Arrays) -> None:
-  """Raises InputError where a new head is none, or not all that is new."""
+  """Raises InputError if a new head is missing or changes other parameters."""
   spec = task.spec
-  # Of the network with the new head, by tracing alone.
+  # Shapes of the network with the new head, by tracing only.
   shapes = {path: leaf.shape for path, leaf in nnx.to_flat_state(spec.abstract)}
   logits = jax.eval_shape(
     lambda params: nnx.merge(spec.graph, params)(jnp.zeros((1, 1), jnp.int32)),
@@ -680,7 +682,7 @@ class Foreign:
 
   Attributes:
     apply: (leaves of weights, tokens [N, L]) -> features [N, L, D].
-    shapes: of the leaves.
+    shapes: shapes of the leaves.
     width: D.
   """
 
@@ -693,7 +695,7 @@ class Foreign:
   def build(
     self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int
   ) -> HeadedNetwork:
-    """See core.Trainable; with weights 0 and a new head."""
+    """See core.Trainable; the weights are 0, the head is new."""
     del vocab_size, max_len
     return HeadedNetwork(self, rngs, outputs or 1)
 
@@ -701,7 +703,8 @@ class Foreign:
 class HeadedNetwork(nnx.Module):
   """A function of weights with a linear head.
 
-  Matrices are called kernels, and decay; vectors and numbers are biases.
+  Arrays of 2 or more dimensions are named kernels, to which weight decay
+  applies; vectors and scalars are named biases.
   """
 
   def __init__(self, model: Foreign, rngs: nnx.Rngs, outputs: int):

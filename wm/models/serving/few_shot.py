@@ -1,16 +1,16 @@
-"""Learns small tasks by models that are no networks of ours.
+"""Few-shot learning with models other than the networks of wm.
 
-Data sets of labelled tokens come in; answers about other tokens go out, see
-`wm.core.adapting`. Networks of ours are tuned by `adaptation`, and so are
-modules of Flax that users bring, which `adaptable` finds a learner for.
+Models learn from data sets of labelled tokens and answer for other tokens, see
+`wm.core.adapting`. `adaptation` tunes the networks of wm, and Flax modules of
+users; `adaptable` chooses a learner for any object of a user.
 
-`TaskByTask` adapts anything that learns one data set at a time: it draws the
-labels, learns for each rate, data set and number of steps, and chooses by
-validation. `KeyTable` adapts by a table of labels: points with equal keys share
-an answer. `tune_torch` is the default loop of PyTorch modules.
+`TaskByTask` adapts any model that learns one data set at a time, for each data
+set and number of steps. `KeyTable` adapts by a table of labels: points with
+equal keys share an answer. `tune_torch` is the default loop for PyTorch
+modules.
 
-D data sets of N rows of L tokens, M rows that are asked about, P places in a
-row; H labels of a place, k classes of each; T = places in use.
+D data sets of N rows of L tokens, M queried rows, P places in a row; H labels
+of a place, k classes of each; T places in use.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Draws(NamedTuple):
   """The labels of data set d, step by step.
 
   Attributes:
-    tasks: data sets, or a stream of them.
-    kind: what labels are.
-    d: number of the data set.
+    tasks: data sets, or a stream of data sets.
+    kind: kind of labels.
+    d: index of the data set.
   """
 
   tasks: adapting.FewShotTasks | adapting.TaskStream
@@ -68,7 +68,7 @@ class Draws(NamedTuple):
     return Examples(read_only(tokens, places), places, labels)
 
   def until(self, step: int) -> Examples:
-    """Those of all steps before; without a stream all steps have the same."""
+    """Labelled sequences of all earlier steps; those of step 0 if no stream."""
     steps = step if isinstance(self.tasks, adapting.TaskStream) else 1
     return Examples(
       *map(np.concatenate, zip(*map(self.at, range(steps)), strict=True))
@@ -80,7 +80,7 @@ def mapped(
   kind: adapting.LabelSpec,
   change: Callable[[adapting.FewShotTasks], adapting.FewShotTasks],
 ) -> adapting.FewShotTasks | adapting.TaskStream:
-  """Tasks, or those of each step, after a change."""
+  """Applies a change to the tasks, or to those of each step of a stream."""
   if isinstance(tasks, adapting.TaskStream):
     stream = tasks
     return adapting.TaskStream(lambda step: change(stream.batch(step, kind)))
@@ -88,36 +88,36 @@ def mapped(
 
 
 def read_only(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-  """Tokens [N, L] up to each row's last place, and padding behind it."""
+  """Tokens [N, L] with padding after each row's last place."""
   read = np.arange(tokens.shape[1]) <= places.max(1, initial=0)[:, None]
   return np.where(read, tokens, core.PAD).astype(np.int32)
 
 
 def class_scores(labels: np.ndarray, k: int) -> np.ndarray:
-  """[..., k] scores of named classes: log 1.5, and log 0.5 of all others."""
+  """[..., k] scores: log 1.5 for each label's class, log 0.5 for others."""
   return np.log(0.5 + (labels[..., None] == np.arange(k))).astype(np.float32)
 
 
 class TaskByTask(core.Adaptable):
-  """Adapts to one data set after the other."""
+  """Adapts to one data set at a time."""
 
   @abc.abstractmethod
   def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
-    """What has learned a data set, from its labels alone.
+    """Learns one data set from its labels; returns the learned function.
 
     Raises:
-      InputError: it cannot learn such labels.
+      InputError: the model cannot learn such labels.
     """
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable; it learns anew for each number of steps."""
+    """See core.Adaptable; learns from scratch for each number of steps."""
     tasks, queries, kind, steps, seed, config = data
     num, places = len(queries.tokens), queries.places
     shape = len(steps), *places.shape, *kind.shape
     outputs = np.zeros(shape, np.float32)
     every = itertools.product(range(num), range(len(steps)))
     for done, (d, s) in enumerate(every, 1):
-      # A data set's seed depends on its number alone, as a network's does.
+      # A data set's seed depends only on its index, as for networks.
       word = basics.stream(seed, 0 if config.one_head else d)
       task = adapting.TaskSpec(kind, steps[s], config.rate, word)
       predict = self.learn(Draws(tasks, kind, d), task)
@@ -135,43 +135,45 @@ class KeyTable(core.Adaptable):
   """Adapts to labels by a table: points with the same key share an answer.
 
   Attributes:
-    learned: False ignores all labels: each key has a random class, real labels
-      are 0.
+    learned: False ignores all labels: each key has a random class, and answers
+      for real labels are 0.
   """
 
   learned: bool = True
 
   @abc.abstractmethod
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """[R, P] uint64 keys of places [R, P] of sequences [R, L]; any of DEAD."""
+    """[R, P] uint64 keys of places [R, P] in sequences [R, L].
+
+    Keys of DEAD places are arbitrary.
+    """
 
   def coins(self, seed: int) -> int:
-    """Seed of the random classes of `adapt` with a seed."""
+    """Seed of the random classes, from the seed of `adapt_to`."""
     return seed
 
   def _keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
     """[D, R, P] keys of D data sets."""
     if len(places) > 1 and tokens.strides[0] == places.strides[0] == 0:
-      # All data sets are asked the same: followed once.
+      # All data sets share their queries: keys are computed once.
       return np.broadcast_to(self._keys(tokens[:1], places[:1]), places.shape)
-    # [D R, L] tokens and [D R, P] places: data sets are just more rows.
+    # [D R, L] tokens and [D R, P] places: data sets are flattened into rows.
     flat = tokens.reshape(-1, tokens.shape[2])
     hashed = self.keys(flat, places.reshape(len(flat), -1))
     return hashed.reshape(places.shape)
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable: the commonest class, or the mean, of a key's labels.
+    """See core.Adaptable: the most common class, or mean, of a key's labels.
 
-    Scores are log numbers of labels, each half of one more, so that they are
-    log shares but for a constant; a hashed class has half of one more again, so
-    that it settles ties and stands where there is no label. Unseen keys of real
-    labels get the mean of the data set. Steps make a difference in a stream
-    alone, of which all sequences up to the step are looked up.
+    The score of a class is log(count + 1/2), plus another 1/2 for one hashed
+    class, which breaks ties and answers for keys without labels. For real
+    labels, unseen keys get the mean of the data set. The number of steps
+    matters only for a stream, whose sequences up to that step are counted.
     """
     tasks, queries, kind, steps, seed, _ = data
     seed = self.coins(seed)
     asked = self._keys(queries.tokens, queries.places)
-    # One tally a data set: of the keys that are asked about, no others.
+    # One tally per data set, of the queried keys only.
     notes = [_Tally(asked[d], kind, seed, d) for d in range(len(asked))]
     answers, done = [], 0
     for step in steps if isinstance(tasks, adapting.TaskStream) else (1,):
@@ -192,9 +194,9 @@ class KeyTable(core.Adaptable):
 
 
 class _Tally:
-  """Sums of labels [F] and their number, for the keys that are asked about.
+  """Sums and counts of labels for the queried keys.
 
-  A label of one of k classes is k numbers, of which one is 1.
+  A label of one of k classes is a one-hot vector of k numbers.
   """
 
   def __init__(
@@ -219,10 +221,10 @@ class _Tally:
     """Labels [T, H] or [T, d] of keys [T]."""
     self._count += len(labels)
     row = np.searchsorted(self._seen, keys)
-    # A key above all others would point behind the end; it matches nothing.
+    # A key above all others would index past the end; it matches no query.
     asked = row < len(self._seen)
     asked[asked] = self._seen[row[asked]] == keys[asked]
-    # add.at, not +=: a key may have several labels in one call.
+    # add.at, since += would count a repeated key only once.
     np.add.at(self._num, row[asked], 1)
     if self._coin is not None:
       head = np.arange(labels.shape[1])
@@ -232,10 +234,10 @@ class _Tally:
       np.add.at(self._sums, row[asked], labels[asked])
 
   def answers(self) -> np.ndarray:
-    """[..., H, k] or [..., d] of the keys that are asked about."""
+    """[..., H, k] or [..., d] answers for the queried keys."""
     if self._coin is not None:
-      # Half a vote for each class: log(0.5) without labels, never log(0). One
-      # more half vote is on the coin's class of each.
+      # Half a vote for each class: log(0.5) without labels, never log(0). The
+      # random class of a key has another half vote.
       answers = np.log(self._sums + 0.5 + 0.5 * self._coin)
     else:
       # Keys without a label get the mean of all.
@@ -245,10 +247,10 @@ class _Tally:
     return answers[self._back].reshape(self._shape)
 
 
-# As the networks of wm, and as published: AdamW at a constant rate.
+# AdamW at a constant rate, as published and as for the networks of wm.
 BETAS, DECAY, CLIP, DEVIATION = (0.9, 0.95), 0.1, 1.0, 0.02
-ROWS = 16  # Sequences that a module of PyTorch reads at once.
-# Tokens and places of the world -> ids and places of a module's own.
+ROWS = 16  # Sequences per forward pass of a PyTorch module.
+# Tokens and places of the world -> ids and places of the module.
 Written = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -262,17 +264,17 @@ def tune_torch(
 ) -> Predict:
   """Fine-tunes a copy of a module with a new linear head on its features.
 
-  Full batches or those of a stream, in evaluation mode: AdamW, with weight
-  decay of matrices alone and gradients clipped by their norm.
+  Full batches or those of a stream, in evaluation mode. AdamW with gradient
+  clipping by norm; weight decay applies to matrices only.
 
   Args:
-    module: of PyTorch; it stays as it is.
+    module: PyTorch module; it is not changed.
     features: (module, ids [R, K] on its device) -> [R, K, D].
-    written: tokens and places as the module has them.
+    written: converts tokens and places to those of the module.
     draws: the labels.
     task: see adapting.TaskSpec.
-    low_rank: rank of adapters of all linear maps, which are tuned in place of
-      the weights (Hu et al. 2022, LoRA); 0 is none.
+    low_rank: rank of LoRA adapters of all linear maps (Hu et al. 2022), which
+      are tuned in place of the weights; 0 tunes the weights.
   """
   torch: Any = sys.modules['torch']
   network, kind = copy.deepcopy(module).eval(), task.kind
@@ -324,21 +326,21 @@ def tune_torch(
 
 
 def peft_library(what: str) -> Any:
-  """The library peft; InputError, what needs it, where it is not installed."""
+  """The library peft; raises InputError, naming `what`, if not installed."""
   with inputs.extra('torch', what):
     import peft
   return peft
 
 
 def _with_adapters(network: Any, rank: int, seed: int) -> Any:
-  """The network with adapters, which alone have gradients.
+  """The network with LoRA adapters; only these have gradients.
 
   Raises:
-    InputError: peft is not installed, or knows no linear map of the network.
+    InputError: peft is not installed, or supports no linear map of the network.
   """
   torch: Any = sys.modules['torch']
   peft = peft_library(f'low_rank={rank}')
-  # As usual: twice the rank, so that the rate suits all ranks.
+  # The usual alpha, twice the rank: one learning rate then suits all ranks.
   config = peft.LoraConfig(
     r=rank, lora_alpha=2 * rank, target_modules='all-linear'
   )
@@ -387,17 +389,16 @@ def _torch_loss(
 def adaptable(
   reader: Any, thing: Any, ids: np.ndarray | None, label: str
 ) -> Any:
-  """A reader that learns small tasks too, in the way that its object allows.
+  """Adds few-shot learning to a reader, in the way that its object permits.
 
   Args:
-    reader: of the object, see `predictor`.
-    thing: the object as the user gave it.
-    ids: [V] the model's id of each token of the world; None where they are the
-      world's.
-    label: what errors call it.
+    reader: of the object, see `user_objects.predictor`.
+    thing: the object of the user.
+    ids: [V] the model's id of each token of the world; None if ids are equal.
+    label: name in errors.
 
   Returns:
-    The reader, `core.Adaptable` unless it says yes and no alone.
+    The reader, now `core.Adaptable` unless it only answers yes or no.
   """
   fields: dict[str, Any] = {'_ids': ids, 'label': label}
   module = thing[0] if isinstance(thing, tuple) and thing else thing
@@ -420,27 +421,27 @@ class _User(core.Adaptable):
   """Fields of readers that `adaptable` extends.
 
   Attributes:
-    label: what errors call it.
+    label: name in errors.
   """
 
   label: str
   _ids: np.ndarray | None
 
   def sent(self, tokens: np.ndarray) -> np.ndarray:
-    """Ids of the model's own."""
+    """The model's ids of tokens of the world."""
     if self._ids is None:
       return tokens
     return np.maximum(self._ids, 0)[tokens].astype(np.int32)
 
 
 class ByMethod(_User, TaskByTask):
-  """Learns by the user's own method."""
+  """Learns by the `adapt` method of the user's object."""
 
   _method: Callable[..., Any]
-  _is_checked = False  # By the first task.
+  _is_checked = False  # The first task checks.
 
   def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
-    """See TaskByTask; of a stream, of all its labels at once."""
+    """See TaskByTask; a stream's labels are passed all at once."""
     shown = draws.until(task.steps)
     at = shown.used
     places = at[0], shown.places[at]
@@ -465,16 +466,16 @@ class ByMethod(_User, TaskByTask):
       outputs[used] = self._read(values, len(used[0]), task.kind)
       return outputs
 
-    # Once: a learner may be slow.
+    # Only once, since a learner may be slow.
     if not self._is_checked:
       self._check(predict, shown)
     return predict
 
   def _check(self, predict: Predict, shown: Examples) -> None:
-    """Raises InputError where answers depend on more than their own tokens."""
+    """Raises InputError if an answer depends on other rows or later tokens."""
     rows = np.resize(np.arange(len(shown.tokens)), contract.ROWS)
     places = shown.places[rows]
-    # Two places of each row, the first labelled one and the last.
+    # Two places of each row: the first and the last labelled one.
     last = places.max(1)
     first = np.where(places != core.DEAD, places, last[:, None]).min(1)
     at = np.maximum(np.stack([first, last], 1), 0)
@@ -493,11 +494,11 @@ class ByMethod(_User, TaskByTask):
   def _read(
     self, values: np.ndarray, num: int, kind: adapting.LabelSpec
   ) -> np.ndarray:
-    """[T, H, k] scores, or [T, d], of an answer to T places; InputError."""
+    """[T, H, k] scores or [T, d] of an answer for T places; or InputError."""
     k = kind.k if isinstance(kind, adapting.Classes) else 0
     named = k > 0 and values.dtype.kind in 'iub'
     expected = (num, *kind.shape)[: 2 if named else None]
-    # One label of a place needs no dimension of its own.
+    # The dimension of labels may be omitted if a place has one label.
     short = (num, *expected[2:]) if expected[1] == 1 else expected
     fits = values.dtype.kind in 'iufb' and values.shape in (expected, short)
     if not fits or (named and not np.isin(values, range(k)).all()):
@@ -531,7 +532,7 @@ class ByFlax(_User):
     """See core.Adaptable; raises InputError where the module fails."""
     size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
     queries = data.queries
-    with plugins.user_code():  # Compiled here: the module's lines are run.
+    with plugins.user_code():  # Tracing runs the code of the module.
       adapter = _adaptation().foreign(
         self._pure.features, self._pure.weights, size, self.max_len
       )
@@ -565,7 +566,7 @@ class ByTorch(_User, TaskByTask):
     def written(
       tokens: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-      """Ids of the module, and places as they are."""
+      """Ids of the module, and the same places."""
       return self.sent(tokens), places
 
     with plugins.user_code(self.label):
@@ -573,7 +574,7 @@ class ByTorch(_User, TaskByTask):
 
 
 class ByHead(_User):
-  """Learns by a new head on activations or log-probabilities, which stay."""
+  """Learns a new head on frozen activations or log-probabilities."""
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
@@ -589,16 +590,16 @@ class ByHead(_User):
     return isinstance(self, core.HiddenStates)
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable; the head alone is trained, whatever the config."""
+    """See core.Adaptable; only the head is trained, whatever the config."""
     tasks, queries, kind, steps, _, config = data
-    # Each place becomes a sequence of one token: its row in a table of
-    # features, which a network of that table alone reads.
+    # Each place becomes a sequence of one token, its row in a table of
+    # features. The network is a look-up in this table and the head.
     table: list[np.ndarray] = []
     places = self._points(table, queries.tokens, queries.places)
     asked = adapting.QueryPoints(places, np.zeros_like(places))
 
     def change(tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-      """Data sets of one place a sequence."""
+      """Data sets whose sequences have one place each."""
       points = self._points(table, tasks.tokens, tasks.places)
       dead = tasks.places.reshape(points.shape) == core.DEAD
       labels = tasks.labels.reshape(*points.shape, -1)
@@ -623,11 +624,11 @@ class ByHead(_User):
   def _points(
     self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray
   ) -> np.ndarray:
-    """[D, R P, 1] int32 rows of places [D, R, P] in a table that grows."""
+    """[D, R P, 1] int32 rows of a growing table, for places [D, R, P]."""
     flat = tokens.reshape(-1, tokens.shape[2])
     at = places.reshape(len(flat), -1)
     flat = read_only(flat, at)
-    # Data sets often share sequences: each is read once.
+    # Data sets often share sequences; each sequence is read once.
     first, back = basics.distinct(np.concatenate([flat, at], 1, dtype=np.int32))
     start = sum(map(len, table))
     for rows in core.predictor.chunks(len(first), 1, 256):

@@ -1,8 +1,7 @@
 """Predictors of trained networks: next tokens or states of whole sequences.
 
-A model and its weights come in; `NetworkPredictor` or `NetworkStatePredictor`
-goes out. Continuations are decoded by `sessions`, and small tasks learned by
-`adaptation`.
+A model and its weights become a `NetworkPredictor` or `NetworkStatePredictor`.
+`sessions` decodes continuations, and `adaptation` learns small tasks.
 
 Rows are computed in tiles of one padded length P, of the ascending `buckets`:
 
@@ -11,8 +10,8 @@ Rows are computed in tiles of one padded length P, of the ascending `buckets`:
     row 1  ####### ........                    row 1  #######.
     row 2  ##############.            P = 16   row 2  ##############..
 
-so that a row meets the same shapes, hence the same instructions, whatever else
-is asked: results have the same bits for any number of rows and of devices.
+The shapes of a row, hence its instructions, do not depend on other rows:
+results are bit-identical for any number of rows and of devices.
 """
 
 from __future__ import annotations
@@ -34,22 +33,21 @@ from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
 from wm.runtime import compute
 
-LIGHT = 1_000_000  # Parameters of networks of little work a token.
-# What `hidden` and `patched` are of.
+LIGHT = 1_000_000  # Parameters below which a token is little work.
+# Sites of `hidden` and `patched`: the residual stream or the recurrent state.
 STREAM, MEMORY = 'stream', 'memory'
 
 
 class NetworkReader(core.HiddenStates, core.Adaptable):
-  """A network with weights; subclasses say what its logits mean.
+  """A network with weights; subclasses interpret its logits.
 
   Attributes:
     model: its spec as trained.
-    spec: what fixes its structure, in the form it predicts in.
-    devices: where tiles go in turn; default: this process's devices, in groups
-      where one cannot hold the weights (`network.placements`).
-    cache_bytes: most memory of one tile of a session, as far as one row of
-      it fits.
-    tile_tokens: tokens of a tile, as far as one row has no more.
+    spec: its structure in the form used for prediction.
+    devices: tiles go to these in turn; default: this process's devices, in
+      groups where one cannot hold the weights (`network.placements`).
+    cache_bytes: memory limit of one tile of a session, of at least one row.
+    tile_tokens: tokens of a tile, of at least one row.
     lanes: see `sessions.TileSizes`.
   """
 
@@ -67,12 +65,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     cache_bytes: int = 0,
     outputs: int = 0,
   ):
-    """outputs: see `core.Trainable.build`; cache_bytes: 0 is the device's."""
+    """outputs: see `core.Trainable.build`; cache_bytes: 0 is by the device."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self._outputs, self._site = outputs, STREAM
     self._take(params)
-    # This process's devices only: other processes have batches of their own.
+    # Only this process's devices: other processes have other batches.
     self._local = tuple(devices) or tuple(jax.local_devices())
     self.devices = network.placements(self.spec.num_bytes, self._local)
     sizes = sessions.sizes_on(self._local[0], outputs or vocab_size)
@@ -84,13 +82,13 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self.spec = network.NetworkSpec(
       model, self.vocab_size, self.max_len, self._outputs
     )
-    # Weights are copied to a placement when its first tile comes.
+    # Weights are copied to a placement on first use.
     self._placed: dict[network.Placement, nnx.State] = {}
 
   def sharded(self, shards: int) -> Self:
-    """The same, with each copy of the weights on so many devices.
+    """A copy that divides the weights over `shards` devices.
 
-    Sums are in another order than on one device: results agree to rounding.
+    The order of summation differs from one device: results agree to rounding.
 
     Args:
       shards: see `network.placements`.
@@ -114,7 +112,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   def untrained(self, seed: int) -> Self:
     """The same network with random weights, on the same devices."""
     twin = copy.copy(self)
-    # In the form it trains in: `_take` converts fresh weights as trained ones.
+    # In the form used for training: `_take` converts it for prediction.
     trained = dataclasses.replace(self.spec, model=self.model)
     twin._take(network.init(trained, seed, self.devices[0]))
     return twin
@@ -144,7 +142,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     return self.map_tiles(_hidden, static, tokens, lengths)
 
   def _check_layer(self, layer: int) -> None:
-    # 0 is the embeddings, `last` the stream after all blocks, -1 its norm.
+    # 0: embeddings; `last`: the stream after all blocks; -1: after the norm.
     last, spec = self.spec.network.num_layers, registry.spec(self.model)
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {spec}: -1 to {last}')
@@ -156,10 +154,10 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable: by gradient steps, at the first placement.
 
-    Processes tune chunks of data sets of their own.
+    Each process tunes its own chunks of data sets.
     """
     with jax.default_device(network.device_of(self.devices[0])):
-      # Adaptation runs side by side on one device, see `ParallelCalls`.
+      # Adaptation runs in parallel on one device, see `ParallelCalls`.
       weights = self.placed(self.devices[0])
       adapter = adaptation.Adapter(self.spec, weights, shared=self.shared)
       return adapter.adapt_to(data)
@@ -177,23 +175,25 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     lengths: np.ndarray,
     *more: np.ndarray,
   ) -> Any:
-    """Tree of arrays [B, L, ...] that `function` gives, 0 past the lengths.
+    """Applies `function` to tiles: a tree of arrays [B, L, ...].
 
-    function: of the static arguments, weights, tokens [R, P] and `more`, each
-    [B, L, ...] and cut likewise.
+    Results are 0 past the lengths.
+
+    function: of the static arguments, weights, tokens [R, P] and `more`, arrays
+    [B, L, ...] that are cut into tiles in the same way.
     """
     total, arrays = len(tokens), [*map(np.asarray, (tokens, lengths, *more))]
-    if self.shared:  # Each process computes rows of its own.
+    if self.shared:  # Each process computes its own rows.
       arrays = [array[compute.own_rows(total)] for array in arrays]
     tokens, lengths, *rest = arrays
     self.spec.check_tokens(tokens, lengths)
-    # Shapes of the results come from tracing alone: nothing is computed.
+    # Shapes of the results come from tracing, without computation.
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in rest)]
     out = jax.tree.map(
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
       _abstract_results(function, static, self.spec, tuple(kinds)),
     )
-    # (rows, result) of tiles that are computed while the host goes on.
+    # (rows, result) of tiles that devices are still computing.
     pending: collections.deque[tuple[np.ndarray, Any]] = collections.deque()
 
     def collect() -> None:
@@ -215,7 +215,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       placed = (jax.device_put(array, device) for array in arrays)
       result = function(*static, self.placed(device), *placed)
       pending.append((rows, result))
-      # Each device has a tile under way while the host copies another.
+      # Each device computes a tile while the host copies another one.
       if len(pending) > len(self.devices):
         collect()
     while pending:
@@ -269,10 +269,10 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   def _checked(
     self, tokens: np.ndarray, layer: int, hidden: np.ndarray
   ) -> np.ndarray:
-    """Activations as float32; InputError where they are of another shape."""
+    """Activations as float32; raises InputError for a wrong shape."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
-    # Checked here: a wrong width would fail within a compiled program.
+    # A wrong width would otherwise fail within a compiled program.
     expected = *np.shape(tokens), self._width(layer)
     if hidden.shape != expected:
       raise core.InputError(
@@ -282,7 +282,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     return hidden
 
   def _width(self, layer: int) -> int:
-    """Width of activations, by tracing alone."""
+    """Width of activations, by tracing only."""
     # The width is the last dimension of the traced result.
     kinds = (('int32', ()),)
     static = self.spec, self._site, layer
@@ -305,16 +305,16 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   @property
   def prefers_device_loop(self) -> bool:
-    """Below a million parameters, by `tests/bench` on a CPU."""
+    """True below LIGHT parameters, where `tests/bench` is faster on a CPU."""
     whole = isinstance(self.devices[0], jax.Device)
     return whole and self.spec.num_params < LIGHT
 
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any
   ) -> tuple[sessions.NetworkMachine, int]:
-    """See core.Predictor; two rows a slot fill one tile of a session."""
+    """See core.Predictor; slots of two rows fill one tile of a session."""
     starts = sessions.bucketed(self.spec, prefixes, lengths)
-    # A slot has two rows, the prefixes of a trial.
+    # The two rows of a slot are the prefixes of a trial.
     num, room = fields['num'], (self.cache_bytes, self.lanes)
     rows = sessions.tile_rows(self.spec, num, *room)
     machine = sessions.NetworkMachine(
@@ -326,7 +326,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 class NetworkStatePredictor(NetworkReader, core.StatePredictor):
   """A network whose outputs [B, L, C] are logits of states, not of tokens.
 
-  C is the sum of the classes of all labels, side by side.
+  C is the sum of the numbers of classes of all labels.
   """
 
   def __init__(
@@ -344,7 +344,7 @@ class NetworkStatePredictor(NetworkReader, core.StatePredictor):
     """
     if not isinstance(world, core.Labelled):
       raise core.InputError(f'{world.name} gives its states no labels')
-    # One head a label; its logits lie side by side, sum(heads) in all.
+    # One head per label; their logits are concatenated, sum(heads) in all.
     self.heads = world.heads.sizes
     outputs = sum(self.heads)
     size, end = len(world.vocab), world.end
@@ -354,8 +354,8 @@ class NetworkStatePredictor(NetworkReader, core.StatePredictor):
 
   @functools.cached_property
   def buckets(self) -> np.ndarray:
-    """Powers of two from 64, and the longest: games differ much in length."""
-    # A program each; beyond 64 tokens at most half of a row is padding.
+    """Powers of two from 64, and max_len: lengths of games vary widely."""
+    # One program each; beyond 64 tokens at most half of a row is padding.
     powers = 64 * 2 ** np.arange(32)
     return np.append(powers[powers < self.max_len], self.max_len)
 
@@ -366,7 +366,7 @@ class NetworkStatePredictor(NetworkReader, core.StatePredictor):
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """`states`, and [B, L] float32 nats a label, in one pass."""
+    """`states`, and [B, L] float32 mean nats per label, in one pass."""
     static = self.spec, self.heads
     return self.map_tiles(_state_loss, static, tokens, lengths, labels)
 
@@ -404,8 +404,8 @@ def _resumed(
 ) -> jax.Array:
   net = nnx.merge(spec.graph, params)
   if site == MEMORY:
-    # What is new in a state is added to the one that the network comes to,
-    # which has what was added before.
+    # The difference from the unpatched state is added to the current state,
+    # which already carries the effects of earlier patches.
     shift_BLD = x_BLD - jax.lax.stop_gradient(net.recall(tokens_BL, layer)[0])
     logits = net.recall(tokens_BL, layer, shift_BLD)[1]
   else:
@@ -423,7 +423,7 @@ def _gradient(
   x_BLD: jax.Array,
   weights_BLV: jax.Array,
 ) -> jax.Array:
-  """[B, L, D] of the sum of weighted log-probabilities."""
+  """Gradient [B, L, D] of the weighted sum of log-probabilities."""
   static = spec, site, layer, params, tokens_BL
   return jax.grad(lambda x: (_resumed(*static, x) * weights_BLV).sum())(x_BLD)
 
@@ -460,7 +460,10 @@ def _abstract_results(
   spec: network.NetworkSpec,
   kinds: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> Any:
-  """Shapes and dtypes of `function` on tiles [1, 1, ...] of such kinds."""
+  """Shapes and dtypes of the results of `function` on tiles [1, 1, ...].
+
+  kinds: (dtype, shape beyond [1, 1]) of each array.
+  """
   tile = [jax.ShapeDtypeStruct((1, 1, *rest), kind) for kind, rest in kinds]
   abstract = functools.partial(function, *static)
   return jax.eval_shape(abstract, spec.abstract, *tile)
@@ -473,8 +476,8 @@ def _tiles(
   *arrays: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, ...]]:
   """Row numbers and padded arrays of tiles, each of one bucket."""
-  # A tile holds about so many tokens: fewer rows of longer buckets.
-  of_rows = np.searchsorted(buckets, lengths)  # The shortest that holds each.
+  # A tile holds about tile_tokens tokens: longer buckets have fewer rows.
+  of_rows = np.searchsorted(buckets, lengths)  # The shortest sufficient one.
   for bucket, length in enumerate(buckets):
     members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
     size = max(tile_tokens // length, 1)

@@ -1,8 +1,8 @@
-"""Predictors that know the world's rules, exactly or with errors of known size.
+"""Predictors from the world's rules, exact or with errors of known size.
 
-A world comes in; a process goes out (`process`), whose state is the world's:
-a prefix is never read twice. `Oracle` knows all, `NoisyOracle` errs, `Uniform`
-knows nothing. `keys` says what look-up tables of `few_shot` go by.
+They are processes (`process`) whose state is that of the world, so no prefix is
+read twice. `Oracle` is exact, `NoisyOracle` has errors, `Uniform` ignores the
+rules. `keys` computes the keys of look-up tables in `few_shot`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from wm.models.serving.process import (
   all_tokens,
 )
 
-# Mass that a token on the way to the soonest completion has more than others.
+# Extra mass, relative to other legal tokens, of a token on a shortest
+# completion.
 TILT = 1e-3
 # Keys of look-up tables: points with equal keys share an answer.
 KEYS = ('state', 'legal', 'last_token', 'prefix', 'nothing')
@@ -38,7 +39,7 @@ def keys(
     last = np.take_along_axis(tokens, np.maximum(places, 0), 1)
     return last.astype(np.uint64)
   if by == 'prefix':
-    # A running hash of the tokens, kept where a place asks for it.
+    # A running hash of the tokens, stored at the queried places.
     hashed = np.zeros(places.shape, np.uint64)
     mixed = np.zeros(len(tokens), np.uint64)
     for t in range(int(places.max(initial=core.DEAD)) + 1):
@@ -52,10 +53,10 @@ def keys(
 def likely(world: core.World, states: np.ndarray) -> NextTokens:
   """The legal tokens, uniform but for a tie-break.
 
-  Tokens on the way to the soonest completion have `TILT` more mass, so that
-  greedy decoding completes; a walk without aim may never end.
+  Tokens on a shortest completion have a factor 1 + `TILT` more mass, so that
+  greedy decoding ends; an aimless walk may never end.
   """
-  # Many rows are in one state: its legal tokens are computed once.
+  # Many rows share a state: legal tokens are computed once per state.
   _, first, back = np.unique(
     world.state_id(states), return_index=True, return_inverse=True
   )
@@ -63,20 +64,20 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
   if core.can(world, core.Enumerable.distance_to_end):
     tokens, needed = world.distance_to_end(unique)
     legal = tokens != core.DEAD
-    # needed [U, K]: moves to the end of the sequence by way of each token.
+    # needed [U, K]: moves to the end of the sequence if each token comes next.
     least = needed.min(-1, keepdims=True, where=legal, initial=world.max_len)
     soon = legal & (needed <= least)
   else:
     tokens = basics.listed(world.legal(unique))
     soon = legal = tokens != core.DEAD
   count = legal.sum(-1, keepdims=True)
-  # A world without an end has no soonest completion: all legal tokens alike.
+  # A world without an end token has no shortest completion: uniform.
   if world.end == core.DEAD:
     share = -np.log(np.maximum(count, 1))
   else:
     total = np.maximum(count + TILT * soon.sum(-1, keepdims=True), 1)
-    # n legal tokens, m of them soonest: a soonest one has (1 + TILT) / total,
-    # another 1 / total, with total = n + TILT m.
+    # n legal tokens, m of them on a shortest completion: these have
+    # (1 + TILT) / total, the others 1 / total, with total = n + TILT m.
     share = np.where(soon, np.log((1 + TILT) / total), np.log(1 / total))
   log_probs = np.where(legal, share, -np.inf).astype(np.float32)
   return NextTokens(tokens, log_probs).take(back.reshape(-1))
@@ -88,25 +89,24 @@ class WorldPredictor(TablePredictor):
   state  world's state | hash of the prefix, with `many_states`
   words  W             | 2, as uint64
 
-  A subclass that remembers less than the whole prefix overrides `recall`.
+  A subclass whose history is less than the whole prefix overrides `recall`.
   """
 
   def __init__(self, world: core.World) -> None:
-    """world: whose vocabulary and states these are."""
+    """world: the world, of this vocabulary and these states."""
     self.world = world
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len = world.max_len
 
   @abc.abstractmethod
   def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
-    """The tokens possible in states [R, W] of the world, after histories [R].
+    """The tokens possible in world states [R, W], after histories [R].
 
-    history: `recall` folded over the tokens, uint64; 0 where it does not
-    recall.
+    history: `recall` folded over the tokens, uint64; 0 without `many_states`.
     """
 
   def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """[R] uint64 memory of prefixes after one token [R] more; it begins at 0.
+    """[R] uint64 histories after one more token [R]; they begin at 0.
 
     history: [R] uint64 before that token.
     """
@@ -117,11 +117,11 @@ class WorldPredictor(TablePredictor):
     return self._with(self.world.init(batch), np.zeros(batch, np.uint64))
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See ProcessPredictor; a dead state where a token is illegal."""
+    """See ProcessPredictor; an illegal token leads to a dead state."""
     world, history = self.world, np.zeros(len(lengths), np.uint64)
     steps, states = world.walk(world.init(len(lengths)), prefixes, lengths)
     wrong = np.flatnonzero(steps < lengths)
-    # `walk` stops before an illegal token; taking it leaves a dead state.
+    # `walk` stops before an illegal token, which leads to a dead state.
     refused = prefixes[wrong, steps[wrong]]
     states[wrong] = world.advance(states[wrong], refused)
     if self.many_states:
@@ -140,7 +140,7 @@ class WorldPredictor(TablePredictor):
 
   def next(self, states: np.ndarray) -> NextTokens:
     """See core.SequenceProcess."""
-    # Whoever does not recall gets zeros: `support` has one signature.
+    # Without `many_states` the history is 0: `support` has one signature.
     history = np.zeros(len(states), np.uint64)
     if self.many_states:
       states, history = split_history(states)
@@ -151,24 +151,24 @@ class WorldPredictor(TablePredictor):
     return self.next(states), np.arange(len(states))
 
   def _with(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """World states [R, W] with hashes [R] behind them, if any."""
+    """World states [R, W] with hashes [R] appended, if any."""
     if not self.many_states:
       return states
     return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
 
 
 def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """World states [R, W] and memories [R] uint64 of states that recall."""
+  """Splits states into world states [R, W] and histories [R] uint64."""
   # The last two int32 words are one uint64.
   history = np.ascontiguousarray(states[:, -2:]).view(np.uint64)
   return states[:, :-2], history[:, 0]
 
 
 class Oracle(WorldPredictor, core.StatePredictor):
-  """The world itself: legal tokens by `likely`, none when it is over.
+  """The world itself: legal tokens by `likely`, none after the end.
 
-  It adapts to labels by a look-up of the state; states without a label get a
-  random one each.
+  It adapts to labels by a look-up of the state; each state without a label gets
+  a random label.
   """
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -181,7 +181,7 @@ class Oracle(WorldPredictor, core.StatePredictor):
     return likely(self.world, states)
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The true labels; InputError where the world gives none."""
+    """The true labels; raises InputError if the world has no labels."""
     if not isinstance(self.world, core.Labelled):
       raise core.InputError(f'{self.world.name} gives its states no labels')
     return self.world.sequence_labels(tokens, lengths)
@@ -196,13 +196,12 @@ class Oracle(WorldPredictor, core.StatePredictor):
 class NoisyOracle(WorldPredictor):
   """The world with faults of known size, fixed by seed and state or prefix.
 
-  A share `wrong` of all states (or prefixes) is taken for another state: the
-  legal tokens are those of one of 64 states that `sample_states` gives. After
-  that, mass `illegal` goes to one token that is illegal there. Which ones is
-  a hash of (seed, state id), or of (seed, all tokens) for by='prefix'. By
-  state, prefixes that reach one state agree, so compression stays perfect
-  while distinction suffers; by prefix both do. Over and dead states are left
-  alone.
+  A share `wrong` of all states (or prefixes) is mistaken for another state: the
+  legal tokens are those of one of 64 states from `sample_states`. Then one
+  token that is illegal there gets mass `illegal`. A hash of (seed, state id)
+  decides all faults, or of (seed, all tokens) for by='prefix'. With by='state',
+  prefixes of one state agree, so compression stays perfect and distinction
+  drops; with by='prefix' both drop. Finished and dead states have no faults.
   """
 
   STATES = 64
@@ -218,12 +217,12 @@ class NoisyOracle(WorldPredictor):
       )
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
     self.many_states = by == 'prefix'
-    # What is legal in 64 other states, looked up once.
+    # Legal tokens of 64 other states, computed once.
     others = world.sample_states(self.STATES, seed)
     self._others, self._ids = likely(world, others), world.state_id(others)
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """See few_shot.KeyTable: the state that each prefix is taken for."""
+    """See few_shot.KeyTable: the (possibly mistaken) state of each prefix."""
     states = keys(self.world, 'state', tokens, places)
     history = keys(self.world, self.by, tokens, places)
     swap = basics.uniforms(self.seed, history, 1) < self.wrong
@@ -235,15 +234,15 @@ class NoisyOracle(WorldPredictor):
     """See WorldPredictor."""
     options = likely(self.world, states)
     alive = (options.tokens != core.DEAD).any(-1)
-    # Words 1, 2 and 3 of the hash decide whether a state is replaced, by which
-    # other, and which illegal token leaks.
-    # The key decides all faults: equal keys, equal faults, in any batch.
+    # Words 1, 2 and 3 of the hash decide whether a state is replaced, the
+    # replacement, and the illegal token.
+    # The key decides all faults: equal keys have equal faults in any batch.
     key = self.world.state_id(states) if self.by == 'state' else history
     if self.wrong and len(self._others.tokens):
       swap = alive & (basics.uniforms(self.seed, key, 1) < self.wrong)
       other = basics.hash64(self.seed, key[swap], 2) % len(self._others.tokens)
       others = self._others.take(other.astype(np.int64))
-      # Both lists are filled up with DEAD to one width before rows are swapped.
+      # Both lists are padded with DEAD to one width before rows are replaced.
       width = max(options.tokens.shape[1], others.tokens.shape[1])
       options, others = _widened(options, width), _widened(others, width)
       for into, array in zip(options, others, strict=True):
@@ -253,13 +252,13 @@ class NoisyOracle(WorldPredictor):
   def _leaked(
     self, options: NextTokens, key: np.ndarray, alive: np.ndarray
   ) -> NextTokens:
-    """Adds an illegal token to each row [B] that is alive and has one."""
-    # Illegal tokens but padding; the nth of them is drawn without listing them.
+    """Adds an illegal token to each alive row [B] that has illegal tokens."""
+    # Draws the nth illegal token, padding excluded, without listing them.
     free = self.vocab_size - 1 - (options.tokens != core.DEAD).sum(-1)
     rows = np.flatnonzero(alive & (free > 0))
     nth = basics.hash64(self.seed, key[rows], 3) % free[rows].astype(np.uint64)
     token = nth.astype(np.int64) + 1
-    for option in options.tokens[rows].T:  # Ascending: each one moves it on.
+    for option in options.tokens[rows].T:  # Ascending legal tokens are skipped.
       token += (option != core.DEAD) & (option <= token)
     tokens, log_probs = _widened(options, options.tokens.shape[1] + 1)
     with np.errstate(divide='ignore'):
@@ -285,7 +284,7 @@ def _widened(options: NextTokens, width: int) -> NextTokens:
 
 
 class Uniform(TablePredictor):
-  """The same probability for every token but padding, always."""
+  """Always the same probability for every token but padding."""
 
   def __init__(self, vocab_size: int, end: int, max_len: int) -> None:
     """vocab_size: V, padding included."""
@@ -333,7 +332,7 @@ class StateReader(Uniform, core.StatePredictor):
     return self._read(tokens, lengths)
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """See few_shot.KeyTable: the state that is read."""
+    """See few_shot.KeyTable: the labels that `read` returns."""
     lengths = np.maximum(places.max(1, initial=core.DEAD) + 1, 1)
     labels = self.states(tokens, lengths)
     rows = np.arange(len(tokens))[:, None]

@@ -1,8 +1,8 @@
-"""Are the outputs of a user's model logits, and of which tokens?
+"""Checks that outputs of a user's model are logits, of the world's tokens.
 
-Probabilities, percent, sigmoids and marks of legal tokens have the shape of
-logits, and would be read as nearly equal ones. What they are shows in their
-range and their sums over all tokens that the model has.
+Probabilities, percentages, sigmoids and masks of legal tokens have the shape of
+logits, and would be read as nearly equal logits. Their range and their sums
+over the model's vocabulary give them away.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 
 from wm import core
 
-# Outputs that say what they are, and a logit whose neighbours are nats apart.
+# Outputs needed for a verdict; the largest logit with enough precision.
 FEWEST, GREATEST = 64, 1e30
-SPREAD = 64  # Positions of a call whose probability elsewhere is counted.
-CAUTION = 0.01  # Mean probability elsewhere of which scores warn.
+SPREAD = 64  # Positions per call at which outside probability is counted.
+CAUTION = 0.01  # Mean outside probability above which scores warn.
 
 
 class Outputs:
-  """Outputs at positions that were asked about, of all tokens of a model.
+  """Statistics of a model's outputs over its whole vocabulary.
 
   Attributes:
-    ids: [V] id of each token of the world, DEAD for none; None: the world's.
-    mass: probability outside the world's tokens, and positions: a sum of each.
+    ids: [V] the model's id of each token of the world, DEAD for none; None if
+      ids are equal.
+    mass: [2] summed probability outside the world's tokens, and positions.
   """
 
   def __init__(self, ids: np.ndarray | None = None) -> None:
@@ -37,14 +38,14 @@ class Outputs:
     self._whole = True
 
   def see(self, logits: np.ndarray) -> None:
-    """Takes outputs [P, V'] into account."""
+    """Adds outputs [P, V'] to the statistics."""
     if not logits.size:
       return
     with np.errstate(all='ignore'):  # NaN is refused elsewhere.
-      # Of -inf the sum is -inf: such outputs are logits.
+      # -inf makes the sum -inf: such outputs are logits.
       sums = logits.astype(np.float64).sum(-1)
       self._count += logits.size
-      # NaN is below all: nothing else is said of such outputs.
+      # NaN counts as a negative output, so that `verify` passes.
       self._least = min(float(np.nan_to_num(logits.min(), nan=-1)), self._least)
       self._greatest = max(self._greatest, float(logits.max()))
       self._sums = [
@@ -54,13 +55,13 @@ class Outputs:
       self._whole &= bool((logits == np.rint(logits)).all())
 
   def verify(self, label: str) -> None:
-    """Raises InputError where what was seen is no logits."""
+    """Raises InputError if the outputs so far are not logits."""
     if self._greatest > GREATEST:
       raise core.InputError(
         f'{label} gave a logit of {self._greatest:.3g}; expected less than '
         f'{GREATEST:g}, as the differences of larger ones are lost'
       )
-    if self._least < 0:  # No share is.
+    if self._least < 0:  # Probabilities are never negative.
       return
     adds_up = [
       np.allclose(self._sums, total, rtol=1e-3, atol=0) for total in (1, 100)
@@ -72,7 +73,7 @@ class Outputs:
       kind = 'probabilities, which add up to 1'
     elif adds_up[1]:
       kind = 'percent, which add up to 100'
-    # All as likely as each other is a uniform model.
+    # Equal outputs are those of a uniform model.
     elif self._least < self._greatest <= 1 and self._count >= FEWEST:
       kind = 'numbers from 0 to 1, as sigmoids and marks of legal tokens are'
     if kind:
@@ -86,8 +87,8 @@ class Outputs:
     self.mass += float(mass.sum()), mass.size
 
   def count_ids(self, logits: np.ndarray) -> None:
-    """The same, from outputs [P, V'] of all ids of the model."""
-    # A few positions: a vocabulary may have 100,000 ids.
+    """As `count`, from outputs [P, V'] over all ids of the model."""
+    # Only a few positions: a vocabulary may have 100,000 ids.
     step = max(len(logits) // SPREAD, 1)
     chosen = logits[::step].astype(np.float64)
     weights = np.exp(chosen - chosen.max(-1, keepdims=True))
@@ -96,7 +97,7 @@ class Outputs:
     self.count(1 - inside / weights.sum(-1))
 
   def cautions(self) -> list[str]:
-    """A line where much probability is elsewhere."""
+    """A warning if much probability is outside the world's tokens."""
     share = self.mass[0] / max(self.mass[1], 1)
     if share < CAUTION:
       return []
@@ -118,10 +119,10 @@ def check_sizes(
 
   Args:
     ask: tokens [rows, L] -> outputs; raises InputError where it fails.
-    rows: of a call.
+    rows: rows per call.
     sizes: lengths L, ascending.
     vocab_size: V.
-    label: of the model, in errors.
+    label: name of the model in errors.
   """
 
   def fails(size: int, token: int) -> core.InputError | None:
@@ -132,19 +133,19 @@ def check_sizes(
     return None
 
   def last_good(low: int, high: int, bad: Callable[[int], object]) -> int:
-    """The greatest number below `high` that is not bad, from a good `low`."""
-    # Bisection: good below, bad above.
+    """The largest good number in low .. high - 1; `low` is good."""
+    # Bisection: good numbers below, bad ones above.
     while high - low > 1:
       middle = (low + high) // 2
       low, high = (low, middle) if bad(middle) else (middle, high)
     return low
 
-  # The two are told apart by inputs that are only long, or only of large ids.
+  # Inputs that are only long, or only have large ids, separate the two causes.
   longest, last = sizes[-1], vocab_size - 1
   token, size = fails(sizes[0], last), fails(longest, 1)
   if not (token or size):
     return
-  # An input that it does take; without one the checks will say what it is.
+  # A valid input; without any, later checks report the fault.
   short = next((n for n in (sizes[0], 1) if not fails(n, 1)), 0)
   if not short:
     return

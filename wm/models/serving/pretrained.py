@@ -1,10 +1,10 @@
 """Reads the weights that `save_pretrained` wrote, and refuses all else.
 
-A folder comes in; a network of `transformers` goes out, with exactly the
-weights of the folder (`load`). `tokenization` makes a predictor of it.
+`load` returns a network of `transformers` with exactly the weights of a folder.
+`tokenization` turns the network into a predictor.
 
-A folder is data: its files are read as JSON and safetensors here, and the
-network is made of them. Nothing that config.json names is run or looked up.
+A folder is data: only its JSON and safetensors files are read. Code and files
+that config.json names are neither run nor looked up.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from wm import core
 from wm.core import plugins, resources, schema
 from wm.models.serving import few_shot
 
-# Nothing is downloaded, and no code of the folder's is run.
+# Nothing is downloaded, and no code of the folder is run.
 SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
-# Keys of config.json by which transformers runs, or loads, other code ...
+# Keys of config.json that make transformers run or load other code ...
 _CODE = (
   'auto_map',
   'attn_implementation',
@@ -43,14 +43,14 @@ _CODE = (
   'fusion_config',
   'custom_pipelines',
 )
-# ... reads other files, or takes weights for something else than numbers.
+# ... read other files, or interpret weights as other than plain numbers.
 _REFUSED = (
   'quantization_config',
   'compression_config',
   'configuration_files',
   'transformers_weights',
 )
-# Of classifiers. Without use here, and as many as a number says.
+# Keys of classifiers, not used here; a number decides how many there are.
 _LABELS = ('num_labels', 'id2label', 'label2id')
 _LAYERS = (
   'n_layer',
@@ -59,7 +59,7 @@ _LAYERS = (
   'num_hidden_layers',
   'attention_types',  # Of GPT-Neo: [[kinds, how many], ...].
 )
-# Masks that networks of old were saved with; they are [1, 1, N, N] or numbers.
+# Masks that old networks were saved with; they are [1, 1, N, N] or scalars.
 _MASKS = re.compile(r'\.(attn|attention)\.(masked_)?bias$')
 _READ = ('.json', '.safetensors', '.txt', '.model', '.jinja')
 _OTHER = ('.bin', '.pt', '.pth', '.h5', '.msgpack', '.gguf', '.ckpt')
@@ -73,9 +73,9 @@ _KINDS = (
 )
 # Settings of adapters that import code of another library, or copy layers.
 _ADAPTER_REFUSED = ('megatron_config', 'layer_replication')
-# Of adapters: of no use here. peft would import code by the first.
+# Settings of adapters, not used here. The first would make peft import code.
 _ADAPTER_UNUSED = ('auto_mapping', 'runtime_config')
-# Greatest change of log-probabilities, nats, by merging an adapter.
+# Largest permitted change of log-probabilities, nats, by merging an adapter.
 MERGE_TOLERANCE = 1e-3
 
 
@@ -121,13 +121,12 @@ def load(
       is a whole model.
 
   Returns:
-    The network in evaluation mode, and remarks on parts of the folders that
-    were left out.
+    The network in evaluation mode, and remarks on ignored parts of the folders.
 
   Raises:
-    InputError: a file is missing, damaged or none that is read here; weights
-      and settings do not fit each other; it takes more memory than there is;
-      peft is not installed, or cannot merge the adapter.
+    InputError: a file is missing, damaged or of an unsupported kind; weights
+      do not match the settings; memory does not suffice; peft is not installed,
+      or cannot merge the adapter.
   """
   if base is None:
     return _load_whole(folder)
@@ -142,8 +141,8 @@ def load(
 def _load_whole(folder: pathlib.Path) -> tuple[Any, tuple[str, ...]]:
   """As `load`, of a folder that holds a whole model."""
   name = label(folder)
-  # Cheap checks first: files, settings, tensors, and the network last, so that
-  # a bad folder is refused before its memory is taken.
+  # Cheap checks first: files, settings, tensors, then the network, so that a
+  # bad folder is refused before memory is allocated.
   with plugins.user_code(name), _quietly():
     _check_files(folder, name)
     settings = read_json(folder / 'config.json', name)
@@ -161,7 +160,7 @@ def _load_whole(folder: pathlib.Path) -> tuple[Any, tuple[str, ...]]:
 
 
 def tokenizer(folder: pathlib.Path) -> Any:
-  """The tokenizer of a folder; InputError where it has none that loads."""
+  """The tokenizer of a folder; raises InputError if it cannot be loaded."""
   with plugins.user_code(f'{label(folder)}: its tokenizer'), _quietly():
     # SAFE forbids code of the folder and downloads.
     return transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
@@ -169,13 +168,13 @@ def tokenizer(folder: pathlib.Path) -> Any:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-  """Silences reports of transformers, which take many lines."""
+  """Silences the long reports of transformers."""
   before = transformers.logging.get_verbosity()
   transformers.logging.set_verbosity(transformers.logging.CRITICAL)
   transformers.logging.disable_progress_bar()
   try:
     with warnings.catch_warnings():
-      warnings.simplefilter('ignore')  # peft's: its errors are raised here.
+      warnings.simplefilter('ignore')  # Those of peft; errors are raised here.
       yield
   finally:
     transformers.logging.set_verbosity(before)
@@ -183,7 +182,7 @@ def _quietly() -> Iterator[None]:
 
 def _check_files(folder: pathlib.Path, name: str) -> None:
   """Raises InputError where a file is missing or not regular."""
-  # transformers would load the base model by its name, from elsewhere.
+  # Otherwise transformers would load the base model by name, from elsewhere.
   if (folder / ADAPTER).exists():
     raise core.InputError(
       f'{name}: {ADAPTER} makes it an adapter; expected a whole model, as '
@@ -198,15 +197,15 @@ def _check_files(folder: pathlib.Path, name: str) -> None:
 
 
 def _check_regular(folder: pathlib.Path, name: str) -> None:
-  """Raises InputError where something that is read is no regular file."""
+  """Raises InputError if a file that is read is not a regular file."""
   for path in sorted(folder.iterdir()):
-    # A pipe would be waited for; other folders and files are not read.
+    # Reading a pipe would block; other folders and files are not read.
     if path.suffix in _READ and not path.is_file():
       raise core.InputError(f'{name}: {path.name} is no regular file')
 
 
 def read_json(path: pathlib.Path, name: str) -> dict[str, Any]:
-  """The object that a JSON file holds; InputError where it holds none."""
+  """The object in a JSON file; raises InputError if there is none."""
   with plugins.user_code(f'{name}/{path.name}'):
     return dict(schema.read(path, dict))
 
@@ -215,10 +214,10 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
   """Removes keys that name code from config.json, and returns these keys.
 
   Raises:
-    InputError: weights are not plain numbers, or it is a model of no kind that
-      transformers has.
+    InputError: weights are not plain numbers, or transformers does not have
+      this kind of model.
   """
-  # The settings themselves and, of models with parts, those of each part.
+  # The settings and, for models with parts, the settings of each part.
   ignored = []
   for part in (settings, *settings.values()):
     if not isinstance(part, dict):
@@ -228,8 +227,8 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
         f'{name}: config.json has {refused[0]}; expected a model whose weights '
         f'are plain numbers in {WEIGHTS}'
       )
-    # What is left of these is None or describes labels: no weight depends on
-    # it.
+    # Otherwise these keys are None or describe labels: no weight depends on
+    # them.
     for key in (*_LABELS, *_REFUSED):
       part.pop(key, None)
     named = [key for key in _CODE if part.pop(key, None) is not None]
@@ -247,22 +246,21 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
 
 def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
   """Name -> tensor of a folder's safetensors."""
-  # One file, or those that an index names.
+  # One file, or the files that an index names.
   files = [WEIGHTS]
   if not (folder / WEIGHTS).exists() and (folder / INDEX).exists():
     files = _shards(read_json(folder / INDEX, name), name)
   weights: dict[str, torch.Tensor] = {}
   for file in files:
     part = _tensors(folder, file, name)
-    # Which of the two is right, nothing in the folder says.
+    # The folder does not say which of the two is right.
     if twice := part.keys() & weights.keys():
       raise core.InputError(f'{name}: two files hold {min(twice)!r}')
     weights |= part
   return {
     key: tensor
     for key, tensor in weights.items()
-    # Old checkpoints hold causal masks among the weights; networks make their
-    # own.
+    # Old checkpoints store causal masks as weights; networks build their own.
     if tensor.ndim not in (0, 4) or not _MASKS.search(key)
   }
 
@@ -282,14 +280,14 @@ def _tensors(
 
 
 def _shards(index: Mapping[str, Any], name: str) -> list[str]:
-  """Files that an index names; InputError for all but safetensors in there."""
+  """Files that an index names; InputError unless safetensors in the folder."""
   shards = index.get('weight_map')
   if not isinstance(shards, dict) or not shards:
     raise core.InputError(
       f'{name}: {INDEX} has no weight_map; expected {{tensor: file}}'
     )
   for file in shards.values():
-    # A name with a folder in it could point outside of this one.
+    # A name with a path separator could point outside the folder.
     plain = isinstance(file, str) and pathlib.PurePath(file).name == file
     if not plain or not file.endswith('.safetensors'):
       raise core.InputError(
@@ -302,10 +300,10 @@ def _shards(index: Mapping[str, Any], name: str) -> list[str]:
 def _check_layers(
   settings: Mapping[str, Any], weights: Mapping[str, Any], name: str
 ) -> None:
-  """Raises InputError for more layers than tensors, before they are built."""
+  """Raises InputError for more layers than tensors, before building them."""
   for part in (settings, *settings.values()):
     for key in _LAYERS if isinstance(part, dict) else ():
-      # The number itself, or the numbers in a list of layers' kinds.
+      # The number itself, or the counts in a list of kinds of layers.
       numbers = re.findall(r'\d+', json.dumps(part.get(key)))
       if (most := max(map(int, numbers), default=0)) > len(weights):
         raise core.InputError(
@@ -317,9 +315,9 @@ def _check_layers(
 def _network(
   settings: Mapping[str, Any], weights: dict[str, torch.Tensor], name: str
 ) -> Any:
-  """The network of config.json with these weights, every one of them."""
+  """The network of config.json with exactly these weights."""
   with tempfile.TemporaryDirectory() as folder:
-    # Without the keys that were taken out, and without any file beside it.
+    # Without the removed keys, and without any other file.
     text = json.dumps(settings)
     (pathlib.Path(folder) / 'config.json').write_text(text, encoding='utf-8')
     config = transformers.AutoConfig.from_pretrained(folder, **SAFE)
@@ -328,12 +326,12 @@ def _network(
       f'{name}: transformers has no causal language model of model_type '
       f'{config.model_type!r}'
     )
-  with torch.device('meta'):  # Shapes alone.
+  with torch.device('meta'):  # Only shapes.
     shapes = transformers.AutoModelForCausalLM.from_config(
       config, trust_remote_code=False
     )
   _check_architecture(settings, shapes, name)
-  # float32, whatever the files hold.
+  # float32, whatever the dtype in the files.
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
   resources.require_memory(sum(sizes), f'{name}, by config.json')
@@ -345,7 +343,7 @@ def _network(
     state_dict=dict(weights),
     dtype=torch.float32,
     output_loading_info=True,
-    ignore_mismatched_sizes=True,  # They are refused here, by name.
+    ignore_mismatched_sizes=True,  # Checked below, with names.
     local_files_only=True,
   )
   _check_report(report, network, weights, name)
@@ -359,7 +357,7 @@ def _check_architecture(
   """Raises InputError where config.json names a network of another kind."""
   named = settings.get('architectures')
   if not named or shapes.config.model_type != settings['model_type']:
-    return  # Not said, or transformers knows better.
+    return  # Not stated, or left to transformers.
   named = named if isinstance(named, list) else [named]
   kinds = [type(shapes).__name__, type(shapes.base_model).__name__]
   # Some folders write MPTForCausalLM where transformers writes Mpt...
@@ -374,7 +372,7 @@ def _check_architecture(
 def _check_floats(
   shapes: Any, weights: Mapping[str, torch.Tensor], name: str
 ) -> None:
-  """Raises InputError for weights that need more to be read, as int8 does."""
+  """Raises InputError for quantised weights such as int8, which need scales."""
   for tensor, expected in shapes.state_dict().items():
     held = weights[tensor].dtype if tensor in weights else torch.float32
     narrow = not held.is_floating_point or held.itemsize == 1
@@ -390,7 +388,7 @@ def _check_report(
   weights: Mapping[str, torch.Tensor],
   name: str,
 ) -> None:
-  """Raises InputError where weights and network do not fit each other."""
+  """Raises InputError where weights do not match the network."""
   for key, what in (
     ('missing_keys', 'the files lack'),
     ('unexpected_keys', 'config.json describes no'),
@@ -402,7 +400,7 @@ def _check_report(
         'the weights of the model that config.json describes'
       )
   for entry in sorted(report['mismatched_keys']):
-    # A name, or one and two shapes, as the version of transformers has it.
+    # A name, or a name and two shapes, depending on transformers' version.
     tensor = entry if isinstance(entry, str) else entry[0]
     expected = list(network.state_dict()[tensor].shape)
     held = list(weights[tensor].shape) if tensor in weights else 'another'
@@ -435,7 +433,7 @@ def _adapter(
 ) -> tuple[Any, dict[str, torch.Tensor], tuple[str, ...]]:
   """Settings of peft, float32 weights and remarks of an adapter's folder."""
   _check_regular(folder, name)
-  # Trainers may save both; nothing in the folder says which one is meant.
+  # Trainers may save both; the folder does not say which one is meant.
   if whole := [file for file in (WEIGHTS, INDEX) if (folder / file).exists()]:
     raise core.InputError(
       f'{name}: {ADAPTER} makes it an adapter, {whole[0]} a whole model; '
@@ -444,7 +442,7 @@ def _adapter(
   settings = read_json(folder / ADAPTER, name)
   _check_adapter(settings, name)
   weights = _tensors(folder, ADAPTER_WEIGHTS, name)
-  # Quantised weights need scales, as those of whole models.
+  # Quantised weights need scales, as for whole models.
   for key, tensor in weights.items():
     if not tensor.is_floating_point() or tensor.itemsize == 1:
       raise core.InputError(
@@ -456,9 +454,9 @@ def _adapter(
   fields = {
     key: value for key, value in settings.items() if key not in _ADAPTER_UNUSED
   }
-  # The weights of an adapter are those that could be trained.
+  # The weights of an adapter are its trainable parameters.
   config = peft.PeftConfig.from_peft_type(**fields | {'inference_mode': False})
-  # A later version may have saved settings that this one leaves out.
+  # A later version of peft may have saved settings unknown to this one.
   declared = {field.name for field in dataclasses.fields(config)}
   remarks = tuple(
     f'{name}: {key} of {ADAPTER} was left out, as peft {peft.__version__} does '
@@ -493,11 +491,11 @@ def _check_adapter(settings: Mapping[str, Any], name: str) -> None:
 def _check_ranks(
   settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor], name: str
 ) -> None:
-  """Raises InputError for ranks above those of all tensors, as they are built.
+  """Raises InputError for ranks larger than any dimension of the tensors.
 
-  Built they would take more memory than the files.
+  Allocating such ranks could take more memory than the files.
   """
-  # A rank is the number of rows or columns of a tensor of every kind.
+  # In all kinds of adapters, the rank is the rows or columns of a tensor.
   most = max((max(w.shape, default=0) for w in weights.values()), default=0)
   pattern = settings.get('rank_pattern')
   ranks = [settings.get('r'), settings.get('init_r')]
@@ -513,10 +511,10 @@ def _check_ranks(
 def _merged(
   network: Any, config: Any, weights: dict[str, torch.Tensor], name: str
 ) -> Any:
-  """The base model with an adapter in its weights, for evaluation."""
+  """Merges an adapter into the base model, for evaluation."""
   peft = few_shot.peft_library(name)
   model = peft.get_peft_model(network, config).eval()
-  # Biases and whole modules may be trained too, not only what peft adds.
+  # Biases and whole modules may be trained too, not only the parts peft adds.
   trained = [key for key, x in model.named_parameters() if x.requires_grad]
   report = peft.set_peft_model_state_dict(model, weights)
   for what, keys in (
@@ -530,13 +528,13 @@ def _merged(
         f'exactly the weights that {ADAPTER} describes'
       )
   _untie(model)
-  # Any pieces: what is checked is that merging keeps the function.
+  # Arbitrary pieces, which check that merging preserves the function.
   pieces = torch.arange(8)[None] % network.config.get_text_config().vocab_size
   with torch.no_grad():
     before = model(input_ids=pieces).logits.log_softmax(-1)
     merged = model.merge_and_unload(safe_merge=True).eval()
     after = merged(input_ids=pieces).logits.log_softmax(-1)
-  # A kind of adapter that no weights can hold, or a fault of peft.
+  # A large change: the adapter cannot be merged, or peft has a fault.
   if not (change := (after - before).abs().max()) <= MERGE_TOLERANCE:
     raise core.InputError(
       f'{name}: merged into its base model it predicts otherwise, by '
@@ -546,16 +544,16 @@ def _merged(
 
 
 def _untie(model: Any) -> None:
-  """Gives weights below adapters memory of their own, in place.
+  """Unties weights below adapters from other weights, in place.
 
-  Merging would change what they are tied to, such as the embedding with the
-  head, whose prediction the adapter leaves alone.
+  Otherwise merging would also change tied weights, such as the head tied to an
+  embedding, which the adapter does not affect.
   """
   held = [*model.named_parameters(remove_duplicate=False)]
   uses = collections.Counter(weight.data_ptr() for _, weight in held)
   for path, weight in held:
     parent, _, leaf = path.rpartition('.')
-    # `base_layer` is what peft calls the layer below an adapter.
+    # peft names the layer below an adapter `base_layer`.
     if uses[weight.data_ptr()] > 1 and '.base_layer.' in path:
       copy = torch.nn.Parameter(weight.detach().clone(), requires_grad=False)
       setattr(model.get_submodule(parent), leaf, copy)

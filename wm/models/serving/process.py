@@ -1,24 +1,23 @@
-"""Predictors that are processes: a few integers stand for a prefix.
+"""Predictors that are processes: a state of a few integers replaces the prefix.
 
-Subclasses say how a state begins, goes on and predicts (`init`, `advance`,
-`next`); `ProcessPredictor` makes a predictor of these, with sessions and, where
-states are few, a compiled table. `oracles` and `tracks` are the subclasses
-here.
+Subclasses define the first state, its update and its prediction (`init`,
+`advance`, `next`). From these `ProcessPredictor` derives sessions and, if
+states are few, a compiled table. `oracles` and `tracks` have subclasses.
 
   prefix  2 5 3  --init, advance-->  state [W] int32  --next-->  tokens  [K]
                                                                  nats    [K]
 
-Oracles remember the world's state, n-gram models the last tokens, trackers the
-last positions of bodies. Equal states predict the same, so what is equal among
-the states of a session is looked up once, and few states make a table, with
-which a compiled program samples:
+The state of an oracle is that of the world; of an n-gram model, the last
+tokens; of a tracker, the last positions of bodies. Equal states have equal
+predictions, so a session looks up each distinct state once. A small set of
+states becomes a table, with which a compiled program samples:
 
-  row  | tokens     mass        drawn   accepted  next     a row for each state
-  0    | 2 3 -      .5 1. 1.    1 1 0   1 0 0     1 2 0    that the trials can
-  1    | 3 - -      .9 .9 .9    1 0 0   1 0 0     0 0 0    come to
+  row  | tokens     mass        drawn   accepted  next     one row for each
+  0    | 2 3 -      .5 1. 1.    1 1 0   1 0 0     1 2 0    state that trials
+  1    | 3 - -      .9 .9 .9    1 0 0   1 0 0     0 0 0    can reach
 
-Rules of acceptance are applied, and masses are summed up, by NumPy when the
-table is built: a draw on the device compares and takes, with the same bits.
+NumPy applies the acceptance rules and accumulates masses when it builds the
+table. A draw on the device only compares and gathers, with bit-equal results.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from wm.models.serving import few_shot
 if TYPE_CHECKING:
   import jax
 
-# Most float32 numbers drawn from at once (16 MB).
+# Limit of float32 numbers per draw (16 MB).
 BUDGET = 1 << 22
-# Most rows of a table. A row takes the host as long as a draw, so that there
-# are to be DRAWS for each of them, beyond the FEW that any table may have.
+# Limits of rows of a table: ROWS in any case; beyond FEW rows, at least DRAWS
+# draws per row, since building a row costs the host time.
 ROWS, FEW, DRAWS = 1 << 16, 1 << 12, 1 << 8
-# Trials in flight: a table has work for many.
+# Parallel trials.
 SLOTS = 64
 
 
 class NextTokens(NamedTuple):
-  """The tokens that have a probability after each of B prefixes.
+  """The possible next tokens after each of B prefixes.
 
   Attributes:
-    tokens: [B, K] int32, ascending; DEAD is none, anywhere.
-    log_probs: [B, K] float32 nats, -inf where there is none.
+    tokens: [B, K] int32, ascending; DEAD entries, anywhere, are empty.
+    log_probs: [B, K] float32 nats, -inf for empty entries.
   """
 
   tokens: np.ndarray
@@ -64,7 +63,7 @@ class NextTokens(NamedTuple):
     return out
 
   def take(self, rows: np.ndarray) -> NextTokens:
-    """These of the B rows, in this order."""
+    """The given rows, in this order."""
     return NextTokens(self.tokens[rows], self.log_probs[rows])
 
 
@@ -75,14 +74,14 @@ def all_tokens(log_probs: np.ndarray) -> NextTokens:
 
 
 class ProcessPredictor(core.SequenceProcess, core.Predictor):
-  """A predictor that remembers a row of W integers of each prefix.
+  """A predictor whose state after a prefix is a row of W integers.
 
-  Subclasses have `init`, `advance` and `next`, see core.SequenceProcess, and
-  override the others where they have a faster way.
+  Subclasses define `init`, `advance` and `next`, see core.SequenceProcess, and
+  may override the other methods with faster ones.
 
   Attributes:
-    many_states: prefixes after which the same may follow have different states,
-      which are too many for a table.
+    many_states: True if nearly every prefix has its own state, so that no table
+      can hold all states.
   """
 
   prefers_device_loop, many_states = True, False
@@ -101,9 +100,9 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
     """The tokens that may follow in states [R, W]; see core.SequenceProcess."""
 
   def lookup(self, states: np.ndarray) -> tuple[NextTokens, np.ndarray]:
-    """The next tokens of U of the states [R, W], and [R] which of them.
+    """Next tokens of U distinct states [R, W], and the row [R] of each state.
 
-    U is less than R where states predict the same.
+    U may be less than R if states have equal predictions.
     """
     first, index = basics.distinct(states)
     return self.next(states[first]), index
@@ -111,8 +110,8 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor."""
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    # states [B, W] advance a column of tokens at a time; rows that have ended
-    # keep theirs.
+    # states [B, W] advance one column of tokens at a time; rows that have ended
+    # do not change.
     states = self.init(len(tokens))
     for t in range(tokens.shape[1]):
       rows = np.flatnonzero(t < np.asarray(lengths))
@@ -129,7 +128,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
 
   @property
   def devices(self) -> tuple[jax.Device, ...]:
-    """The first one: a table is little work."""
+    """The first device only, since a table is little work."""
     return _tables().table_devices()
 
   def machine(
@@ -148,12 +147,12 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
         f'{type(self).__name__} has states of its own for every prefix: no '
         'table holds them'
       )
-    # [T, 2, L] -> [2 T, L]: each prefix starts in a row of the table.
+    # [T, 2, L] -> [2 T, L]: each prefix starts in one row of the table.
     flat = prefixes.reshape(-1, prefixes.shape[-1])
     states = self.read(flat, lengths.reshape(-1))
     first, start = basics.distinct(states)
     unique = states[first]
-    # A table pays only if its rows are drawn from often enough.
+    # A table is worthwhile only with enough draws per row.
     draws = len(lengths) * num * room
     most = min(max(draws // DRAWS, FEW), ROWS)
     levels = _levels(self, unique, room, most, accept, sampler)
@@ -173,7 +172,7 @@ def _tables() -> types.ModuleType:
 
 
 class TablePredictor(few_shot.KeyTable, ProcessPredictor):
-  """A process that adapts to labels by a table of its own states."""
+  """A process that adapts to labels by a table keyed by its states."""
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
     """See few_shot.KeyTable: a hash of the state at each place."""
@@ -186,7 +185,7 @@ class TablePredictor(few_shot.KeyTable, ProcessPredictor):
       states = self.advance(states, tokens[rows, t])
       row, column = np.nonzero(places[rows] == t)
       if row.size:
-        # By their bytes, whatever the type of the W numbers of a state.
+        # Hashes the bytes of a state, whatever its dtype.
         words = np.ascontiguousarray(states[row]).view(np.int32)
         hashed[rows[row], column] = basics.hash64(*words.T)
     return hashed
@@ -195,12 +194,12 @@ class TablePredictor(few_shot.KeyTable, ProcessPredictor):
 class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
   """A reader whose activations, at any layer, are exact beliefs.
 
-  It adapts by its posterior of the S hidden states. A class has a share in each
-  state, that of the labels there, and a point the mean over its posterior; of
-  real labels it is least squares, which has the least norm.
+  It adapts by its posterior over S hidden states: each state has a distribution
+  of classes from the labels, and a point gets the posterior mean. Real labels
+  are fitted by least squares of minimum norm.
 
   Attributes:
-    law: a process that can `belief`.
+    law: a process with the method `belief`.
   """
 
   law: core.SequenceProcess
@@ -217,7 +216,7 @@ class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
   def learn(
     self, draws: few_shot.Draws, task: adapting.TaskSpec
   ) -> few_shot.Predict:
-    """See few_shot.TaskByTask; steps and rates make no difference."""
+    """See few_shot.TaskByTask; the learning rate has no effect."""
     shown = draws.until(task.steps)
     labels, kind = shown.labels[shown.used], task.kind
     belief_TS = self._beliefs(shown.tokens, shown.places)[shown.used]
@@ -225,7 +224,7 @@ class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
       fit_Sd = np.linalg.lstsq(belief_TS, labels, rcond=None)[0]
       return lambda tokens, places: self._beliefs(tokens, places) @ fit_Sd
     ones_THk = labels[..., None] == np.arange(kind.k)
-    # Half a label of each class, and of a random one: as few_shot.KeyTable.
+    # Half a label for each class and for a random one, as in few_shot.KeyTable.
     rng = np.random.default_rng(task.seed)
     coins = rng.integers(0, kind.k, (belief_TS.shape[1], kind.heads, 1))
     counts_SHk = 0.5 + 0.5 * (coins == np.arange(kind.k))
@@ -236,7 +235,7 @@ class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
     )
 
   def _beliefs(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """[R, P, S] at places; uniform after a prefix that no sequence has."""
+    """Beliefs [R, P, S] at places; uniform after impossible prefixes."""
     lengths = places.max(1, initial=core.DEAD) + 1
     every = self.hidden(tokens, lengths, -1).astype(np.float64)
     rows = np.arange(len(tokens))[:, None]
@@ -247,7 +246,7 @@ class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
 
 
 class ProcessSession(core.Session):
-  """States [B, M, W]; what is equal among them is looked up once."""
+  """A session of states [B, M, W]; each distinct state is looked up once."""
 
   def __init__(
     self,
@@ -259,12 +258,12 @@ class ProcessSession(core.Session):
     """See core.Predictor.session."""
     self._predictor = predictor
     states = predictor.read(prefixes, np.asarray(lengths))
-    # [B, W] -> [B, M, W]: continuations part as they advance.
+    # [B, W] -> [B, M, W]: continuations differ once they advance.
     self._states = np.repeat(states[:, None], num, axis=1)
     self._forget()
 
   def _forget(self) -> None:
-    """Drops what was looked up, after states have changed."""
+    """Drops cached look-ups after states have changed."""
     self._options: tuple[NextTokens, np.ndarray] | None = None
     self._table: np.ndarray | None = None
 
@@ -282,7 +281,7 @@ class ProcessSession(core.Session):
     """See core.Session."""
     tokens = np.asarray(tokens)
     if parents is not None:
-      # A continuation is its state: to branch is to copy a row of integers.
+      # A continuation is only its state: branching copies a row of integers.
       self._states = np.take_along_axis(self._states, parents[..., None], 1)
     at = np.nonzero(tokens != core.DEAD)
     if at[0].size:  # Worlds may refuse empty batches.
@@ -290,7 +289,7 @@ class ProcessSession(core.Session):
     self._forget()
 
   def _lookup(self) -> tuple[NextTokens, np.ndarray]:
-    """Next tokens [U, K], and which of them each continuation has [B, M]."""
+    """Next tokens [U, K], and their row for each continuation [B, M]."""
     if self._options is None:
       batch, num, words = self._states.shape
       states = self._states.reshape(batch * num, words)
@@ -311,7 +310,7 @@ class ProcessSession(core.Session):
     return self._dense()[index]
 
   def mask(self, accept: Any) -> np.ndarray:
-    """See core.Session; the rule is applied once to what is equal."""
+    """See core.Session; the rule is applied once per distinct state."""
     _, index = self._lookup()
     return np.asarray(accept.mask(self._dense()))[index]
 
@@ -320,11 +319,11 @@ class ProcessSession(core.Session):
     (tokens, log_probs), index = self._lookup()
     row, uniform = index.ravel(), np.asarray(uniform).ravel()
     if 1 < len(tokens) < row.size:
-      # Tokens that no state accepts change no rule's mask, nor its draws.
+      # Tokens impossible in every state affect neither masks nor draws.
       used = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
       tokens, log_probs = tokens[:, used], log_probs[:, used]
     out = np.full(row.size, core.DEAD, np.int32)
-    # In parts: [B M, K] for all at once may be larger than memory.
+    # In parts, since [B M, K] may be larger than memory.
     size = row.size if tokens.size else 0
     for part in core.predictor.chunks(size, tokens.shape[1], BUDGET):
       drawn = accept.draw(_of(log_probs, row[part]), uniform[part])
@@ -338,17 +337,17 @@ class ProcessSession(core.Session):
     mask, tokens = np.asarray(accept.mask(log_probs)), np.asarray(tokens)
     size = self._predictor.vocab_size
     if options.shape[1] == size and (options == np.arange(size)).all():
-      # Every token in its place, as of n-grams: no search.
+      # All tokens are listed in order, as for n-grams: no search.
       accepted = mask[index, np.maximum(tokens, 0)]
     else:
-      # [B, M, K]: which of the listed tokens is the one asked about, if any.
+      # [B, M, K]: True where the listed token is the queried one.
       equal = _of(options, index) == tokens[..., None]
       accepted = (equal & _of(mask, index)).any(-1)
     return accepted & (tokens != core.DEAD)
 
 
 def _of(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-  """array[index], [*, K]; a view where that is one row, or each in turn."""
+  """array[index], [*, K]; a view if the index is constant or the identity."""
   shape = (*index.shape, array.shape[1])
   if len(array) == 1:
     return np.broadcast_to(array, shape)
@@ -358,7 +357,7 @@ def _of(array: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 class TableRows(NamedTuple):
-  """Rows of the table that the module's docstring draws; arrays [S, K]."""
+  """Rows of the table drawn in the module's docstring; arrays [S, K]."""
 
   tokens: np.ndarray
   mass: np.ndarray
@@ -367,7 +366,7 @@ class TableRows(NamedTuple):
   next: np.ndarray
 
   def widened(self, width: int) -> TableRows:
-    """Adds columns that no draw takes; masses stay at their sum."""
+    """Adds columns that are never drawn; masses stay at their sum."""
     more = ((0, 0), (0, width - self.tokens.shape[1]))
     tokens = np.pad(self.tokens, more, constant_values=core.DEAD)
     mass = np.pad(self.mass, more, mode='edge')
@@ -394,9 +393,9 @@ def _levels(
   nothing is drawn from them.
 
   Raises:
-    Untraceable: there are more than `most` of them.
+    Untraceable: there are more than `most` states.
   """
-  # Bytes of a state -> its row; states are numbered in the order of discovery.
+  # Bytes of a state -> its row; states are numbered in order of discovery.
   row_of = {state.tobytes(): row for row, state in enumerate(states)}
   levels = []
   for _ in range(room):
@@ -410,7 +409,7 @@ def _levels(
       after = predictor.advance(before[row], level.tokens[row, place])
       first, back = basics.distinct(after)
       unique = after[first]
-      # Rows from here on are states that no level had: the next level's.
+      # Rows from here on are new states: the next level.
       num_known = len(row_of)
       rows = np.array(
         [row_of.setdefault(x.tobytes(), len(row_of)) for x in unique], np.int32
@@ -432,14 +431,14 @@ def _levels(
 def _rows(
   options: NextTokens, accept: Any, sampler: Any
 ) -> tuple[TableRows, np.ndarray]:
-  """Rows but for `next`, and where a token leads on [S, K] bool.
+  """Rows without `next`, and the mask [S, K] of tokens that continue.
 
-  Tokens that neither rule accepts are left out; the others move to the front.
+  Tokens that neither rule accepts are removed; the others move to the front.
   """
   tokens, log_probs = options
   drawn, accepted = (rule.mask(log_probs) for rule in (sampler, accept))
   mass = np.where(drawn, np.exp(log_probs), 0).astype(np.float32)
-  # In order of id, with nothing left out but zeros: the bits of any draw.
+  # In order of id, leaving out only zeros: the sums have the bits of any draw.
   mass = np.cumsum(mass, axis=-1)
   moves = drawn | accepted
   width = max(int(moves.sum(-1).max(initial=0)), 1)

@@ -1,9 +1,9 @@
-"""Asks a user's model some of its questions again, when a metric is done.
+"""Repeats some queries to a user's model after each metric.
 
-A model that counts its calls, or that answers by what else is in its batch, may
-pass every check at the start and be another one later. A hundredth of all
-questions is held with its answer, and asked again in other batches. The
-greatest difference goes into the scores; a large one is refused.
+A model whose answers depend on the number of calls or on the rest of the batch
+may pass every check at the start and change later. A hundredth of all queries
+is stored with its answer, and repeated in other batches. The largest difference
+goes into the scores; a large difference is refused.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from wm.core import contract
 from wm.core.predictor import chunks, histories
 from wm.models.serving import stateless, user_objects
 
-SHARE = 0.01  # Of all questions.
-FIRST, MOST = 8, 256  # Of them at least, and held at once at most.
-NEXT, ANSWERS = 'next', 'answers'  # Kinds of question; others are layers.
+SHARE = 0.01  # Share of queries that are stored.
+FIRST, MOST = 8, 256  # Minimum number, and maximum number stored at a time.
+NEXT, ANSWERS = 'next', 'answers'  # Kinds of queries; other kinds are layers.
 
 
 class _Asked:
-  """Some of the questions and their answers, by kind."""
+  """Stored queries and their answers, by kind."""
 
   def __init__(self) -> None:
     self._rng = np.random.default_rng(0)
-    self._resting = False  # While they are asked again.
+    self._resting = False  # True while queries are repeated.
     self._clear()
 
   def _clear(self) -> None:
@@ -38,22 +38,22 @@ class _Asked:
   def note(
     self, kind: Any, num: int, question: Callable[[int], tuple[Any, Any]]
   ) -> None:
-    """Holds some of `num` questions; question(k) is k and its answer."""
-    # What is due adds up, so that few questions a call are counted, too.
+    """Stores some of `num` queries; question(k) is query k and its answer."""
+    # The due number accumulates, so that small calls count too.
     self._due += 0 if self._resting else SHARE * num
     count = 0 if self._resting else min(int(self._due), num)
     self._due -= count
     held = self._held.setdefault(kind, [])
     for row in self._rng.choice(num, count, replace=False) if count else ():
-      if len(held) >= MOST:  # In place of another.
+      if len(held) >= MOST:  # Replaces a stored query.
         held.pop(int(self._rng.integers(MOST)))
       held.append(question(int(row)))
 
   def rows(
     self, kind: Any, out: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
   ) -> None:
-    """Holds some of the answers [N, L, K] after tokens [N, L], one of a row."""
-    # A row of no tokens has no answer.
+    """Stores some of the answers [N, L, K] after tokens [N, L], one per row."""
+    # Empty rows have no answer.
     used = np.flatnonzero(lengths)
 
     def question(k: int) -> tuple[Any, Any]:
@@ -63,24 +63,25 @@ class _Asked:
     self.note(kind, len(used), question)
 
   def again(self, reader: Any) -> tuple[float, int]:
-    """Asks again, in batches of other rows, and forgets the questions.
+    """Repeats the stored queries in other batches, then drops them.
 
     Returns:
-      The greatest difference: of a probability, of an activation relative to
-      the greatest one of its position, or 1 for another yes or no.
-      How many questions were asked.
+      The largest difference: of a probability, of an activation relative to the
+      largest at its position, or 1 for a changed yes or no.
+      The number of repeated queries.
     """
     self._resting, worst = True, [0.0]
     rng = np.random.default_rng(1)
     try:
       for kind, held in self._held.items():
-        # In another order, hence beside other rows.
+        # Another order puts other rows in the batch.
         turned = [held[k] for k in rng.permutation(len(held))]
         for part in chunks(len(turned), reader.vocab_size):
           asked, before = zip(*turned[part], strict=True)
           first = np.stack(before).astype(np.float64)
           now = _asked_once(reader, kind, asked)
-          # Of rare tokens logarithms differ freely: probabilities count.
+          # Logarithms of rare tokens vary widely, so probabilities are
+          # compared.
           if kind == NEXT:
             first, now = np.exp(first), np.exp(now.astype(np.float64))
           change = np.abs(now - first)
@@ -89,13 +90,13 @@ class _Asked:
           worst.append(float(change.max()))
       return max(worst), sum(map(len, self._held.values()))
     finally:
-      # The next metric has questions of its own.
+      # The next metric has other queries.
       self._resting = False
       self._clear()
 
 
 def _asked_once(reader: Any, kind: Any, questions: Any) -> np.ndarray:
-  """Answers [R, ...] to R questions of a kind, as they are held."""
+  """Answers [R, ...] to R stored queries of a kind."""
   if kind == ANSWERS:
     prefixes, suffixes = zip(*questions, strict=True)
     return np.asarray(reader.answers(prefixes, suffixes))
@@ -110,11 +111,11 @@ def _asked_once(reader: Any, kind: Any, questions: Any) -> np.ndarray:
 
 
 def recorded(reader: Any) -> Any:
-  """The reader, which notes some of what it is asked.
+  """A reader that stores some of its queries.
 
-  `reader.contract.asked_again` is then a function that asks again.
+  `reader.contract.asked_again` is then a function that repeats them.
   """
-  # Methods of a new class, so that metrics still find the reader's type.
+  # A new subclass, so that metrics still recognise the reader's type.
   asked, cls = _Asked(), type(reader)
 
   def log_probs(
@@ -162,7 +163,7 @@ def recorded(reader: Any) -> Any:
 
 
 class _Recorded(stateless.HistorySession):
-  """A session that knows the tokens of what it is asked."""
+  """A session that records the tokens of its queries."""
 
   def __init__(
     self,
@@ -172,9 +173,9 @@ class _Recorded(stateless.HistorySession):
     lengths: np.ndarray,
     num: int,
   ) -> None:
-    self._inner: Any = None  # Until it stands where this session stands.
+    self._inner: Any = None  # Until the inner session has the same state.
     self._asked = asked
-    # Nothing is recomputed: `log_probs` asks the inner session.
+    # No recomputation: `log_probs` queries the inner session.
     super().__init__(lambda *_: np.zeros(0), prefixes, lengths, num)
     self._inner = inner
 

@@ -1,16 +1,15 @@
 """Sessions of networks: prefixes are prefilled, continuations decoded in step.
 
-A network's weights and prefixes come in; log-probabilities of B x M
-continuations go out, which grow by a token at a time (`NetworkSession`, see
-`core.Session`). `networks` opens sessions; the steps themselves are in
-`wm.models.nn`.
+A `NetworkSession` (see `core.Session`) computes log-probabilities of B x M
+continuations of B prefixes, which grow by one token at a time. `networks` opens
+sessions; the steps themselves are in `wm.models.nn`.
 
   session  B rows in ceil(B / R) tiles, on the devices in turn
   tile     R rows x M continuations, on one device:
 
     prefix      [R, ...]           cache of the prefixes, written by prefill
-    pages    n x [R, M, ...]       caches of what continuations added, a page
-                                   for every K tokens, written by decode
+    pages    n x [R, M, ...]       caches of appended tokens, one page for
+                                   every K tokens, written by decode
     log_probs   [R, M, V]          stay on the device; tokens and bools leave
     prefix_len  [R], added [R, M]  tokens of each, on the host
 
@@ -18,14 +17,14 @@ continuations go out, which grow by a token at a time (`NetworkSession`, see
     0 ............ prefix_len | 0 ....... K | K ..... 2 K | ...
              prefix           |   pages[0]  |   pages[1]  |
 
-A row is computed by the same instructions wherever it sits and whatever its
-neighbours are: shapes depend on the model, M and the row's own length alone.
-Jitted functions are shared by all sessions; caches are donated, not copied.
+The instructions for a row do not depend on its place or its neighbours: shapes
+depend only on the model, M and the row's own length. All sessions share the
+jitted functions; caches are donated, not copied.
 
-A `NetworkMachine` takes the same steps within a compiled program, in which slot
-b's first prefix is row 2 b, its second row 2 b + 1, and all pages are there
-from the start: a program allocates no memory. A `TableMachine` looks up its
-steps in the table of a process.
+A `NetworkMachine` takes the same steps within one compiled program. The two
+prefixes of slot b are rows 2 b and 2 b + 1. All pages are allocated at the
+start, as a program allocates no memory. A `TableMachine` looks up its steps in
+the table of a process.
 """
 
 from __future__ import annotations
@@ -52,23 +51,23 @@ from wm.models.nn.network import (
 )
 from wm.runtime import compute
 
-# Continuations of a tile: enough to keep a core's multipliers busy; small
-# networks spend their time between the products and take more.
+# Continuations of a tile: enough to keep a core's multipliers busy; for small
+# networks the time between products dominates, so their tiles are larger.
 TILE_LANES, SMALL_TILE_LANES = 256, 512
-TILE_TOKENS = 1024  # Tokens of a tile of whole sequences: a core's cache.
-# At most elsewhere, as far as memory allows; not timed there.
+TILE_TOKENS = 1024  # Tokens of a tile of whole sequences: fits a core's cache.
+# Limits on other devices, as far as memory permits; not timed there.
 DEVICE_LANES, DEVICE_TOKENS = 4096, 1 << 16
-UNKNOWN = 8 << 30  # Bytes of a device that does not say what it has.
+UNKNOWN = 8 << 30  # Bytes assumed of a device that does not report its memory.
 START_TOKENS = 128  # Tokens of a tile of prefixes.
 
 
 class TileSizes(NamedTuple):
-  """How much is computed at a time on a device.
+  """Sizes of tiles, the units of computation on a device.
 
   Attributes:
-    tokens: of a tile of whole sequences.
-    cache_bytes: most memory of one tile of a session.
-    lanes: most continuations of a session's tile; 0 is as `tile_rows` has it.
+    tokens: tokens of a tile of whole sequences.
+    cache_bytes: memory limit of one tile of a session.
+    lanes: limit of continuations of a session's tile; 0 is by `tile_rows`.
   """
 
   tokens: int = TILE_TOKENS
@@ -77,11 +76,11 @@ class TileSizes(NamedTuple):
 
 
 def tile_sizes(platform: str, memory: int, outputs: int) -> TileSizes:
-  """Sizes for a device of a platform with so many bytes of memory.
+  """Sizes for a device of a platform with `memory` bytes.
 
-  outputs: logits of a token. A tile takes a quarter of the memory at most: its
-  logits, their logarithms and two more of that size on the way, in float32. It
-  is a power of two, so that devices that differ a little compute alike.
+  outputs: logits per token. A tile takes at most a quarter of the memory: four
+  float32 arrays of the size of its logits. Sizes are powers of two, so that
+  similar devices have equal tiles.
   """
   if platform == 'cpu':
     return TileSizes()
@@ -91,8 +90,8 @@ def tile_sizes(platform: str, memory: int, outputs: int) -> TileSizes:
 
 
 def sizes_on(device: jax.Device, outputs: int) -> TileSizes:
-  """`tile_sizes` of a device that is there."""
-  if device.platform == 'cpu':  # It has no figures, and needs none.
+  """`tile_sizes` of a local device."""
+  if device.platform == 'cpu':  # CPUs report no memory and need no limit.
     return TileSizes()
   stats = device.memory_stats() or {}
   memory = stats.get('bytes_limit', UNKNOWN)
@@ -128,7 +127,7 @@ def _zeros(tree: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
-  """A tile without prefixes: their cache, and log-probabilities."""
+  """An empty tile: prefix cache and log-probabilities."""
   prefix, _ = caches(spec, rows, num)
   return _zeros(prefix), jnp.zeros((rows, num, spec.vocab_size))
 
@@ -143,15 +142,15 @@ def new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
 def tile_rows(
   spec: NetworkSpec, num: int, cache_bytes: int, lanes: int = 0
 ) -> int:
-  """Rows of a tile: as many lanes as pay, if their caches fit.
+  """Rows of a tile: `lanes` continuations, if their caches fit.
 
-  lanes: 0 is what pays on a processor.
+  lanes: 0 means the fastest number on a CPU.
   """
   prefix, page = (
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     for tree in caches(spec, 1, num)
   )
-  # At worst all pages are there, beside the prefix and the log-probabilities.
+  # In the worst case, all pages exist beside the prefix and log-probabilities.
   pages = -(-spec.max_len // page_size(spec))
   # Bytes of a row: float32 log-probabilities take 4 M V.
   size = prefix + pages * page + 4 * num * spec.vocab_size
@@ -171,17 +170,17 @@ def prefill(
   tokens: jax.Array,
   lengths: jax.Array,
 ) -> tuple[Any, jax.Array]:
-  """A tile with prefixes put in `rows`; a row past the end is a pad."""
+  """Prefills prefixes into `rows` of a tile; rows past the end are dropped."""
   network = nnx.merge(spec.graph, params)
   new, logits = network.prefill(tokens, lengths)
 
   def put(tile: jax.Array, leaf: jax.Array) -> jax.Array:
-    # A bucket's cache is as long as its prefixes, the tile's as max_len.
+    # The new cache has the length of the bucket; the tile's has max_len.
     # tile [R, ...max_len...], new [r, ...bucket...] into rows r of it
     place = (rows, *(slice(0, size) for size in leaf.shape[1:]))
     return tile.at[place].set(leaf, mode='drop')
 
-  # The M continuations of a prefix begin alike.
+  # The M continuations of a prefix start equal.
   first = jax.nn.log_softmax(logits)[:, None]
   first = jnp.broadcast_to(first, (len(rows), *log_probs.shape[1:]))
   prefix = jax.tree.map(put, prefix, new)
@@ -192,8 +191,8 @@ def prefill(
 def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
-  """Pages with nothing appended in the rows that are fresh."""
-  # Attention sees no place beyond a row's length: its pages may stay.
+  """Resets the pages of fresh rows."""
+  # Attention masks places beyond a row's length: its pages need no reset.
   network = spec.network
   if isinstance(network, StatefulNetwork):
     return network.restart(pages, prefix, fresh)
@@ -216,7 +215,7 @@ def decode(
   """Pages and log-probabilities after one token of each continuation."""
   moved = tokens != core.DEAD
   network = nnx.merge(spec.graph, params)
-  # All lanes are computed, whether they move or not: shapes stay the same.
+  # All continuations are computed, moved or not: shapes are constant.
   tokens = jnp.where(moved, tokens, core.PAD)
   step = DecodeStep(tokens, prefix_len, added, moved)
   pages, logits = network.decode(prefix, pages, step)
@@ -226,8 +225,8 @@ def decode(
 
 @functools.partial(jax.jit, donate_argnums=0)
 def _branch(tile: Any, parents: jax.Array) -> Any:
-  """Continuations [R, M, ...] that go on from their parents [R, M]."""
-  # Prefixes are shared by a row's continuations: only pages are reordered.
+  """Replaces continuations [R, M, ...] by their parents [R, M]."""
+  # A row's continuations share the prefix: only pages are reordered.
   rows = jnp.arange(len(parents))[:, None]
   return jax.tree.map(lambda leaf: leaf[rows, parents], tile)
 
@@ -239,7 +238,7 @@ def _draw(accept: Any, log_probs: jax.Array, uniform: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def accepts(accept: Any, log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
-  """[R, M] bool: does the rule accept tokens [R, M]? DEAD never is."""
+  """[R, M] bool: True where the rule accepts the tokens [R, M]; never DEAD."""
   mask = accept.mask(log_probs)
   taken = jnp.take_along_axis(mask, jnp.maximum(tokens, 0)[..., None], -1)
   return taken[..., 0] & (tokens != core.DEAD)
@@ -258,10 +257,10 @@ class _Tile:
   ):
     self.spec, self.params, self.placement = spec, params, placement
     self.device = device_of(placement)
-    # 1, not 0: rows that the batch does not fill are read as any other.
+    # 1, not 0, since rows beyond the batch are read like others.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
-    # Put there, as weights are: `decode` is compiled once for both.
+    # Committed to the placement like the weights, so `decode` compiles once.
     with jax.default_device(self.device):
       tile = jax.device_put(new_tile(spec, rows, num), placement)
     self.prefix, self.log_probs = tile
@@ -269,7 +268,7 @@ class _Tile:
     self.stateful = isinstance(spec.network, StatefulNetwork)
 
   def grow(self, tokens: int) -> int:
-    """Makes pages for so many tokens; the number of pages they take."""
+    """Makes pages for `tokens` tokens; returns the number of pages needed."""
     num_pages = -(-tokens // page_size(self.spec))
     while len(self.pages) < num_pages:
       with jax.default_device(self.device):
@@ -278,17 +277,17 @@ class _Tile:
     return num_pages
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
-    """Copies at this tile's placement."""
-    # Copied first: the host goes on to change `added` while it is under way.
+    """Copies of arrays at this tile's placement."""
+    # Copied first, as the host changes `added` during the transfer.
     return tuple(jax.device_put(np.array(x), self.placement) for x in arrays)
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
-    """Prefills rows, in tiles of their own length buckets."""
+    """Prefills rows, one length bucket at a time."""
     self.prefix_len[rows] = lengths
     self.added[rows] = 0
-    # Each length bucket is a program; its rows go in calls of one size.
+    # Each length bucket is a program; its rows go in calls of equal size.
     bucket = self.spec.buckets
     place = np.searchsorted(bucket, lengths)
     for number, length in enumerate(bucket):
@@ -296,7 +295,7 @@ class _Tile:
       size = max(START_TOKENS // length, 1)
       for part in core.predictor.chunks(len(members), 1, size):
         chosen = members[part]
-        # Rows past the tile's end fill the call up: they are dropped.
+        # Indices past the tile's end pad the call; their results are dropped.
         where = np.full(size, len(self.prefix_len), np.int32)
         where[: len(chosen)] = rows[chosen]
         used = np.ones(size, np.int32)
@@ -311,7 +310,7 @@ class _Tile:
           self.log_probs,
           *self.put(where, tokens, used),
         )
-    if self.stateful:  # The state behind the prefix goes into the one page.
+    if self.stateful:  # The state after the prefix goes into the only page.
       self.grow(1)
       fresh = np.zeros(len(self.prefix_len), bool)
       fresh[rows] = True
@@ -320,16 +319,16 @@ class _Tile:
       )
 
   def advance(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    """Appends tokens [R, M], after branching."""
+    """Branches to `parents`, if any, then appends tokens [R, M]."""
     if parents is not None:
       self.pages, self.log_probs = _branch(
         (self.pages, self.log_probs), *self.put(parents)
       )
       self.added = np.take_along_axis(self.added, parents, 1)
     moved = tokens != core.DEAD
-    if not moved.any():  # As where every trial of this tile is decided.
+    if not moved.any():  # For example, if all trials of the tile are decided.
       return
-    # Only pages in use are passed: attention's work grows with them.
+    # Only pages in use are passed, as attention's work grows with their number.
     used = self.grow(int(self.added[moved].max()) + 1)
     self.pages[:used], self.log_probs = decode(
       self.spec,
@@ -345,8 +344,8 @@ class _Tile:
 class NetworkSession(core.Session):
   """B rows in ceil(B / R) tiles, on the devices in turn.
 
-  Of several processes that share a session each computes rows of its own, see
-  `wm.runtime.compute`; answers are gathered.
+  If several processes share a session, each computes its own rows (see
+  `wm.runtime.compute`) and answers are gathered.
   """
 
   def __init__(
@@ -365,13 +364,13 @@ class NetworkSession(core.Session):
 
     Args:
       spec: of the network.
-      placed: its weights at a placement.
+      placed: placement -> the weights there.
       prefixes: prefixes [B, L] and their lengths [B].
       num: M, continuations of each prefix.
-      devices: where tiles go in turn.
-      cache_bytes: most memory of a tile, as far as one row of it fits.
+      devices: tiles go to these in turn.
+      cache_bytes: memory limit of a tile, of at least one row.
       lanes: see `tile_rows`.
-      shared: by all processes, which make the same calls.
+      shared: True if all processes make the same calls and share the rows.
     """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
@@ -382,7 +381,7 @@ class NetworkSession(core.Session):
     self._batch = self._share.stop - self._share.start
     self._rows = tile_rows(spec, num, cache_bytes, lanes)
     self._tiles = []
-    # Devices in turn: what is dispatched to one runs while the next is fed.
+    # Devices in turn: one computes while the next is fed.
     for tile in range(-(-self._batch // self._rows)):
       device = devices[tile % len(devices)]
       params = placed(device)
@@ -437,7 +436,7 @@ class NetworkSession(core.Session):
         longer than the model's max_len.
     """
     tokens = self._split(np.asarray(tokens, np.int32), core.DEAD)
-    # Going on from oneself is no branch: nothing need be copied.
+    # Identity parents are no branch: no copy is needed.
     branch = np.arange(self._num, dtype=np.int32)[None]
     if parents is not None and (parents == branch).all():
       parents = None
@@ -450,12 +449,12 @@ class NetworkSession(core.Session):
   def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
     self._spec.check_ids(tokens[tokens != core.DEAD])
     longest = self._spec.max_len
-    # All tiles are checked before any moves: an error leaves none half done.
+    # All tiles are checked before any advances, so errors change no tile.
     for number, tile in enumerate(self._tiles):
       added = tile.added
       if parents is not None:
         added = np.take_along_axis(added, parents[number], 1)
-      # [R, M]: continuations that have no place left.
+      # [R, M]: continuations without room for another token.
       full = added + tile.prefix_len[:, None] >= longest
       if (full & (tokens[number] != core.DEAD)).any():
         raise core.InputError(
@@ -475,7 +474,7 @@ class NetworkSession(core.Session):
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
     core.predictor.check_prefixes(lengths)
     self._spec.check_tokens(prefixes, lengths)
-    # Rows of this process, from 0; those of others are in no tile.
+    # Rows of this process, numbered from 0; other rows are in no tile.
     rows = rows - self._share.start
     rows = np.where(rows < self._batch, rows, core.DEAD)
     for number, tile in enumerate(self._tiles):
@@ -491,7 +490,7 @@ class MachineState(NamedTuple):
   Attributes:
     prefix, pages, log_probs: see the module's docstring.
     prefix_len: [R] int32 tokens of the prefix.
-    added: [R, M] int32 tokens appended to it.
+    added: [R, M] int32 tokens appended to the prefix.
   """
 
   prefix: Any
@@ -520,9 +519,9 @@ class NetworkMachine:
   sampler: Any
 
   def blank(self, slots: int) -> MachineState:
-    """Zeros, with pages for `room` tokens."""
+    """A state of zeros, with pages for `room` tokens."""
     shape = self.spec, 2 * slots, self.num
-    # A session grows pages as it goes; a program needs them all beforehand.
+    # A session adds pages as needed; a program needs all of them at the start.
     room = min(self.room, self.spec.max_len)
     pages = -(-room // page_size(self.spec))
     prefix, log_probs = new_tile(*shape)
@@ -537,7 +536,7 @@ class NetworkMachine:
   def restart(
     self, state: MachineState, fresh: jax.Array, trial: jax.Array
   ) -> MachineState:
-    """Prefills the rows of fresh slots, a few at a time as a session does."""
+    """Prefills the rows of fresh slots, a few at a time as in a session."""
     rows, length = 2 * len(trial), self.prefixes.shape[-1]
     size = max(START_TOKENS // length, 1)
     fresh = jnp.repeat(fresh, 2)  # Slots -> rows: both sides of a trial.
@@ -549,12 +548,12 @@ class NetworkMachine:
     def prefill_part(part: jax.Array, tile: tuple[Any, jax.Array]) -> Any:
       nth = part * size + jnp.arange(size)
       row = order[nth % rows]
-      where = jnp.where(nth < fresh.sum(), row, rows)  # Past the end: a pad.
+      where = jnp.where(nth < fresh.sum(), row, rows)  # `rows` is dropped.
       return prefill(
         self.spec, self.params, *tile, where, tokens[row], lengths[row]
       )
 
-    # As many calls as fresh rows need: often none, at the start all.
+    # As many calls as fresh rows need: often none; at the start, all.
     parts, tile = -(-fresh.sum() // size), (state.prefix, state.log_probs)
     prefix, log_probs = lax.fori_loop(0, parts, prefill_part, tile)
     pages = restart_pages(self.spec, state.pages, prefix, fresh)
@@ -575,8 +574,8 @@ class NetworkMachine:
     return accepts(self.accept, state.log_probs[1::2], tokens)
 
   def advance(self, state: MachineState, tokens: jax.Array) -> MachineState:
-    """One step of both sides."""
-    # What the first prefix drew is put to the second one too.
+    """Appends tokens [B, M] to both sides of each trial."""
+    # Tokens drawn after the first prefix are also appended to the second.
     both = jnp.repeat(tokens, 2, axis=0)
     pages, log_probs = decode(
       self.spec,
@@ -595,14 +594,14 @@ class NetworkMachine:
 def bucketed(
   spec: NetworkSpec, prefixes: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Prefixes [T, 2, L] cut or padded to the bucket of the longest, lengths.
+  """Cuts or pads prefixes [T, 2, L] to the longest one's bucket; and lengths.
 
   Raises:
     InputError: a prefix is too long, or has unknown tokens.
   """
   flat = prefixes.reshape(-1, prefixes.shape[-1])
   spec.check_tokens(flat, lengths.reshape(-1))
-  # All trials of a program have one prefix shape: the longest one's bucket.
+  # All trials of a program have one prefix shape, the longest one's bucket.
   bucket = spec.buckets
   length = int(bucket[np.searchsorted(bucket, lengths.max())])
   flat = core.predictor.padded(flat, lengths.reshape(-1), len(flat), length)
@@ -610,7 +609,7 @@ def bucketed(
 
 
 def table_devices() -> tuple[jax.Device, ...]:
-  """The first local device: look-ups in a table need no more."""
+  """The first local device, which suffices for look-ups in a table."""
   return (jax.local_devices()[0],)
 
 
@@ -621,9 +620,10 @@ def table_devices() -> tuple[jax.Device, ...]:
 )
 @dataclasses.dataclass(frozen=True)
 class TableMachine:
-  """A table, drawn in `process`, and its trials; the state is rows [B, 2, M].
+  """A table (see the diagram in `process`) and its trials.
 
-  Arrays are NumPy's on the host, JAX's in the program.
+  The state is table rows [B, 2, M]. Arrays are NumPy's on the host, JAX's in
+  the program.
 
   table: `process.TableRows` of all states.
   start: [T, 2] int32 rows after the prefixes.
@@ -634,7 +634,7 @@ class TableMachine:
   num: int
 
   def blank(self, slots: int) -> np.ndarray:
-    """Row 0."""
+    """A state of row 0 everywhere."""
     return np.zeros((slots, 2, self.num), np.int32)
 
   def restart(
@@ -646,9 +646,9 @@ class TableMachine:
     return jnp.where(fresh[:, None, None], start, state)
 
   def draw(self, state: jax.Array, uniform: jax.Array) -> jax.Array:
-    """[B, M] int32: as `Accept.draw` of NumPy arrays, to the bit."""
-    # The first accepted token whose cumulative mass is beyond the draw. Where
-    # rounding leaves the draw beyond all of them, the last accepted one.
+    """[B, M] int32 tokens, bit-equal to `Accept.draw` of NumPy arrays."""
+    # The first accepted token whose cumulative mass exceeds the draw. If
+    # rounding leaves the draw above all masses, the last accepted token.
     row = state[:, 0]
     mass, drawn = self.table.mass[row], self.table.drawn[row]
     over = drawn & (mass > (uniform * mass[..., -1])[..., None])
@@ -662,7 +662,7 @@ class TableMachine:
 
   def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """[B, M] bool; see traced.Machine."""
-    # A token that a row does not list is one that neither rule accepts.
+    # Neither rule accepts a token that the row does not list.
     row = state[:, 1]
     equal = self.table.tokens[row] == tokens[..., None]
     return (equal & self.table.accepted[row]).any(-1) & (tokens != core.DEAD)

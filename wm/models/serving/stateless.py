@@ -1,8 +1,8 @@
-"""Predictors that remember nothing: sessions keep tokens and read them again.
+"""Predictors without state: sessions store tokens and read them again.
 
-`Stateless` needs `log_probs` alone. `Accepting` makes a predictor of answers:
-a function that says whether a suffix can follow a prefix comes in, as of a
-language model (`llm_predictor`) or a user's object (`user_objects`).
+`Stateless` needs only `log_probs`. `Accepting` makes a predictor from a
+function that decides whether a suffix can follow a prefix, such as a language
+model (`llm_predictor`) or a user's object (`user_objects`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wm.core.predictor import Tokens
 
 
 class Stateless(core.Predictor):
-  """A predictor that has `log_probs` only; sessions recompute prefixes."""
+  """A predictor with only `log_probs`; sessions recompute prefixes."""
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, V] float32: log p(next | tokens[:, :length]) of each row.
 
-    tokens: [R, L] int32, lengths: [R], at least 1. Override where this is
-    cheaper than all positions.
+    tokens: [R, L] int32. lengths: [R], at least 1. Override if a cheaper way
+    exists than computing all positions.
     """
     out = np.empty((len(tokens), self.vocab_size), np.float32)
     for rows, log_probs in core.predictor.log_probs_by_rows(
@@ -49,7 +49,7 @@ class HistorySession(core.Session):
   costs as much as one.
   """
 
-  least = 1  # Tokens of the shortest prefix that predicts anything: 0 or 1.
+  least = 1  # Tokens of the shortest prefix with a prediction: 0 or 1.
 
   def __init__(
     self,
@@ -70,19 +70,19 @@ class HistorySession(core.Session):
     missing = length - self._tokens.shape[2]
     if missing > 0:
       room = ((0, 0), (0, 0), (0, missing + 16))
-      self._tokens = np.pad(self._tokens, room)  # By 16: not at every token.
+      self._tokens = np.pad(self._tokens, room)  # Grows 16 tokens at a time.
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
-    """See core.Session; InputError where a prefix is shorter than `least`."""
+    """See core.Session; raises InputError for prefixes shorter than `least`."""
     lengths = np.asarray(lengths)
     if self.least:
       core.predictor.check_prefixes(lengths)
     longest = int(lengths.max(initial=0))
     self._grow(longest)
     prefixes = core.predictor.padded(prefixes, lengths, len(lengths), longest)
-    # What continuations of the old prefix added goes, too.
+    # Tokens appended to the old prefix are dropped too.
     self._tokens[rows] = core.PAD
     self._tokens[rows, :, :longest] = prefixes[:, None]
     self._lengths[rows] = lengths[:, None]
@@ -93,9 +93,9 @@ class HistorySession(core.Session):
     if self._log_probs is None:
       batch, num = self._lengths.shape
       longest = int(self._lengths.max(initial=self.least))
-      # The length tells apart histories that end in a pad from shorter ones.
+      # The length separates histories that end in a pad from shorter ones.
       used = self._tokens[..., :longest].reshape(batch * num, longest)
-      # [B M, 1 + L]: one row a continuation.
+      # [B M, 1 + L]: one row per continuation.
       table = np.concatenate([self._lengths.reshape(-1, 1), used], axis=1)
       first, back = basics.distinct(table)
       rows = table[first]
@@ -108,7 +108,7 @@ class HistorySession(core.Session):
   ) -> None:
     """See core.Session."""
     if parents is not None:
-      # Branching copies histories; nothing else is remembered.
+      # Branching copies histories; there is no other state.
       self._tokens = np.take_along_axis(self._tokens, parents[..., None], 1)
       self._lengths = np.take_along_axis(self._lengths, parents, 1)
     self._grow(int(self._lengths.max(initial=0)) + 1)
@@ -119,21 +119,23 @@ class HistorySession(core.Session):
     self._log_probs = None
 
 
-# Is a suffix a valid continuation of a prefix? One answer for each question.
+# (prefixes, suffixes) -> for each pair, whether the suffix may follow the
+# prefix.
 Accepts = Callable[[list[Tokens], list[Tokens]], np.ndarray]
 
 ANY = rules.epsilon(0.0)
-# Most questions that are put to `accepts` in one call.
+# Limit of questions per call of `accepts`.
 QUESTIONS = 1 << 18
 
 
 class Accepting(Stateless, core.QueryModel):
-  """A predictor from answers alone, as a closed language model gives them.
+  """A predictor from yes or no answers, as of a closed language model.
 
-  Its language is what it says yes to. Next-token probabilities are uniform
-  over the single tokens it says yes to, whatever the acceptance rule; where it
-  gives no answer, a token is not accepted. A question is put once in a call,
-  however often it comes up (Vafa et al. 2024, section 4.2: logic puzzles).
+  Its language is the set of sequences answered with yes. Next-token
+  probabilities are uniform over the single tokens answered with yes, whatever
+  the acceptance rule; tokens without an answer are not accepted. Repeated
+  questions of a call are asked once (Vafa et al. 2024, section 4.2: logic
+  puzzles).
   """
 
   def __init__(
@@ -149,11 +151,11 @@ class Accepting(Stateless, core.QueryModel):
 
     Args:
       accepts: (prefixes, suffixes), each N tuples of token ids, -> [N]
-        integers: YES, NO, or NO_ANSWER where it cannot be told.
+        integers: YES, NO, or NO_ANSWER.
       vocab_size: V.
       end: id of the end token, or DEAD.
       max_len: longest sequence in tokens.
-      label: what errors call it.
+      label: name in errors.
     """
     self._accepts, self._label = accepts, label
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
@@ -166,11 +168,11 @@ class Accepting(Stateless, core.QueryModel):
   ) -> np.ndarray:
     """[N] int8 YES, NO or NO_ANSWER to each (prefix, suffix).
 
-    Raises InputError where `accepts` gives anything else.
+    Raises InputError where `accepts` returns anything else.
     """
-    del trials  # No answer is cut.
+    del trials  # Every question is asked: there is no budget.
     questions = list(zip(prefixes, suffixes, strict=True))
-    # Answers may cost a call each: equal questions are put once.
+    # Each answer may cost a call: equal questions are asked once.
     place = {question: n for n, question in enumerate(dict.fromkeys(questions))}
     answers = np.zeros(len(place), np.int8)
     unique = list(place)
@@ -196,10 +198,10 @@ class Accepting(Stateless, core.QueryModel):
   def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, V] bool: tokens accepted after tokens[r, :lengths[r]].
 
-    Override where this is cheaper than V - 1 questions.
+    Override if a cheaper way exists than V - 1 questions per row.
     """
     prefixes = core.predictor.histories(tokens, lengths)
-    # R x (V - 1) questions, the rows of the mask without padding.
+    # R x (V - 1) questions: the mask without the column of padding.
     single = [(token,) for token in range(1, self.vocab_size)]
     answers = self.answers(
       [prefix for prefix in prefixes for _ in single], single * len(prefixes)
@@ -211,7 +213,7 @@ class Accepting(Stateless, core.QueryModel):
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, V] float32, uniform over accepted tokens; see Stateless."""
     mask = self.next_mask(tokens, np.asarray(lengths))
-    # A row that accepts nothing is -inf throughout, with no division by 0.
+    # A row without accepted tokens is -inf throughout, without division by 0.
     total = np.maximum(mask.sum(-1, keepdims=True), 1)
     with np.errstate(divide='ignore'):
       return np.log(mask / total).astype(np.float32)
@@ -219,7 +221,7 @@ class Accepting(Stateless, core.QueryModel):
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor."""
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    # Each position of each row is a prefix of its own: nothing is shared.
+    # Each position of each row is a separate prefix.
     row, at = np.nonzero(
       np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     )
@@ -237,7 +239,7 @@ class Accepting(Stateless, core.QueryModel):
 
 
 class AcceptingSession(HistorySession):
-  """A session of an `Accepting` predictor; acceptance rules do not matter."""
+  """A session of an `Accepting` predictor; acceptance rules have no effect."""
 
   least = 0
 

@@ -1,17 +1,17 @@
 """Predictors of Hugging Face models: a world's tokens spelled in their pieces.
 
-A network of `transformers` (`pretrained`) and a spelling of each token come in;
-`PiecePredictor` goes out, with probabilities of the world's tokens.
+`PiecePredictor` computes probabilities of the world's tokens from a network of
+`transformers` (`pretrained`) and a spelling of each token.
 
   world's tokens      7     10     1
   pieces         bos  34    12 5   12      TokenSpelling, by the tokenizer
   columns        -    o     o  o   o       TextRows: keys and values of each
 
-A world's token is one piece or several. Of several, the probability is the
-product along the pieces. A spelling may begin another, as '1' begins '10': such
-a token is only over when the next piece begins another token, so that
-probability is a factor too, and the next token is conditioned on it. The
-probabilities of sequences then multiply up to those of their pieces.
+A token of the world has one piece or several; its probability is the product
+along its pieces. One spelling may begin another, as '1' begins '10'. Such an
+open token ends only when the next piece begins another token. The probability
+of this event is a factor too, and the next token is conditioned on it. So the
+probability of a sequence of tokens is that of its pieces.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from wm import core
 from wm.core import adapting, plugins
 from wm.models.serving import few_shot
 
-# Greatest difference from whole texts, nats, of log-probabilities above FLOOR.
+# Largest permitted difference, nats, from reading whole texts, for
+# log-probabilities above FLOOR.
 TOLERANCE, FLOOR = 1e-3, float(np.log(1e-6))
-ROWS, STEPS = 4, 6  # Texts that a cache is checked on, and how often they grow.
+ROWS, STEPS = 4, 6  # Texts and steps in the check of a cache.
 
 
 class TextRows(NamedTuple):
   """R texts read so far.
 
-  All rows end in the last column, and padding stands in front of their first
-  piece. So columns are as far apart as their pieces, which is what windows of
-  attention and ALiBi go by.
+  All rows end in the last column; padding precedes their first piece. So
+  distances between columns are distances between pieces, as attention windows
+  and ALiBi need.
 
   Attributes:
-    parts: what is remembered of columns, [R, heads, columns, D] each: keys and
-      values of each layer in turn, or the pieces themselves.
-    real: [R, columns] bool: the column is a piece, no padding.
+    parts: cached arrays [R, heads, columns, D]: keys and values of each layer
+      in turn, or the pieces themselves.
+    real: [R, columns] bool: True for pieces, False for padding.
     last: [R, pieces] log-probabilities of the next piece, nats.
   """
 
@@ -52,7 +53,7 @@ class TextRows(NamedTuple):
   last: torch.Tensor
 
   def taken(self, rows: torch.Tensor | slice) -> TextRows:
-    """Some rows, in any order, repeated or not."""
+    """Some rows, in any order, possibly repeated."""
     # Columns that are padding in all chosen rows are dropped:
     #   . . a b      rows 0, 1 chosen:   . a b
     #   . c d e                          c d e
@@ -63,7 +64,7 @@ class TextRows(NamedTuple):
 
   def replaced(self, rows: torch.Tensor, new: TextRows) -> TextRows:
     """Replaces some rows by those of `new`."""
-    # The narrower of both is padded in front: all rows end in the last column.
+    # The narrower one is padded in front: all rows end in the last column.
     width = max(self.real.shape[1], new.real.shape[1])
 
     def put(old: torch.Tensor, part: torch.Tensor, axis: int) -> torch.Tensor:
@@ -86,7 +87,7 @@ def _widened(part: torch.Tensor, width: int, axis: int) -> torch.Tensor:
 def _sorted(
   parts: tuple[torch.Tensor, ...], key: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-  """Parts [R, heads, columns, D], their columns by key [R, columns] bool."""
+  """Parts [R, heads, columns, D], columns sorted by key [R, columns] bool."""
   # Stable: pieces keep their order, padding (False) moves in front of them.
   order = key.to(torch.int8).argsort(dim=1, stable=True)[:, None, :, None]
   return tuple(torch.take_along_dim(part, order, 2) for part in parts)
@@ -95,7 +96,7 @@ def _sorted(
 def _packed(
   parts: tuple[torch.Tensor, ...], real: torch.Tensor, last: torch.Tensor
 ) -> TextRows:
-  """Rows of columns among which padding stands anywhere."""
+  """Rows from columns with padding at any place."""
   moved = _sorted(parts, real)
   return TextRows(moved, real.sort(dim=1).values, last).taken(slice(None))
 
@@ -103,7 +104,7 @@ def _packed(
 def _tensors(
   pieces: np.ndarray, lengths: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-  """Pieces [R, K], their lengths [R], and which are no padding [R, K]."""
+  """Pieces [R, K], their lengths [R], and the mask [R, K] of real pieces."""
   ids = torch.as_tensor(np.asarray(pieces, np.int64))
   sizes = torch.as_tensor(np.asarray(lengths, np.int64))
   return ids, sizes, torch.arange(ids.shape[1])[None] < sizes[:, None]
@@ -116,24 +117,24 @@ def _last(logits: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 class TextReader:
-  """A causal language model that reads texts from their beginning each time."""
+  """A causal language model that reads texts from the beginning each time."""
 
   def __init__(self, model: Any, label: str, batch: int) -> None:
     """Takes a model of `transformers`.
 
     Args:
       model: in evaluation mode.
-      label: what errors call it.
-      batch: texts that it reads at once.
+      label: name in errors.
+      batch: texts per forward pass.
     """
     self.label, self.batch, self.model = label, batch, model
     self._takes = inspect.signature(model.forward).parameters
 
   def run(self, ids: torch.Tensor, **inputs: Any) -> Any:
     """Outputs of the model for pieces [R, K]."""
-    # Texts from their beginning need no mask: no piece sees padding behind it.
+    # Texts read from the beginning need no mask: padding comes last.
     inputs = {'attention_mask': torch.ones_like(ids), **inputs}
-    for key in ('attention_mask', 'position_ids'):  # Not all families'.
+    for key in ('attention_mask', 'position_ids'):  # Some families lack them.
       if key not in self._takes:
         inputs.pop(key, None)
     with plugins.user_code(self.label):
@@ -148,15 +149,15 @@ class TextReader:
   ) -> TextRows:
     """Rows after more pieces [R, K] of lengths [R], which may be 0.
 
-    Padding comes behind a row's pieces. Without `before` no length is 0.
+    Padding comes after a row's pieces. Without `before` no length is 0.
     """
     ids, sizes, real = _tensors(pieces, lengths)
     texts = ids[:, None, :, None]
     if before is None:
       return _packed((texts,), real, self._after(ids, sizes))
-    # Rows that read nothing keep what they had: they are not computed again.
+    # Rows that read nothing are not computed again.
     moved = sizes.nonzero()[:, 0]
-    # Without a cache the pieces themselves are remembered, and read again.
+    # Without a cache, the pieces themselves are stored and read again.
     texts = torch.cat([before.parts[0], texts], 2)
     real = torch.cat([before.real, real], 1)
     last = before.last.clone()
@@ -182,7 +183,7 @@ class TextReader:
     """Log-probabilities [R, K, pieces] at each piece; activations if `hidden`.
 
     Activations are [R, K, D] for the embedding and after each layer. Padding
-    comes behind a row's pieces.
+    comes after a row's pieces.
     """
     ids = torch.as_tensor(np.asarray(pieces, np.int64))
     outputs = self.run(ids, use_cache=False, output_hidden_states=hidden)
@@ -192,7 +193,7 @@ class TextReader:
 
 
 class CachedTextReader(TextReader):
-  """A causal language model that keeps keys and values of what it has read."""
+  """A causal language model with a cache of keys and values."""
 
   @torch.inference_mode()
   def read(
@@ -211,7 +212,7 @@ class CachedTextReader(TextReader):
       parts, last = zip(*chunks, strict=True)
       parts = tuple(map(torch.cat, zip(*parts, strict=True)))
       return _packed(parts, real, torch.cat(last))
-    # Rows that read as many pieces go together: no padding comes between.
+    # Rows with equal numbers of new pieces run together, without padding.
     for size in sorted(set(sizes.tolist()) - {0}):
       rows = (sizes == size).nonzero()[:, 0]
       old = before.taken(rows) if len(rows) < len(ids) else before
@@ -229,7 +230,7 @@ class CachedTextReader(TextReader):
     name = 'cache' if 'cache' in self._takes else 'past_key_values'
     if name not in self._takes:
       raise core.InputError('the model has none of keys and values')
-    # Positions count real pieces: padding in front of a row has none.
+    # Positions count real pieces, not the padding in front of a row.
     cache, inputs = transformers.DynamicCache(), {}
     if before is not None:
       # mask  [R, old columns + new]; positions are counts of real pieces.
@@ -246,26 +247,26 @@ class CachedTextReader(TextReader):
     return parts, _last(outputs.logits, sizes)
 
 
-# Numbers of texts [R], pieces of each that were read [R], and log-probabilities
-# after these.
+# Indices of texts [R], pieces of each read so far [R], and log-probabilities
+# after them.
 _Visit = tuple[np.ndarray, np.ndarray, torch.Tensor]
 
 
 def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
-  """Reads texts [ROWS, K] as sessions do: unevenly, branched and restarted."""
+  """Reads texts [ROWS, K] as a session does: uneven, branched, restarted."""
   text, longest = np.arange(ROWS), texts.shape[1]
-  # By 0, 1 or 2 pieces a step: the longest ends where its text does.
-  # Beginnings of all lengths, among them one piece and nearly the whole text.
+  # 0, 1 or 2 pieces per step: the longest row ends with its text.
+  # First prefixes of various lengths, from one piece to nearly the whole text.
   starts = [longest - 2 * STEPS, longest // 2, longest - STEPS, 1]
   sizes = np.clip(starts, 1, longest)
   rows = reader.read(texts[:, : sizes.max()], sizes)
   yield text, sizes, rows.last
   for step in range(STEPS):
-    if step == STEPS // 3:  # Row 1 goes on from row 0.
+    if step == STEPS // 3:  # Row 1 continues from row 0.
       parents = np.array([0, 0, 2, 3])
       text, sizes = text[parents], sizes[parents]
       rows = rows.taken(torch.as_tensor(parents))
-    if step == 2 * STEPS // 3:  # Row 2 begins again.
+    if step == 2 * STEPS // 3:  # Row 2 restarts.
       text, sizes = np.array([*text[:2], 1, text[3]]), sizes.copy()
       sizes[2] = max(1, longest // 3)
       again = reader.read(texts[1:2, : sizes[2]], sizes[2:3])
@@ -278,10 +279,10 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
 
 
 def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:
-  """Greatest difference, nats, from what a whole text gives, [K, pieces]."""
-  # Below one in a million, log-probabilities differ by rounding alone.
+  """Largest difference, nats, from reading the whole text, [K, pieces]."""
+  # Below one in a million, log-probabilities differ by rounding.
   whole = whole.clamp(min=FLOOR)
-  # Only the rows that read this text, at the places where they stood.
+  # Only the rows that read this text, at their places.
   differences = [
     float((log_probs.clamp(min=FLOOR) - whole[size - 1]).abs().max())
     for visit in visits
@@ -294,19 +295,19 @@ def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:
 def text_reader(
   model: Any, texts: np.ndarray, label: str, batch: int
 ) -> tuple[TextReader, str]:
-  """A reader of a model, and why it has no cache; '' where it has one.
+  """A reader of a model, and the reason for having no cache, or ''.
 
-  A cache is used where it gives what whole texts give.
+  The cache is used if it agrees with reading whole texts.
 
   Args:
     model: of `transformers`, in evaluation mode.
-    texts: [ROWS, K] pieces, as long as texts come to be: some caches go wrong
-      beyond the window of a model's attention only.
-    label: what errors call the model.
-    batch: texts that are read at once.
+    texts: [ROWS, K] pieces, of the maximum length: some caches fail only beyond
+      the attention window.
+    label: name of the model in errors.
+    batch: texts per forward pass.
 
   Raises:
-    InputError: it gives NaN, or what it says of a piece depends on later ones.
+    InputError: the model gives NaN or is not causal.
   """
   whole, why = TextReader(model, label, batch), ''
   first, visits = [next(_visits(whole, texts))], []
@@ -340,10 +341,10 @@ class TokenSpelling(NamedTuple):
 
   Attributes:
     paths: [V] the pieces of each token; () of the padding token.
-    before: pieces in front of every sequence.
+    before: pieces before every sequence.
     starts: the first pieces of all tokens, ascending.
-    unfinished: proper beginnings of spellings, the shortest first.
-    open: [V] bool: the spelling begins another one.
+    unfinished: proper prefixes of spellings, shortest first.
+    open: [V] bool: True if the spelling is a prefix of another.
   """
 
   paths: tuple[Path, ...]
@@ -359,11 +360,11 @@ def spelling(
   """Spellings of a vocabulary whose id 0 is padding.
 
   Raises:
-    InputError: two tokens are spelled alike, or it is not clear where one
-      ends: what goes on from it in a longer spelling also begins a token.
+    InputError: two tokens are spelled alike, or spellings are ambiguous: the
+      piece that extends a spelling to a longer one also begins a token.
   """
   paths = ((), *(pieces[word] for word in vocab[1:]))
-  # Spelling -> its token, to name both where two are alike.
+  # Spelling -> its token, for the message about equal spellings.
   owner: dict[Path, str] = {}
   for word, path in zip(vocab[1:], paths[1:], strict=True):
     if path in owner:
@@ -372,7 +373,7 @@ def spelling(
         f'by pieces {list(path)}'
       )
     owner[path] = word
-  # Pieces that begin a token: after an open spelling, they close it.
+  # Pieces that begin a token; after an open spelling, they close it.
   starts = {path[0] for path in paths[1:]}
   unfinished = {path[:n] for path in paths for n in range(1, len(path))}
   for path in paths[1:]:
@@ -400,7 +401,7 @@ class Leak:
 
   def add(self, log_mass: np.ndarray) -> None:
     """log_mass: [N] log of the mass on all tokens, at N places."""
-    # In float64: most of the time 1 - p is far below float32's digits.
+    # In float64, since 1 - p is mostly below the precision of float32.
     lost = 1 - np.exp(np.minimum(log_mass.astype(np.float64), 0))
     self.total += float(lost.sum())
     self.most = max(self.most, float(lost.max(initial=0)))
@@ -424,8 +425,8 @@ class PiecePredictor(few_shot.TunedReader):
   ) -> None:
     """See `TokenSpelling`, `TextReader` and `core.Predictor`.
 
-    batch: texts that the model reads at once; low_rank: see
-      `few_shot.tune_torch`; remarks: on how it was loaded.
+    batch: texts per forward pass; low_rank: see `few_shot.tune_torch`; remarks:
+      on loading the model.
     """
     self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
     self.reader, self.spelled, self.batch = reader, spelled, batch
@@ -451,7 +452,7 @@ class PiecePredictor(few_shot.TunedReader):
     """Pieces [R, K] of tokens [R, L], their lengths [R], and ends [R, L].
 
     ends: place of each token's last piece; 0 past a row's length.
-    opened: begin with what is in front of every sequence.
+    opened: True begins with the pieces before every sequence.
     """
     paths, rows = self.spelled.paths, []
     ends = np.zeros(np.shape(tokens), np.int64)
@@ -470,22 +471,22 @@ class PiecePredictor(few_shot.TunedReader):
   def next_tokens(self, rows: TextRows, closing: np.ndarray) -> np.ndarray:
     """[R, V] log-probabilities of the next token, in nats.
 
-    closing: [R] log-probability that the last token was over, 0 where its
-      spelling begins no other.
+    closing: [R] log-probability that the last token has ended; 0 if its
+      spelling is not open.
     """
     # after[path]: the model's rows once it has read an unfinished spelling.
     spelled, after = self.spelled, dict[Path, TextRows]({(): rows})
     log_probs = np.full((len(closing), self.vocab_size), -np.inf, np.float32)
     single = np.ones(len(closing), np.int64)
-    # The shortest first, so that what a beginning begins with is there.
+    # The shortest first, so that their own prefixes are present.
     for path in spelled.unfinished:
       pieces = np.full((len(single), 1), path[-1])
       after[path] = self.reader.read(pieces, single, after[path[:-1]])
     at = {path: texts.last.numpy() for path, texts in after.items()}
     for token, path in enumerate(spelled.paths):
       if path:
-        # log p(w) = sum over its pieces, less what was paid for the last token
-        # being over; and, if w may go on as another token, that w is over.
+        # log p(w) = sum over its pieces, less the log-probability that the last
+        # token has ended; plus, if w is open, the one that w ends.
         steps = [at[path[:n]][:, piece] for n, piece in enumerate(path)]
         log_probs[:, token] = sum(steps) - closing
         if spelled.open[token]:
@@ -499,7 +500,7 @@ class PiecePredictor(few_shot.TunedReader):
     return log_probs - mass[..., None] if self.renormalised else log_probs
 
   def closed(self, rows: TextRows, tokens: np.ndarray) -> np.ndarray:
-    """[R] log-probability that the last tokens [R] are over."""
+    """[R] log-probability that the last tokens [R] have ended."""
     mass = _mass(rows.last[:, list(self.spelled.starts)].numpy())
     return np.where(self.spelled.open[tokens], mass, 0).astype(np.float32)
 
@@ -508,13 +509,13 @@ class PiecePredictor(few_shot.TunedReader):
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     log_probs = np.zeros((*tokens.shape, self.vocab_size), np.float32)
     for part in core.predictor.chunks(len(tokens), 1, self.batch):
-      # Spellings of several pieces need the model between the pieces.
+      # Spellings of several pieces need a model call between the pieces.
       read = self._stepwise if self.spelled.unfinished else self._at_once
       log_probs[part] = read(tokens[part], lengths[part])
     return log_probs
 
   def _at_once(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A single pass, where every token is one piece."""
+    """A single pass, if every token is one piece."""
     pieces, _, ends = self.written(tokens, lengths)
     (read,) = self.reader.all(pieces)
     # [V - 1] the only piece of each token.
@@ -567,7 +568,7 @@ class PiecePredictor(few_shot.TunedReader):
     def written(
       tokens: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-      """Pieces, and where those of a place end."""
+      """Pieces, and the last piece of the token at each place."""
       pieces, _, ends = self.written(tokens, places.max(1, initial=0) + 1)
       return pieces, np.take_along_axis(ends, places, 1)
 
@@ -583,12 +584,12 @@ class PiecePredictor(few_shot.TunedReader):
 
 
 def _mass(log_probs: np.ndarray) -> np.ndarray:
-  """Log of the sum of probabilities [..., N], of which some may be 0."""
+  """Log of the sum of probabilities [..., N], some of which may be 0."""
   return np.logaddexp.reduce(log_probs, -1)
 
 
 class PieceSession(core.Session):
-  """B x M continuations with their keys and values kept."""
+  """A session of B x M continuations that caches keys and values."""
 
   def __init__(
     self,
@@ -604,7 +605,7 @@ class PieceSession(core.Session):
   def _read(
     self, prefixes: np.ndarray, lengths: np.ndarray
   ) -> tuple[TextRows, np.ndarray]:
-    """The given prefixes, each once a continuation: rows and closings."""
+    """Reads each prefix once per continuation: rows and closings."""
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
     core.predictor.check_prefixes(lengths)
     pieces, sizes, _ = self._model.written(prefixes, lengths)
@@ -639,12 +640,12 @@ class PieceSession(core.Session):
       self._closing = self._closing[rows]
     flat = np.asarray(tokens).reshape(-1)
     moved = flat != core.DEAD
-    # Continuations that stay read 0 pieces: their row is as it was.
+    # Continuations that stay read 0 pieces: their row is unchanged.
     pieces, sizes, _ = self._model.written(
       np.maximum(flat, 0)[:, None], moved.astype(int), opened=False
     )
     self._rows = self._model.reader.read(pieces, sizes, self._rows)
-    # Continuations that stay keep what was paid for their last token.
+    # Continuations that stay keep the closing of their last token.
     closing = self._model.closed(self._rows, np.maximum(flat, 0))
     self._closing = np.where(moved, closing, self._closing)
     self._log_probs = None

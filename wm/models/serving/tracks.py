@@ -1,15 +1,15 @@
 """Predictors of moving bodies: straight lines, and orbits fitted to the bins.
 
-A world of orbits comes in; a process goes out (`process`), which guesses where
-each body is next. `wm.kernels.orbit_fits` fits the orbits.
+They are processes (`process`) that extrapolate the position of each body of a
+world of orbits. `wm.kernels.orbit_fits` fits the orbits.
 
 The state of a `Track`, and of a `FittedTrack`, in int32 words:
 
   prompt | tokens of the last two frames, the latest last
-  2      | 4 a body; PAD where there was none
+  2      | 4 per body; PAD before the first frames
 
-  straight on | tokens so far | bins seen | theta    covariance
-  10          | 1             | 2 a row   | 8        64, as float64
+  `Track` | tokens so far | bins so far | theta    covariance
+  10      | 1             | 2 per row   | 8        64, as float64
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from wm.kernels import orbit_fits
 from wm.models.serving import process
 
 PAIR = 2  # Bodies of an orbit.
-NUMBERS = 8  # Of a fitted orbit.
-# Standard errors of less and of more, in bins and in boxes, change no digit.
+NUMBERS = 8  # Parameters of a fitted orbit.
+# Limits of standard errors, in bins and in boxes; beyond these no digit
+# changes.
 SURE, LOST = 1e-6, 1.0
 
 
 class Track(process.ProcessPredictor):
-  """Each coordinate is near a guess from that of the same body before.
+  """Predicts each coordinate near a guess from the body's last positions.
 
-  The logarithm of a bin's probability falls with the square of its distance
-  from the guess, in bins. Without a guess all bins are alike. The time step is
-  named twice.
+  The probability of a bin is a normal density around the guess, in bins.
+  Without a guess, bins are uniform. Both tokens of the prompt name the time
+  step.
   """
 
   def __init__(
     self, world: core.World, weights: tuple[int, ...], spread: float
   ) -> None:
-    """See above.
+    """See the class.
 
     Args:
-      world: whose bodies are followed.
-      weights: of the frame before and of the one before that; the guess is
-        their sum, and where only one frame was seen, what it shows.
+      world: the world of moving bodies.
+      weights: of the last frame and of the one before; the guess is the
+        weighted sum of the two, or the only frame so far.
       spread: standard deviation of a coordinate around the guess, bins.
 
     Raises:
-      InputError: the world shows no bodies, their number differs, or spread
-        is not above 0.
+      InputError: the world has no moving bodies, the number of bodies varies,
+        or spread is not above 0.
     """
     if not core.can(world, core.Latent.trajectory):
       raise core.InputError(
@@ -62,8 +63,8 @@ class Track(process.ProcessPredictor):
       )
     if not 0 < spread < np.inf:
       raise core.InputError(f'spread={spread} was given; expected bins > 0')
-    # A token does not say whose coordinate it is: that follows from its place,
-    # if all systems have as many bodies.
+    # A token does not name its body. The body follows from the position, if all
+    # systems have equally many bodies.
     sizes = np.unique(world.trajectory(world.sample(64, 0)).bodies)
     if len(sizes) != 1:
       raise core.InputError(
@@ -73,14 +74,14 @@ class Track(process.ProcessPredictor):
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self._prompt = world.max_len, world.prompt_len
     self.bodies = int(sizes[0])
-    # A frame has x and y of each body: the same coordinate is 2 bodies back.
+    # A frame has x and y of each body: a coordinate recurs after 2 * bodies.
     self._lag, self._weights = 2 * self.bodies, weights
     meant = np.isfinite(world.coordinates(np.arange(self.vocab_size)))
     self._bins, self._spread = np.flatnonzero(meant), spread
 
   @property
   def words(self) -> int:
-    """Words of a state."""
+    """Number of int32 words of a state."""
     return 2 + 2 * self._lag
 
   def init(self, batch: int) -> np.ndarray:
@@ -88,7 +89,7 @@ class Track(process.ProcessPredictor):
     return np.zeros((batch, self.words), np.int32)
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Shifts the frames; the first word counts the prompt, then stands."""
+    """Shifts the frames; the first word counts the tokens of the prompt."""
     after, seen = states.copy(), states[:, 0] >= self._prompt
     after[~seen, 0] += 1
     after[~seen, 1] = tokens[~seen]
@@ -102,19 +103,20 @@ class Track(process.ProcessPredictor):
     return options.take(index)
 
   def lookup(self, states: np.ndarray) -> tuple[process.NextTokens, np.ndarray]:
-    """See ProcessPredictor; one for each guess, which many states share."""
+    """See ProcessPredictor; one row per guess, which many states share."""
     # state  prompt | t-2n ... t-n-1 | t-n ... t-1     n = lag, tokens
-    #                  before           last            of the coordinate next
+    #                  before           last            of the next coordinate
     last, before = states[:, 2 + self._lag], states[:, 2]
     guess = last.copy()
     if len(self._weights) == 2:
       both = self._weights[0] * last + self._weights[1] * before
       guess = np.where(before == core.PAD, last, both)
-    # A body that leaves the box is guessed at its wall.
+    # A guess beyond the box is moved to its wall.
     guess = np.clip(guess, self._bins[0], self._bins[-1])
     guess = np.where(last == core.PAD, core.PAD, guess)
     first = (states[:, 0] > 0) & (states[:, 0] < self._prompt)
-    # Of the prompt the step itself; before it, and before a frame, no guess.
+    # Within the prompt, the guess is the first time step. Before it and before
+    # the first frame there is no guess.
     guess = np.where(first, -states[:, 1], guess)
     guess = np.where(states[:, 0] == 0, -self.vocab_size, guess)
     guesses, index = np.unique(guess, return_inverse=True)
@@ -124,8 +126,8 @@ class Track(process.ProcessPredictor):
   def _row(self, guess: int) -> np.ndarray:
     """[V] log-probabilities.
 
-    guess: a bin's token, PAD where any bin may be, minus a time step's token,
-      and minus the size of the vocabulary where any time step may be.
+    guess: a bin's token; PAD for any bin; minus a time step's token; minus the
+      size of the vocabulary for any time step.
     """
     row = np.full(self.vocab_size, -np.inf, np.float32)
     if guess == -self.vocab_size:
@@ -136,7 +138,7 @@ class Track(process.ProcessPredictor):
     elif guess == core.PAD:
       row[self._bins] = -np.log(len(self._bins))
     else:
-      # A normal density at the bins' centres, made to add up to 1 below.
+      # A normal density at the bins' centres, normalised below.
       falling = -0.5 * ((self._bins - guess) / self._spread) ** 2
       row[self._bins] = falling - np.log(np.exp(falling).sum())
     return row
@@ -144,10 +146,10 @@ class Track(process.ProcessPredictor):
 
 @dataclasses.dataclass(frozen=True)
 class TrackModel(core.Model):
-  """Each coordinate is near a weighted sum of those of the last frames.
+  """Predicts each coordinate near a weighted sum of the last two frames.
 
   Attributes:
-    weights: of the frame before and of the one before that, see `Track`.
+    weights: of the last frame and of the one before, see `Track`.
     spread: standard deviation of a coordinate around the guess, bins.
   """
 
@@ -158,34 +160,36 @@ class TrackModel(core.Model):
   spread: float = 1.0
 
   def predictor(self, world: core.World, seed: int) -> Track:
-    """See core.Model; raises InputError where the world shows no bodies."""
+    """See core.Model; raises InputError if the world has no moving bodies."""
     del seed
     return Track(world, self.weights, self.spread)
 
 
 class FittedTrack(process.ProcessPredictor):
-  """Each coordinate is near a fitted orbit of two bodies, by its own error.
+  """Predicts each coordinate near a fitted two-body orbit.
 
-  A bin's probability is the mass that a normal distribution has in it: its mean
-  is where the orbit will be, and its variance follows from rounding to bins.
-  An orbit is fitted to whole rows: y is told as x is, and does not know it.
-  Until one can be fitted bodies go straight on, see `Track`.
+  The probability of a bin is the mass of a normal distribution in the bin,
+  whose mean is on the orbit and whose variance follows from rounding to bins.
+  Orbits
+  are fitted to whole rows: the prediction of y does not depend on its x.
+    Without
+  a fitted orbit, bodies move in straight lines, see `Track`.
   """
 
-  many_states = True  # The bins seen are part of a state.
+  many_states = True  # All bins so far are part of a state.
 
   def __init__(self, world: core.World, spread: float) -> None:
-    """See above.
+    """See the class.
 
     Args:
-      world: whose bodies are followed.
-      spread: standard deviation around where straight lines lead, bins.
+      world: the world of moving bodies.
+      spread: standard deviation around straight lines, bins.
 
     Raises:
-      InputError: as of `Track`, or there is more than one planet.
+      InputError: see `Track`, or there is more than one planet.
     """
     self._straight = Track(world, (2, -1), spread)
-    assert core.can(world, core.Latent.trajectory)  # By the line before.
+    assert core.can(world, core.Latent.trajectory)  # `Track` has checked.
     bodies = self._straight.bodies
     if bodies != PAIR:
       raise core.InputError(
@@ -199,7 +203,7 @@ class FittedTrack(process.ProcessPredictor):
     self._count = self._straight.words
     self._seen = self._count + 1
     self._orbit = self._seen + self.max_len - self._prompt
-    # Numbers of rows at which an orbit is fitted anew.
+    # Numbers of rows after which an orbit is fitted again.
     self._turns = orbit_fits.turns((self.max_len - self._prompt) // ROW)
     centres = world.coordinates(np.arange(self.vocab_size))
     self._bins = np.flatnonzero(np.isfinite(centres))
@@ -213,7 +217,7 @@ class FittedTrack(process.ProcessPredictor):
     return self.read(np.zeros((batch, 0), np.int32), np.zeros(batch, np.int32))
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See ProcessPredictor; an orbit is fitted once, to the whole prefix."""
+    """See ProcessPredictor; the orbit is fitted once, to the whole prefix."""
     lengths = np.asarray(lengths)
     words = self._orbit + 2 * (NUMBERS + NUMBERS**2)
     states = np.zeros((len(lengths), words), np.int32)
@@ -234,7 +238,7 @@ class FittedTrack(process.ProcessPredictor):
     after, tokens = both[first, :-1], both[first, -1]
     straight = slice(0, self._count)
     after[:, straight] = self._straight.advance(after[:, straight], tokens)
-    # Tokens past the longest sequence have no place, and change no fit.
+    # Tokens beyond the longest sequence are ignored.
     at = after[:, self._count] - self._prompt
     inside = np.flatnonzero((at >= 0) & (at < self._orbit - self._seen))
     after[inside, self._seen + at[inside]] = tokens[inside]
@@ -245,16 +249,16 @@ class FittedTrack(process.ProcessPredictor):
     return after[index]
 
   def _fit(self, states: np.ndarray, which: np.ndarray) -> None:
-    """Orbits of some of the states, into them; NaN where there is none."""
+    """Writes fitted orbits into some states; NaN where no orbit fits."""
     if not which.size:
       return
     states[which, self._orbit :] = _packed(
       np.full((len(which), NUMBERS + NUMBERS**2), np.nan)
     )
-    # A state has the fit of the last turn: it depends on the tokens alone, not
-    # on how they were appended.
+    # A state has the fit of the last scheduled row: it depends only on the
+    # tokens, not on the calls that appended them.
     rows = (states[which, self._count] - self._prompt) // ROW
-    # Before the first turn, which a short world may not have, there is no fit.
+    # There is no fit before the first scheduled row.
     turns = np.append(0, self._turns)
     num_rows = turns[np.searchsorted(self._turns, rows, 'right')]
     tokens = states[which, self._seen : self._orbit]
@@ -267,7 +271,7 @@ class FittedTrack(process.ProcessPredictor):
     use = np.flatnonzero(frames >= orbit_fits.FEWEST)
     if not use.size:
       return
-    # A frame is the unit of time: positions do not depend on it.
+    # The unit of time is a frame; positions do not depend on the unit.
     fit = orbit_fits.through(
       seen[use], num_rows[use], np.ones(len(use)), self._width
     )
@@ -282,7 +286,7 @@ class FittedTrack(process.ProcessPredictor):
     options = self._straight.next(states[:, : self._count])
     packed = np.ascontiguousarray(states[:, self._orbit :])
     numbers = packed.view(np.float64)
-    # States without an orbit keep the straight line's prediction.
+    # States without an orbit keep the straight-line prediction.
     fitted = np.flatnonzero(np.isfinite(numbers).all(1))
     fitted = fitted[states[fitted, self._count] >= self._prompt]
     if fitted.size:
@@ -294,7 +298,7 @@ class FittedTrack(process.ProcessPredictor):
         np.ones(len(fitted)),
         at[:, None] // ROW,
       )
-      # Of a row's coordinates, the one that the next token is.
+      # Selects the coordinate of the next token in its row.
       axis = np.arange(len(fitted)), 0, at % ROW
       options.log_probs[fitted] = -np.inf
       options.log_probs[fitted[:, None], self._bins] = self._masses(
@@ -303,10 +307,10 @@ class FittedTrack(process.ProcessPredictor):
     return options
 
   def _masses(self, mean: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """[R, bins] log masses of normal distributions, of 1 within the box."""
+    """[R, bins] log masses of normal distributions restricted to the box."""
     low, high = SURE * self._width, LOST * np.ptp(self._edges)
     z = (self._edges - mean[:, None]) / np.clip(error, low, high)[:, None]
-    # On the side of the lower tail, where differences are exact.
+    # Computed in the lower tail, where differences are exact.
     upper = z[:, :-1] > 0
     near, far = (
       scipy.special.log_ndtr(np.where(upper, -a, b))

@@ -1,40 +1,41 @@
 """Predictors of a user's own function or object.
 
-An object comes in; a predictor goes out, of the class that its methods allow
-(`predictor`). `wm.models.user` checks it, and `few_shot.adaptable` lets it
-learn small tasks.
+`predictor` wraps an object as a predictor of the class that its methods permit.
+`wm.models.user` checks the predictor, and `few_shot.adaptable` adds learning of
+small tasks.
 
-A user gives a function, tokens to logits, or an object with some of these
+A user's object is a function from tokens to logits, or has some of these
 methods:
 
   __call__(tokens)                  logits [R, L, V] of tokens [R, L] int32
   hidden(tokens, layer)             activations [R, L, D]; -1 is the last layer
-  patched(tokens, layer, hidden)    logits, going on from these activations
+  patched(tokens, layer, hidden)    logits, computed from these activations
   start(tokens, lengths)            R states, and logits [R, V] after them
   step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
-  adapt(tokens, places, labels, task)   learns a small task, and gives a
+  adapt(tokens, places, labels, task)   learns a small task, and returns a
                                         function of (tokens, places)
 
-`start` and `step` are a cache: scoring then reads every token once. A state is
-whatever the user likes, one for each row, and stays as it is when a step gives
-the next one. `answers` alone makes a model that says yes and no; prefixes and
-suffixes are lists of tuples of token ids, answers are 1, 0, or -1 for none.
+With the cache of `start` and `step`, scoring reads every token once. There is
+one state per row, of any type; a step must not change the previous state.
+`answers` alone makes a model that only answers yes or no; prefixes and suffixes
+are lists of tuples of token ids, answers are 1, 0, or -1 for none.
 
 `adapt` gets tokens [N, L] int32; `places`, the rows and columns of T labels, so
 that features[places] are [T, D]; labels [T, H] integers, or [T, d] numbers;
-and a `task`, see `wm.core.adapting.TaskSpec`. What it gives is called with
-other tokens and places, and answers by labels of the same kind, or by scores
-[T, H, k] of k classes, the highest of which wins. Without `adapt`, modules of
-Flax and PyTorch get a new linear head, on `hidden` of the last layer if they
-have that, else on their logits, and are fine-tuned as published (Vafa et al.
-2025). Weights of other functions and objects are unknown: the head alone is.
+and a `task`, see `wm.core.adapting.TaskSpec`. The function that it returns is
+called with other tokens and places. It returns labels of the same kind, or
+scores [T, H, k] of k classes, the highest of which wins. Without `adapt`, Flax
+and PyTorch modules get a new linear head, on `hidden` of the last layer if
+defined, else on their logits, and are fine-tuned as published (Vafa et al.
+2025). For other functions and objects only the head is trained, since their
+weights are unknown.
 
-Logits may be log-probabilities, as an array of NumPy, JAX or PyTorch, the first
-of a tuple, or in an attribute `logits`. Modules are called as they are used:
-PyTorch's in eval mode, without gradients, by int64 tensors on their device;
-Flax's compiled, nnx in eval mode, linen as (module, parameters) or bound. Of a
-model of Hugging Face `hidden` is there by itself.
+Logits may be log-probabilities. They are an array of NumPy, JAX or PyTorch, the
+first item of a tuple, or an attribute `logits`. PyTorch modules are called in
+eval mode, without gradients, with int64 tensors on their device; Flax modules
+are compiled, nnx in eval mode, linen as (module, parameters) or bound. Hugging
+Face models need no `hidden`.
 """
 
 from __future__ import annotations
@@ -56,20 +57,20 @@ from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 from wm.models.serving.outputs import Outputs
 
-MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
-# Least log-probability that a head reads, that of one in a million.
+MULTIPLE = 16  # Lengths of a callable's inputs are multiples of this.
+# Lower bound of log-probabilities that a head reads: one in a million.
 FLOOR = float(np.log(1e-6))
-# Spacing of numbers next to 1, of floats narrower than float32.
+# Spacing of floats near 1, for floats narrower than float32.
 _NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
 
 class FromCallable(stateless.Stateless):
   """Any callable, tokens [R, L] int32 -> logits [R, L, V], as a predictor.
 
-  The callable must be causal: position t may depend on tokens[:, :t + 1]
-  only, as rows are padded at the end. It is always called with exactly
-  `rows` rows, each padded to a multiple of `MULTIPLE` tokens that depends on
-  its own length only, so that results do not depend on how trials were batched.
+  The callable must be causal, as rows are padded at the end: position t may
+  depend only on tokens[:, :t + 1]. Every call has exactly `rows` rows. A row is
+  padded to a multiple of `MULTIPLE` tokens that depends only on its own length,
+  so that results do not depend on the batches of trials.
   """
 
   def __init__(
@@ -83,8 +84,8 @@ class FromCallable(stateless.Stateless):
     label: str = 'the callable',
     outputs: Outputs | None = None,
   ) -> None:
-    """label: its name in errors; rows: batch size of every call."""
-    # Before anything of the user's runs.
+    """label: name in errors; rows: batch size of every call."""
+    # Before any code of the user runs.
     if rows < 1:
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
     self._function, self.rows, self.label = function, rows, label
@@ -93,23 +94,22 @@ class FromCallable(stateless.Stateless):
     self._place = plugins.placed(function)
 
   def logits(self, tokens: np.ndarray) -> np.ndarray:
-    """[rows, L, V] what the callable gives for tokens [rows, L].
+    """The callable's logits [rows, L, V] for tokens [rows, L].
 
-    Floats, or integers; of 16 bits they come as float32. Raises InputError
-    where it fails or gives something else.
+    Floats or integers; 16-bit floats become float32. Raises InputError where
+    the callable fails or returns something else.
     """
     with (
       plugins.user_code(self.label, self._function),
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
-      # A copy: a callable that writes into its input would change our trials.
+      # A copy, as a callable may write into its input.
       logits = logits_of(self._function(tokens.copy()))
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
       logits = as_array(logits)
-    # Checked at every call, not at the first alone: a shape may depend on the
-    # tokens.
+    # Checked at every call, since the shape may depend on the tokens.
     expected = (*tokens.shape, self.vocab_size)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
       raise core.InputError(
@@ -120,9 +120,9 @@ class FromCallable(stateless.Stateless):
     return logits
 
   def padded(self, longest: int) -> int:
-    """Length of the input that a row of `longest` tokens is padded to."""
-    # By a row's own length: its shape does not depend on other rows.
-    # Few lengths: a callable that compiles does so for each shape.
+    """Length of the input to which a row of `longest` tokens is padded."""
+    # The shape of a row depends only on its own length.
+    # Few lengths, since compiled callables compile for each shape.
     # -(-n // m) * m: n rounded up to a multiple of m.
     up = -(-longest // MULTIPLE) * MULTIPLE
     if longest > self.max_len:
@@ -135,12 +135,11 @@ class FromCallable(stateless.Stateless):
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields rows [R] of one padded length and their logits [R, L', V]."""
-    # Rows of one padded length go together; a short call is filled up.
+    # Rows of one padded length form calls; a short call is padded with rows.
     sizes = np.array([self.padded(int(n)) for n in lengths], int)
     for size in np.unique(sizes):
       of_size = np.flatnonzero(sizes == size)
-      # Logits of what was padded here, beyond the caller's own width, are cut
-      # off.
+      # Logits of padding beyond the caller's width are cut off.
       width = min(int(size), tokens.shape[1])
       for part in core.predictor.chunks(len(of_size), 1, self.rows):
         rows = of_size[part]
@@ -150,10 +149,10 @@ class FromCallable(stateless.Stateless):
   def normal(self, logits: np.ndarray) -> np.ndarray:
     """[P, V] float32 log-probabilities, in nats, from logits of P positions.
 
-    Nothing of them is on padding, which is no token of a sequence.
+    Padding gets probability 0.
     """
-    # The greatest logit of a position is NaN where any is, and -inf where all
-    # are: one test for both.
+    # The largest logit of a position is NaN if any is NaN, and -inf if all are
+    # -inf: one test for both.
     if not np.isfinite(logits.max(-1)).all():
       raise core.InputError(
         f'{self._place}{self.label} gave NaN, or no finite logit, at some '
@@ -168,9 +167,9 @@ class FromCallable(stateless.Stateless):
         f'{self._place}{self.label} gave no finite logit but that of <pad>, at '
         'some position; expected logits of the tokens of the world'
       )
-    # The greatest logit is 0: exp overflows for none.
+    # The largest logit is now 0: exp does not overflow.
     shifted = logits - top
-    # log p = z - log sum exp z; log-probabilities come out as they were.
+    # log p = z - log sum exp z; log-probabilities are unchanged.
     log_sum = np.log(np.exp(shifted).sum(-1, keepdims=True))
     if self.outputs.ids is None:
       rest = (top + log_sum)[..., 0].astype(np.float64)
@@ -178,12 +177,12 @@ class FromCallable(stateless.Stateless):
     return shifted - log_sum
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor; InputError if the callable's output is no logits."""
-    # A row without tokens is padded to one, and none of its positions is used.
+    """See core.Predictor; raises InputError unless outputs are logits."""
+    # An empty row is padded to one token, and none of its positions is used.
     lengths = np.maximum(np.asarray(lengths), 1)
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     for rows, logits in self._blocks(tokens, lengths):
-      # [R, L] positions that are used; what was padded stays -inf.
+      # [R, L] positions that are used; padding stays -inf.
       row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
       out[rows[row], at] = self.normal(logits[row, at])
     return out
@@ -204,11 +203,11 @@ def as_array(array: Any) -> np.ndarray:
       'a masked array was given, whose masked entries are no numbers; expected '
       '-inf where a token is impossible, as by array.filled(-numpy.inf)'
     )
-  # PyTorch has no view as NumPy of a tensor with gradients, or on a GPU.
+  # PyTorch cannot view a tensor with gradients, or on a GPU, as NumPy.
   if hasattr(array, 'detach'):  # PyTorch's.
     array = array.detach().cpu()
     array = (array.float() if narrow else array).numpy()
-  # bfloat16 is no type of NumPy's own: computed with as float32.
+  # NumPy has no bfloat16: converted to float32.
   array = np.asarray(array)
   return array.astype(np.float32) if narrow else array
 
@@ -218,12 +217,12 @@ METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
 
 
 def has(thing: Any, *names: str) -> bool:
-  """Has a user's object all of these methods? It need not inherit from ours."""
+  """True if a user's object has all of these methods, whatever its class."""
   return all(callable(getattr(thing, name, None)) for name in names)
 
 
 def adapted(thing: Any, label: str) -> Any:
-  """An object whose methods take NumPy arrays, whatever library it is of.
+  """An object whose methods take NumPy arrays, from one of any library.
 
   Raises InputError for a module of Flax linen without its parameters.
   """
@@ -243,9 +242,9 @@ class Functional(NamedTuple):
   """A module of Flax as functions of its weights.
 
   Attributes:
-    module: with its methods.
+    module: the module, with its methods.
     weights: tree of arrays.
-    apply: (name of a method, weights, arguments) -> what it gives.
+    apply: (name of a method, weights, arguments) -> result of the method.
   """
 
   module: Any
@@ -261,7 +260,7 @@ class Functional(NamedTuple):
 
 
 def functional(thing: Any, label: str) -> Functional | None:
-  """A module of Flax, its parameters beside it or bound; None for others.
+  """A Flax module with separate or bound parameters; None for other objects.
 
   Raises InputError for a module of Flax linen without its parameters.
   """
@@ -281,31 +280,31 @@ def functional(thing: Any, label: str) -> Functional | None:
 
 
 def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
-  """Each token of a world, and what stands for it in the model.
+  """Reads the model's id or spelling of each token of a world.
 
-  JSON, an object:                  CSV, with a head:
+  JSON, an object:                  CSV, with a header:
 
       {"end": 50256,                    token,id
        "N": 45,                         end,50256
        "Broadway": [30507, 1014]}       N,45
 
-  An integer is an id of the model. For huggingface() it may also be a text,
-  which the tokenizer cuts into pieces, or a list of ids; the columns are then
-  `token,text`. Every token of the world is there, once; `<pad>` need not be.
-  Further tokens are left out. `launch/list.py --world=...` lists a world's.
+  An integer is an id of the model. For huggingface() the value may also be a
+  text, which the tokenizer cuts into pieces, or a list of ids; the columns are
+  then `token,text`. Every token of the world occurs once; `<pad>` is optional.
+  Other tokens are ignored. `launch/list.py --world=...` lists a world's tokens.
 
   Raises:
-    InputError: no such file, or not such a file; label names the model.
+    InputError: no such file, or another format; label names the model.
   """
   path = pathlib.Path(path)
-  if not path.is_file():  # A pipe would be waited for.
+  if not path.is_file():  # Reading a pipe would block.
     raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
   with plugins.user_code(f'{label}: {path}'):
     text = path.read_text(encoding='utf-8-sig')
     if path.suffix == '.csv':
       rows = list(csv.reader(text.splitlines()))
       return _by_columns(rows, path, label)
-    # Pairs, not a dict: a token that stands twice must be noticed.
+    # Pairs, not a dict, so that duplicate tokens are noticed.
     table = json.loads(text, object_pairs_hook=lambda p: _once(p, label))
   if not isinstance(table, dict):
     raise core.InputError(
@@ -318,8 +317,8 @@ def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
 def _by_columns(
   rows: list[list[str]], path: pathlib.Path, label: str
 ) -> dict[str, Any]:
-  """Token -> text or id, of rows under a head."""
-  # Empty lines, which spreadsheets leave at the end, are no rows.
+  """Token -> text or id, from rows under a header."""
+  # Skips empty lines, which spreadsheets leave at the end.
   columns, *rows = [row for row in rows if row] or [[]]
   if all(len(row) == 2 for row in rows):
     if columns == ['token', 'text']:
@@ -333,7 +332,7 @@ def _by_columns(
 
 
 def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
-  """A table in which each token stands once."""
+  """A dict of the pairs; raises InputError for a duplicate token."""
   table: dict[str, Any] = {}
   for token, value in pairs:
     if token in table:
@@ -345,16 +344,16 @@ def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
 def token_ids(
   table: Mapping[str, Any], vocab: Sequence[str], label: str
 ) -> np.ndarray:
-  """[V] int64 id in the model of each token; DEAD of padding without one.
+  """[V] int64 id in the model of each token; DEAD for padding without an id.
 
   Raises:
-    InputError: a token has no id, or two have the same.
+    InputError: a token has no id, or two tokens have the same id.
   """
   names = [name for name in vocab if name in table or name != vocab[core.PAD]]
   for name in names:
     text = f'{label}: tokens= has no {name!r} of the world'
     inputs.check_known(name, table, text)
-    # `type`, not isinstance: True is no id.
+    # `type`, not isinstance, as True is not an id.
     if type(table[name]) is not int or table[name] < 0:
       raise core.InputError(
         f'{label}: tokens= has {table[name]!r:.60} for {name!r}; expected an '
@@ -373,24 +372,23 @@ def token_ids(
 def renumbered(
   thing: Any, ids: np.ndarray, label: str, outputs: Outputs
 ) -> object:
-  """An object that reads and gives the world's tokens by the model's ids.
+  """Wraps an object to read and return the world's tokens.
 
-  Logits of all other ids are left out, and the others' probabilities add up
-  to 1.
+  Logits of other ids are dropped; probabilities of the rest add up to 1.
 
   Args:
-    thing: as `adapted` gives it.
-    ids: [V] of each token of the world; DEAD of padding without one, which is
-      read as 0 and impossible.
-    label: of the model, in errors.
-    outputs: sees those of all ids.
+    thing: from `adapted`.
+    ids: [V] the model's id of each token of the world. DEAD for padding without
+      an id, which is read as 0 and impossible.
+    label: name of the model in errors.
+    outputs: collects statistics of the outputs of all ids.
   """
   read = np.maximum(ids, 0)
 
   def logits(answer: Any, used: np.ndarray) -> np.ndarray:
     """[..., V] of the world's tokens, from [..., V'] of the model's.
 
-    used: [...] bool, where they are not of padding.
+    used: [...] bool, False at padding.
     """
     values = as_array(logits_of(answer))
     size = values.shape[-1] if values.ndim else 0
@@ -406,17 +404,17 @@ def renumbered(
     return values
 
   def sent(tokens: Any) -> Any:
-    """Ids that the model reads."""
-    if isinstance(tokens, list):  # Of tuples, prefixes or suffixes.
+    """Tokens of the world -> ids of the model."""
+    if isinstance(tokens, list):  # Tuples: prefixes or suffixes.
       return [tuple(read[list(row)].tolist()) for row in tokens]
     return read[tokens].astype(np.int32)
 
   def call(name: str) -> Callable[..., Any]:
-    """A method that reads and gives the world's tokens."""
+    """The method `name`, reading and returning the world's tokens."""
     method = thing if name == '__call__' else getattr(thing, name)
 
     def renumber(*arguments: Any) -> Any:
-      """The method, between ids of the world and of the model."""
+      """The method, translating ids of the world and of the model."""
       if name == 'answers':
         return method(*map(sent, arguments))
       if name == 'step':
@@ -428,7 +426,7 @@ def renumbered(
       used = np.asarray(arguments[0]) != core.PAD
       return answer if name == 'hidden' else logits(answer, used)
 
-    renumber.__name__ = name  # Errors say it.
+    renumber.__name__ = name  # Appears in errors.
     return renumber
 
   names = [name for name in (*METHODS, '__call__') if has(thing, name)]
@@ -437,13 +435,13 @@ def renumbered(
 
 
 def is_a(thing: Any, module: str, name: str) -> bool:
-  """Is it of a class of a library? One that is not imported has no objects."""
+  """True if the object is of a class of a library, without importing it."""
   cls = getattr(sys.modules.get(module), name, None)
   return cls is not None and isinstance(thing, cls)
 
 
 def logits_of(answer: Any) -> Any:
-  """Logits, alone or with what else a model returns."""
+  """The logits in a model's output."""
   if isinstance(answer, tuple) and answer:
     return answer[0]
   return getattr(answer, 'logits', answer)
@@ -452,10 +450,10 @@ def logits_of(answer: Any) -> Any:
 def _with_methods(
   thing: Any, call: Callable[[str], Callable[..., Any]]
 ) -> object:
-  """An object with the methods of a module; `call` makes one by its name."""
+  """An object with the methods of a module; `call(name)` makes a method."""
   names = [name for name in METHODS if has(thing, name)]
   methods = {name: staticmethod(call(name)) for name in names}
-  # Its hidden states are in the output, by layer: no method has to be written.
+  # Hugging Face outputs contain hidden states by layer: no method is needed.
   if 'hidden' not in methods and is_a(thing, 'transformers', 'PreTrainedModel'):
     network = call('hidden_states')
     methods['hidden'] = staticmethod(network)
@@ -464,11 +462,11 @@ def _with_methods(
 
 
 def _torch_call(module: Any, name: str) -> Callable[..., Any]:
-  """A method of a PyTorch module, of NumPy arrays."""
+  """A method of a PyTorch module as a function of NumPy arrays."""
   torch: Any = sys.modules['torch']
 
   def states(tokens: Any, layer: int) -> Any:
-    """As `hidden`, of a model of Hugging Face."""
+    """`hidden` for a Hugging Face model."""
     # The embedding and each block: layers + 1 arrays [R, L, D].
     every = module(tokens, output_hidden_states=True).hidden_states
     if not -len(every) <= layer < len(every):
@@ -490,7 +488,7 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
       else x
       for x in arguments
     ]
-    # A user may go on training after the score: the mode is put back.
+    # The mode is restored, as a user may continue training after scoring.
     training = module.training
     module.eval()
     try:
@@ -503,10 +501,10 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
 
 
 def _linen(module: Any, params: Any) -> Functional:
-  """A module of Flax linen, its parameters from `params` or bound to it."""
+  """A Flax linen module, with parameters from `params` or bound to it."""
   if params is None:
     module, params = module.unbind()
-  # {'params': ..., 'batch_stats': ...}, or the parameters alone.
+  # {'params': ..., 'batch_stats': ...}, or only the parameters.
   has_kinds = isinstance(params, Mapping) and 'params' in params
   variables = dict(params) if has_kinds else {'params': params}
 
@@ -519,9 +517,9 @@ def _linen(module: Any, params: Any) -> Functional:
 
 
 def _nnx(module: Any, params: Any) -> Functional:
-  """A copy of a module of Flax nnx in eval mode, with `params` if given."""
+  """A copy of a Flax nnx module in eval mode, with `params` if given."""
   nnx: Any = sys.modules['flax.nnx']
-  # A copy: `eval` would change the user's module.
+  # A copy, as `eval` would change the user's module.
   twin = nnx.merge(*nnx.split(module))
   if params is not None:
     nnx.update(twin, params)
@@ -535,19 +533,20 @@ def _nnx(module: Any, params: Any) -> Functional:
 
 
 def _compiled(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
-  """A function of weights and arrays, compiled where its shapes are few."""
+  """Compiles a function of weights and arrays, for methods with few shapes."""
   jax: Any = sys.modules['jax']  # Flax imported it.
   if name == '__call__':
     return jax.jit(apply)
-  if name in ('hidden', 'patched'):  # Of weights, tokens, layer, ...
-    # The layer chooses the program: one is compiled for each.
+  if name in ('hidden', 'patched'):  # Arguments: weights, tokens, layer, ...
+    # The layer is static: one program is compiled for each.
     return jax.jit(apply, static_argnums=2)
   return apply
 
 
 def with_untrained(reader: Any, fresh: Any) -> Any:
-  """A reader whose probes have `fresh` as their control, where both can be
-  probed; else the reader itself.
+  """Adds `fresh` as the control of probes, if both readers can be probed.
+
+  Otherwise returns the reader itself.
   """
   if not all(isinstance(x, core.HiddenStates) for x in (reader, fresh)):
     return reader
@@ -557,7 +556,7 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
 def extended(
   reader: Any, bases: tuple[type, ...], methods: dict[str, Any], **fields: Any
 ) -> Any:
-  """A copy of a reader that is also of other classes."""
+  """A copy of a reader with further base classes, methods and fields."""
   cls = type(reader)
   extended: Any = object.__new__(type(cls.__name__, (*bases, cls), methods))
   extended.__dict__.update(reader.__dict__, **fields)
@@ -577,7 +576,7 @@ EXPECTED = (
 
 
 def usable(thing: object) -> bool:
-  """True for functions and objects that a predictor can be made of."""
+  """True for functions and objects that `predictor` can wrap."""
   return callable(thing) or has(thing, 'start', 'step') or has(thing, 'answers')
 
 
@@ -591,7 +590,7 @@ def predictor(
   label: str,
   outputs: Outputs | None = None,
 ) -> core.Predictor:
-  """A user's object as a predictor, of the class that its methods allow.
+  """Wraps a user's object as a predictor of the class that its methods permit.
 
   Args:
     thing: the object.
@@ -599,15 +598,15 @@ def predictor(
     end: id of the end token, or DEAD.
     max_len: longest sequence, in tokens.
     rows: batch size of every call for logits and activations.
-    label: what errors call it.
-    outputs: what sees its logits.
+    label: name in errors.
+    outputs: collects statistics of its logits.
   """
   size: dict[str, Any] = dict(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
   whole = {**size, 'rows': rows, 'outputs': outputs}
   hidden = has(thing, 'hidden')
-  # The class that can do most: metrics ask by type what it can do.
+  # The class with most methods: metrics check capabilities by type.
   if hidden and callable(thing) and has(thing, 'patched'):
     return WithPatched(thing, **whole)
   if has(thing, 'start', 'step'):
@@ -631,7 +630,7 @@ class WithHidden(FromCallable, core.HiddenStates):
     """fields: of FromCallable."""
     super().__init__(thing, **fields)
     self._object = thing
-    # Checks a layer when it is first read; set once the model has passed.
+    # Function that checks a layer on first use; set once the model has passed.
     self.check_layer: Callable[[int], None] | None = None
     self._checked_layers = {-1}
 
@@ -657,14 +656,14 @@ class WithHidden(FromCallable, core.HiddenStates):
   def _calls(
     self, call: Callable, layer: int, lengths: np.ndarray, *arrays: np.ndarray
   ) -> Iterator[tuple[int, tuple[int, ...], np.ndarray]]:
-    """Calls a method of the object on `rows` rows of arrays [N, L, ...] each.
+    """Calls a method of the object with `rows` rows of the arrays [N, L, ...].
 
     Yields:
-      num: rows of a call that are not fill.
+      num: rows of a call that are not padding.
       shape: of its tokens, padded at the end.
-      values: that it gave.
+      values: its results.
     """
-    # One length for all rows: activations [N, L, D] of a call are one array.
+    # All rows of a call have one length, so that results are one array.
     length = self.padded(arrays[0].shape[1])
     for rows in core.predictor.chunks(len(lengths), 1, self.rows):
       tokens, *more = (
@@ -677,7 +676,7 @@ class WithHidden(FromCallable, core.HiddenStates):
 
 
 class WithPatched(WithHidden, core.HiddenStates):
-  """A user's callable that goes on from activations; without its cache.
+  """A user's callable that can continue from given activations, without cache.
 
   Every call has `rows` rows, padded at the end.
   """
@@ -690,7 +689,7 @@ class WithPatched(WithHidden, core.HiddenStates):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
-    # Of no rows at all there is still an array to join.
+    # Without rows, there must still be an array to concatenate.
     parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
     arrays = tokens, hidden
     for num, shape, logits in self._calls(
@@ -707,17 +706,17 @@ class WithPatched(WithHidden, core.HiddenStates):
 
 
 class Cached(FromCallable):
-  """A user's object that goes on from states."""
+  """A user's object with `start` and `step`."""
 
   def __init__(self, thing: Any, **fields: Any) -> None:
     """fields: of FromCallable."""
-    # Without __call__, whole sequences are read through the cache.
+    # Without __call__, `start` and `step` read whole sequences.
     whole = thing if callable(thing) else self._stepwise
     super().__init__(whole, **fields)
     self._object = thing
 
   def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
-    """[R, L, V] logits of whole sequences, a step at a time."""
+    """[R, L, V] logits of whole sequences, one step at a time."""
     states, first = self._object.start(
       tokens[:, :1], np.ones(len(tokens), np.int32)
     )
@@ -762,18 +761,18 @@ class Cached(FromCallable):
 
 
 class CachedWithHidden(Cached, WithHidden):
-  """A user's object with both."""
+  """A user's object with `start`, `step` and `hidden`."""
 
 
 class CacheSession(core.Session):
-  """B x M continuations, each with a state of the user's."""
+  """A session of B x M continuations with states of the user's object."""
 
   def __init__(
     self, predictor: Cached, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> None:
     self._predictor = predictor
     shape = len(lengths), num
-    # [B, M] objects of the user's; continuations share them until they part.
+    # [B, M] states of the user's object; equal continuations share a state.
     self._states = np.empty(shape, object)
     self._log_probs = np.zeros((*shape, predictor.vocab_size), np.float32)
     self.restart(np.arange(len(lengths)), prefixes, lengths)
@@ -781,7 +780,7 @@ class CacheSession(core.Session):
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
-    """See core.Session; InputError for an empty prefix."""
+    """See core.Session; raises InputError for an empty prefix."""
     if not len(rows):
       return
     lengths = np.asarray(lengths, np.int32)
@@ -802,7 +801,7 @@ class CacheSession(core.Session):
   ) -> None:
     """See core.Session."""
     if parents is not None:
-      # A state may be shared: a step leaves it as it is, as is checked.
+      # States may be shared; the checks ensure that steps do not change them.
       self._states = np.take_along_axis(self._states, parents, 1)
       self._log_probs = np.take_along_axis(
         self._log_probs, parents[..., None], 1
@@ -814,7 +813,7 @@ class CacheSession(core.Session):
     states, log_probs = self._predictor.stepped(
       list(self._states[at]), tokens[at].astype(np.int32)
     )
-    # Callers may hold the last array.
+    # A copy, as callers may hold the last array.
     self._log_probs = self._log_probs.copy()
     self._log_probs[at] = log_probs
     for row, branch, state in zip(*at, states, strict=True):

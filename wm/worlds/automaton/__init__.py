@@ -61,7 +61,7 @@ _TELL = {
     none='no door',
   ),
 }
-# Symbols that can stand in a list as they are; others are numbered.
+# Symbols that need no quotes in a list; others are numbered.
 _PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
 
 
@@ -118,7 +118,7 @@ class World(
 
   @functools.cached_property
   def given(self) -> machine.FiniteAutomaton:
-    """The automaton as given; raises InputError where it is bad."""
+    """The automaton before reduction; raises InputError if it is invalid."""
     if self.file:
       return readers.read(self.file, self.separator)
     if self.regex:
@@ -150,12 +150,12 @@ class World(
 
   @property
   def delta(self) -> np.ndarray:
-    """[S, A] int32, as `machine` draws it."""
+    """[S, A] int32, see the table in `machine`."""
     return self._reduced.delta
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Of all rows; 'over' is the last."""
+    """Names of all rows; 'over' is the last."""
     return self._reduced.names
 
   @property
@@ -178,10 +178,11 @@ class World(
 
   @functools.cached_property
   def _words(self) -> tuple[np.ndarray, np.ndarray]:
-    """Words by length: [length, S], scaled by row, and [length] natural logs.
+    """Numbers of words by length: [length, S], scaled for each length.
 
     Entry [r, s] is proportional to the number of words of r symbols that are
-    accepted from row s. The logs are of these numbers for the start.
+    accepted from row s. Also returns [length] natural logs of the unscaled
+    numbers for the start.
     """
     symbols, final = self.delta[:, 1:], self.delta[:, 0] >= 0
     words = np.zeros((self.length, len(symbols)))
@@ -243,12 +244,12 @@ class World(
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
-    """[max_len, S] bool: is some sequence in this row after k tokens?"""
+    """[max_len, S] bool: True if some sequence is in the row after k tokens."""
     reached = self._ways > 0
     if self._ends:
       moves = np.arange(self.length)[:, None]
       reached &= moves + self._reduced.need <= self.length
-      reached[:, -1] = False  # Nothing follows `end`.
+      reached[:, -1] = False  # No token follows `end`.
     return reached
 
   def distance_to_end(
@@ -266,16 +267,16 @@ class World(
     ] + 1
 
   def stats(self) -> dict[str, int]:
-    """Number of states kept and given, and why the others were dropped.
+    """Numbers of states before and after reduction, and of dropped states.
 
     'unreachable': no word leads there. 'dead_ends': reachable, but no word can
-    be completed; without accepting states, nothing is legal there, and they are
+    be completed; without accepting states, these have no legal token and are
     kept. 'merged': another state has the same continuations.
     """
     return self._reduced.facts
 
   def read_as(self) -> dict[str, str]:
-    """How the file was understood; empty of a preset or an expression."""
+    """Interpretation of the file; empty for presets and expressions."""
     return dict(self.given.read_as)
 
   def render(self, state: np.ndarray) -> str:
@@ -291,7 +292,7 @@ class World(
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Symbols as they are, in quotes or numbered where lists ask for it."""
+    """Symbols; in lists quoted, or numbered if they would be ambiguous."""
     core.verbal.wording_of(self, style)
     symbols = self.given.symbols
     if not all(map(_PLAIN.fullmatch, symbols)):
@@ -304,7 +305,7 @@ class World(
   def _table(
     self, style: core.PromptStyle
   ) -> tuple[verbal.VerbalTable, np.ndarray]:
-    """States, without that after the end, and the rows of final ones."""
+    """States without the one after the end, and the rows of accepting ones."""
     symbols = len(self.given.symbols)
     ends = len(self.vocab) - 1 - symbols
     delta = self.delta[: len(self.delta) - ends, ends:]
@@ -354,12 +355,12 @@ class World(
 
 
 def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-  """[N] column of mass [N, K], drawn in proportion; each row has some."""
+  """[N] columns drawn in proportion to mass [N, K]; no row is all zero."""
   total = np.cumsum(mass, axis=1)
   return (total <= uniform[:, None] * total[:, -1:]).sum(1)
 
 
-END_TOKEN = 1  # Token; those of letters follow.
+END_TOKEN = 1  # Tokens of letters follow.
 
 
 class WordProcess(core.SequenceProcess):
@@ -368,11 +369,11 @@ class WordProcess(core.SequenceProcess):
   def __init__(
     self, delta: np.ndarray, log_lengths: np.ndarray, replan: bool
   ) -> None:
-    """Takes the automaton, and how likely lengths are.
+    """Takes the automaton and the distribution of lengths.
 
-    delta: [S, A] int32 next states by label, `end` the first, DEAD for none.
+    delta: [S, A] int32 next states by label, `end` first; DEAD if illegal.
     log_lengths: [W] float64 log-probability of each number of letters.
-    replan: mixed with a vanishing share of random legal letters, which are left
+    replan: mix with a vanishing share of random legal letters, which remain
       where no word can be completed.
     """
     self._delta, self._replan = delta, replan
@@ -484,7 +485,7 @@ def move_boxes(
 def _places(
   automaton: NamedTableWorld, arrows: Mapping[tuple[int, int], list[str]]
 ) -> list[tuple[float, float]]:
-  """Pixels of each state; none where there are too many to be drawn."""
+  """Pixels of each state; empty if there are too many to draw."""
   states = len(automaton.delta) - (automaton.end > 0)
   return diagram.places(states, tuple(arrows))
 
@@ -492,7 +493,7 @@ def _places(
 def _bend(
   arrows: Mapping[tuple[int, int], list[str]], tail: int, head: int
 ) -> float:
-  """Pixels that an arrow is beside the line: some where one comes back."""
+  """Bend of an arrow in pixels; 0 unless there is an arrow back."""
   return diagram.BEND if tail != head and (head, tail) in arrows else 0
 
 
@@ -507,7 +508,7 @@ def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
 
 
 def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
-  """A table of what is legal in a state and where it leads."""
+  """A table of the legal tokens of a state and their next states."""
   listed, more = _listed(automaton, row)
   if not listed:
     return svg.card([name])
@@ -520,6 +521,6 @@ def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
 
 
 def _listed(automaton: NamedTableWorld, row: int) -> tuple[list[int], int]:
-  """Tokens in the table of a row, and how many more are legal."""
+  """Tokens in the table of a row, and the number of further legal tokens."""
   legal = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0)) + 1
   return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)

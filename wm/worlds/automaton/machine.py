@@ -1,8 +1,8 @@
-"""Deterministic automata as given, and the part of them that a world keeps.
+"""Deterministic automata, and their reduction to the states of a world.
 
 A world keeps a state if some word reaches it from the start and some word leads
-from it to acceptance. States from which the same words are accepted become one.
-The table of S kept states and A symbols:
+from it to acceptance. States that accept the same words are merged. The table
+of S kept states and A symbols:
 
                  column 0     columns 1..A
                  `end`        the symbols
@@ -21,18 +21,16 @@ is the stack of open brackets.
 
 z5, s3, a5 ..: the word problem of a finite group (see `groups`), that is, the
 words over its elements whose product is the identity. z5_generators and the
-like have words over a few elements that generate the group. The `groups` world
-has the same tables without `end`; it is for models that are trained to name the
-state.
+like have words over a few generators of the group. The `groups` world has the
+same tables without `end`, for models that are trained to predict the state.
 
 random_STATES_SYMBOLS_LEGAL_SEED: a random automaton without accepting states.
-In each state LEGAL of the symbols are legal, in one of three ways, which are
-dealt to the states by chance: whether two states have the same legal symbols
-says nothing of how far apart they are. Random play is in all states equally
-often in the long run. STATES is from 3 to 100,000, and SYMBOLS from 3 to 125.
-LEGAL is at least 2: with 1, play is a single cycle. It is less than SYMBOLS, so
-that there are three ways, and at least a third of SYMBOLS, so that every symbol
-is in one of them.
+There are three sets of LEGAL symbols; each state has one of them at random, so
+that equal legal symbols say nothing about the distance of two states. Random
+play visits all states equally often in the long run. STATES is from 3 to
+100,000, and SYMBOLS from 3 to 125. LEGAL is at least 2, as with 1 play is a
+single cycle; less than SYMBOLS, so that three sets exist; and at least a third
+of SYMBOLS, so that every symbol is in one of the sets.
 """
 
 from __future__ import annotations
@@ -52,23 +50,23 @@ from wm.kernels import dfa
 from wm.worlds import groups
 
 END, OVER, PADDING = 'end', 'over', '<pad>'
-RESERVED = ('dead', OVER)  # Written forms of states that no file has.
+RESERVED = ('dead', OVER)  # State names that files must not use.
 MOST_SYMBOLS = 4096
-PRESET_SYMBOLS = 125  # Of random automata and word problems.
-SHOWN = 3  # A merged state's name lists so many of its members.
+PRESET_SYMBOLS = 125  # Limit for random automata and word problems.
+SHOWN = 3  # Number of members in the name of a merged state.
 
 
 class FiniteAutomaton(NamedTuple):
-  """An automaton as it was given.
+  """An automaton before reduction.
 
   Attributes:
-    symbols: of the alphabet, in order; A of them.
-    states: names in order, or None where they have none.
-    delta: [S, A] int32 next states, DEAD where there is none.
+    symbols: A symbols of the alphabet, in order.
+    states: names in order, or None for unnamed states.
+    delta: [S, A] int32 next states, DEAD if illegal.
     start: the state of the empty word.
     accepting: [S] bool, or None where sequences just stop.
-    outputs: [S] int, the same of states with the same outputs; None is none.
-    read_as: how its file was understood, see core.Described.
+    outputs: [S] int, equal for states with equal outputs; None without outputs.
+    read_as: interpretation of its file, see core.Described.
   """
 
   symbols: tuple[str, ...]
@@ -84,7 +82,7 @@ class Reduced(NamedTuple):
   """The part of a machine that a world keeps.
 
   Attributes:
-    delta: int32 table, as drawn at the top of the module.
+    delta: int32 table, see the module's docstring.
     names: name of each row.
     rows: name -> row; each member of a merged state has its own name here too.
     need: [rows] int64 fewest tokens to the end of a sequence, `end` included;
@@ -118,11 +116,11 @@ def build(
     accepting: some of the states, or None where sequences just stop.
     symbols: the alphabet in order; None is the edges' symbols, sorted. Blanks
       in them become '_'.
-    outputs: of states, or of (state, symbol); empty where there are none.
+    outputs: by state, or by (state, symbol); may be empty.
 
   Raises:
-    InputError: an unknown state or symbol, a name that cannot be used, or two
-      edges from one state with one symbol.
+    InputError: an unknown state or symbol, an invalid name, or two edges from
+      one state with one symbol.
   """
   edges = list(edges)
   if symbols is None:
@@ -176,7 +174,7 @@ def build(
 
 
 def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
-  """Raises InputError where symbols cannot be tokens."""
+  """Raises InputError for symbols that cannot be tokens."""
   taken = (PADDING, END) if ends else (PADDING,)
   for symbol in symbols:
     if not symbol or symbol in taken:
@@ -208,7 +206,7 @@ def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
 def reduced(where: str, machine: FiniteAutomaton, minimise: bool) -> Reduced:
   """Drops useless states, merges equal ones, numbers the rest breadth first.
 
-  minimise: whether states from which the same words are accepted become one.
+  minimise: True merges states that accept the same words.
 
   Raises:
     InputError: the machine accepts no word.
@@ -268,9 +266,9 @@ def _table(delta: np.ndarray, accepting: np.ndarray | None) -> np.ndarray:
 
 
 def _distances(table: np.ndarray) -> np.ndarray:
-  """[rows] float64 fewest steps to the last row, infinite if there are none."""
+  """[rows] float64 fewest steps to the last row, inf if it is unreachable."""
   sources, labels = np.nonzero(table >= 0)
-  # SciPy before 1.15 searches by int32 alone, and makes no copy of its own.
+  # SciPy before 1.15 supports only int32 and does not convert.
   edges = np.stack([table[sources, labels], sources]).astype(np.int32)
   back = scipy.sparse.coo_array(
     (np.ones(len(sources)), tuple(edges)), (len(table),) * 2
@@ -283,7 +281,7 @@ def _distances(table: np.ndarray) -> np.ndarray:
 def _breadth_first(
   delta: np.ndarray, block: np.ndarray, start: int
 ) -> np.ndarray:
-  """The first state met of each block, in breadth-first order from `start`."""
+  """The first state of each block, in breadth-first order from `start`."""
   order, seen = [start], {int(block[start])}
   queue = collections.deque(order)
   while queue:
@@ -298,7 +296,7 @@ def _breadth_first(
 def _names(
   states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-  """Names of all rows, and the row that each name stands for."""
+  """Names of all rows, and the row of each name."""
   members_named = [
     [f'q{row}'] if states is None else [states[k] for k in merged]
     for row, merged in enumerate(members)
@@ -310,7 +308,7 @@ def _names(
   for row, group in enumerate(members_named):
     more = len(group) - SHOWN
     name = '|'.join(group[:SHOWN]) + (f'|+{more}' if more > 0 else '')
-    while rows.get(name, row) != row:  # A state of the file is called so.
+    while rows.get(name, row) != row:  # A state of the file has this name.
       name += "'"
     names.append(name)
     rows[name] = row
@@ -321,18 +319,18 @@ def _names(
 
 
 MOST_STATES = 100_000
-# Sets of legal symbols of a random automaton, and draws until one will do.
+# Number of sets of legal symbols of a random automaton, and limit of draws.
 LEGAL_SETS, ATTEMPTS = 3, 1000
 LEAST_LEGAL = 2
-RANDOM_EXAMPLE = 'random_12_6_3_0'  # What errors name as one that there is.
+RANDOM_EXAMPLE = 'random_12_6_3_0'  # Example in errors.
 BRACKETS = ('()', '[]', '{}', '<>')
 
-# Accepting states; then, for each state, the states that 0 and 1 lead to. State
-# 0 is the start.
+# Accepting states; then, for each state, the next states for 0 and 1. State 0
+# is the start.
 TOMITA = {
-  # Ones alone.
+  # Only ones.
   'tomita1': ('0', '10 11'),
-  # 10 any number of times.
+  # Repetitions of 10.
   'tomita2': ('0', '21 02 22'),
   # After any odd run of ones, only even runs of zeros.
   'tomita3': ('013', '01 20 34 23 44'),
@@ -342,7 +340,7 @@ TOMITA = {
   'tomita5': ('0', '12 03 30 21'),
   # Zeros and ones differ in number by a multiple of 3.
   'tomita6': ('0', '12 20 01'),
-  # Zeros, ones, zeros, ones, each run may be empty.
+  # Zeros, ones, zeros, ones; each run may be empty.
   'tomita7': ('0123', '01 21 23 43 44'),
 }
 PRESETS = (
@@ -383,7 +381,7 @@ def _dyck(kinds: int, depth: int) -> FiniteAutomaton:
       f'{MOST_STATES:,} are supported'
     )
   stacks = ['']
-  for stack in stacks:  # It grows as stacks are found.
+  for stack in stacks:  # The list grows during the loop.
     if len(stack) < depth:
       stacks += [stack + pair[0] for pair in BRACKETS[:kinds]]
   row = {stack: k for k, stack in enumerate(stacks)}
@@ -416,13 +414,12 @@ def _word_problem(name: str, group: groups.FiniteGroup) -> FiniteAutomaton:
 def _random(
   name: str, states: int, symbols: int, legal: int, seed: int
 ) -> FiniteAutomaton:
-  """Strongly connected and minimal, drawn anew until it is.
+  """A random automaton, drawn again until strongly connected and minimal.
 
-  The moves of each state are drawn first, LEGAL into each state and out of it,
-  so that random play has no favourites; then the symbols that stand for them.
-  Distances depend on the moves alone, and the sets of symbols are dealt
-  whatever the moves are. Two moves with one symbol may meet, so that the last
-  symbols soon tell the state.
+  The moves are drawn first, LEGAL into and out of each state, so that random
+  play is uniform over states; then their symbols. Distances depend only on the
+  moves, and the sets of symbols are independent of the moves. Moves with equal
+  symbols may lead to one state, so that the last symbols soon reveal the state.
   """
   if not (
     LEGAL_SETS <= states <= MOST_STATES
@@ -459,7 +456,7 @@ def _none(name: str, what: str) -> str:
 def _dealt(
   states: int, symbols: int, legal: int, rng: np.random.Generator
 ) -> np.ndarray:
-  """[states, legal] ascending legal symbols; each symbol is in some set."""
+  """[states, legal] ascending legal symbols; every symbol is in some set."""
   order = rng.permutation(symbols)
   sets = []
   for first in range(LEGAL_SETS):
@@ -472,11 +469,11 @@ def _dealt(
 def _connected(
   name: str, states: int, legal: int, rng: np.random.Generator
 ) -> np.ndarray:
-  """[states, legal] int32 moves; as many lead into each state as out of it."""
+  """[states, legal] int32 moves, `legal` of them into each state."""
   for _ in range(ATTEMPTS):
     heads = np.repeat(np.arange(states, dtype=np.int32), legal)
     moves = rng.permutation(heads).reshape(states, legal)
-    # Such moves that lead from a state to all others also lead back.
+    # As in- and out-degrees are equal, reachability is mutual.
     if dfa.reachable(moves, np.array([0])).all():
       return moves
   raise core.InputError(_none(name, 'connected'))

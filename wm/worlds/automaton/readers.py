@@ -1,8 +1,8 @@
 """Reads automata from files; the suffix tells the format.
 
 JSON: one object. Names are strings or integers. `alphabet` and `states` are
-optional; by default they are all that is used. Without `accepting`, sequences
-just stop.
+optional; by default they follow from the transitions. Without `accepting`,
+sequences just stop.
 
     {"alphabet": ["a", "b"],
      "start": "even",
@@ -14,8 +14,8 @@ names in textbooks: start_state, initial_state; accept_states,
 accepting_states, final_states; input_symbols.
 
 CSV: columns state,symbol,next. A row with an empty symbol marks its state as
-`start` or `accepting`, or only declares it. Every state needs some row of its
-own. Without an `accepting` row, sequences just stop.
+`start` or `accepting`, or only declares it. Every state needs at least one row.
+Without an `accepting` row, sequences just stop.
 
     state,symbol,next
     even,,start
@@ -29,26 +29,26 @@ and a line STATE for each accepting state, as in OpenFst.
 JFLAP (.jff): finite automata, Mealy and Moore machines.
 
 GraphML, DOT (.dot, .gv): a directed graph. The edge attribute `label` is one
-symbol, blanks and commas included, or several where `separator` says what is
-between them. The start has the node attribute start=true (or initial, root), or
-an unlabelled edge from a node without other edges points to it (the usual
-arrow). Accepting states have accepting=true (or final), shape=doublecircle or
-peripheries=2. Without one, sequences just stop.
+symbol, including blanks and commas, or several that `separator` separates. The
+start has the node attribute start=true (or initial, root), or an unlabelled
+edge from a node without other edges (the usual arrow). Accepting states have
+accepting=true (or final), shape=doublecircle or peripheries=2. Without any,
+sequences just stop.
 
 Blanks in a symbol are '_' in its token. A symbol is illegal in a state that has
 no edge for it. Edges for the empty word (no label, eps, epsilon, lambda) and
 probabilities are refused, as are nondeterministic automata; write a regular
 expression instead. Files are only parsed, never run.
 
-Outputs are read of Mealy machines, whose labels are all INPUT/OUTPUT (or edges
-have `output`), and of Moore machines, whose nodes have labels NAME|OUTPUT or
+Outputs are read for Mealy machines, whose labels are all INPUT/OUTPUT (or edges
+have `output`), and for Moore machines, whose nodes have labels NAME|OUTPUT or
 NAME / OUTPUT, labels that several states share, or `output`. Tokens are the
-inputs. States with other outputs are told apart although the same is legal in
-them.
+inputs. States with different outputs are distinct even if their legal symbols
+are equal.
 
 Regular expressions are read through automata-lib (extra `automata`):
 
-    1(01)*          every character that is no operator is a symbol
+    1(01)*          every character except operators is a symbol
     <left>(<up>)*   a word in angle brackets is one symbol
 
 The operators are | * + ? {n,m} ( ) . [a-z] [^a-z] & (intersection) and ^
@@ -76,7 +76,7 @@ from wm.core import inputs, plugins
 from wm.worlds.automaton import machine
 from wm.worlds.base import csv_file
 
-# Key of JSON -> what it is called in textbooks and libraries.
+# Key in JSON -> its names in textbooks and libraries.
 KEYS = {
   'alphabet': 'input_symbols symbols sigma',
   'states': '',
@@ -88,9 +88,9 @@ KEYS = {
 COLUMNS = ('state', 'symbol', 'next')
 MARKS = ('start', 'accepting', '')
 GRAPHML = 'http://graphml.graphdrawing.org/xmlns'
-# Levels of groups in DOT; reading takes twice as long for each.
+# Limit of nested groups in DOT; each level doubles the reading time.
 DEEPEST = 6
-# Attributes of graphs, the first that is there counts.
+# Attributes of graphs; the first present one counts.
 LABELS = ('label', 'symbol', 'input')
 START = ('start', 'initial', 'root')
 ACCEPTING = {
@@ -98,22 +98,22 @@ ACCEPTING = {
   'shape': ('doublecircle', 'doubleoctagon'),
 }
 WEIGHTS = ('probability', 'prob', 'p', 'weight')
-# Formats of automata over infinite words, and what becomes of them.
+# Formats of automata over infinite words, and how to convert them.
 OTHERS = {
   '.hoa': 'HOA): convert it by Spot, autfilt --dot FILE.hoa > FILE.dot, and '
   'make each label one symbol',
   '.ba': 'BA): write each line SYMBOL,[P]->[Q] as a row P,SYMBOL,Q of a .csv',
 }
-# What stands for the empty word, in lower case.
+# Names of the empty word, in lower case.
 EPSILON = ('', 'ε', 'ϵ', 'λ', 'eps', 'epsilon', 'lambda', '<eps>', '<epsilon>')
 _IN_OUT = re.compile(r'([^/\n]*?)\s*[/\n]\s*(.*)', re.S)
 _STACK = re.compile(r'.*/\s*(push|pop)\b.*', re.S)
-# A label that ends in a number from 0 to 1, set off from what is before it.
+# A label that ends in a separate number from 0 to 1.
 _CHANCE = re.compile(r'(?:(.*?)[\s:;,|/(\[]+)?([01]?\.\d+|[01])[)\]]?', re.S)
 
 
 class Transition(NamedTuple):
-  """An edge; `output` is None where the file has none for it."""
+  """An edge; `output` is None if the file gives none."""
 
   state: str
   label: str
@@ -122,16 +122,17 @@ class Transition(NamedTuple):
 
 
 class Sketch(NamedTuple):
-  """What a file holds.
+  """The contents of a file.
 
   Attributes:
     states: names in order.
     edges: in order.
     starts: states marked as start.
-    accepting: states marked so.
-    reads: what was taken for symbols, the start and accepting states.
-    symbols: the alphabet in order; None is that of the edges.
-    outputs: state -> output, of a Moore machine.
+    accepting: states marked as accepting.
+    reads: descriptions of the parts that were read as symbols, as the start and
+      as accepting states.
+    symbols: the alphabet in order; None takes the symbols of the edges.
+    outputs: state -> output, for Moore machines.
   """
 
   states: Sequence[str]
@@ -146,11 +147,11 @@ class Sketch(NamedTuple):
 def read(path: str, separator: str = '') -> machine.FiniteAutomaton:
   """The automaton in a file.
 
-  separator: text between the symbols of a label; '' where it is one symbol.
+  separator: text between the symbols of a label; '' for one symbol per label.
 
   Raises:
-    InputError: no such file, another suffix, not such a file, or what no
-      deterministic automaton has.
+    InputError: a missing file, an unknown suffix, invalid contents, or an
+      automaton that is not deterministic.
   """
   readers: dict[str, tuple[str, Callable[[str], Sketch]]] = {
     '.json': ('JSON', _json),
@@ -199,7 +200,7 @@ def _refuse_chances(path: str, edges: Sequence[Transition]) -> None:
     for edge, chance in zip(edges, chances, strict=True):
       label = (chance[1] or '').split('/')[0] if by_label else ''
       total[edge.state, label] += float(chance[2])  # type: ignore[assignment]
-    # A multiple of 1 is of edges that are there twice.
+    # Duplicate edges add up to a multiple of 1.
     if all(x > 0.5 and abs(x - round(x)) < 0.02 for x in total.values()):
       raise core.InputError(
         f'{path} is a probabilistic automaton: labels such as '
@@ -209,7 +210,7 @@ def _refuse_chances(path: str, edges: Sequence[Transition]) -> None:
 
 
 def _with_outputs(path: str, drawing: Sketch) -> list[Transition]:
-  """Edges on one line; of a Mealy machine, with outputs out of the labels."""
+  """Edges with one-line labels; splits labels of Mealy machines at outputs."""
   edges = [*drawing.edges]
   if stack := [edge.label for edge in edges if _STACK.fullmatch(edge.label)]:
     raise core.InputError(
@@ -227,7 +228,7 @@ def _with_outputs(path: str, drawing: Sketch) -> list[Transition]:
 
 
 def _judged(path: str, drawing: Sketch) -> machine.FiniteAutomaton:
-  """The automaton that a file means."""
+  """The automaton of a file's contents; raises InputError if invalid."""
   read_as = dict(zip(('symbols', *MARKS), drawing.reads, strict=False))
   shown: dict[Any, str] = dict(drawing.outputs)
   kinds = ['Moore'] if shown else []
@@ -271,7 +272,7 @@ def _json(path: str) -> Sketch:
   """See the module."""
 
   def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; raises InputError where it has a key twice."""
+    """A JSON object; raises InputError for a duplicate key."""
     seen: set[str] = set()
     for key, _ in pairs:
       if key in seen:
@@ -316,7 +317,7 @@ def _json(path: str) -> Sketch:
 
 
 def _all_states(edges: Sequence[Transition]) -> list[str]:
-  """States of edges, in their order."""
+  """States of edges, in order of first occurrence."""
   ends = ((edge.state, edge.after) for edge in edges)
   return [*dict.fromkeys(itertools.chain(*ends))]
 
@@ -367,7 +368,7 @@ def _listed(where: str, value: Any) -> list[str]:
 
 
 def _name(where: str, value: Any) -> str:
-  """A string or an integer as text; anything else is refused."""
+  """A string or an integer as text; raises InputError for other types."""
   if isinstance(value, bool) or not isinstance(value, str | int):
     raise core.InputError(
       f'{where} holds {_kind(value)}; expected one name, a text or an integer'
@@ -512,7 +513,7 @@ def _dot(path: str) -> Sketch:
       f'{DEEPEST}'
     )
   messages = io.StringIO()
-  with contextlib.redirect_stdout(messages):  # Where pydot says what is wrong.
+  with contextlib.redirect_stdout(messages):  # pydot prints its errors there.
     parsed = pydot.graph_from_dot_data(text)
   if not parsed or len(parsed) != 1:
     why = messages.getvalue().strip().rpartition('\n')[2] or 'not one graph'
@@ -526,7 +527,7 @@ def _dot(path: str) -> Sketch:
 
 
 def _levels(text: str) -> int:
-  """How deep braces stand in each other in DOT, those in quotes left out."""
+  """Nesting depth of braces in DOT, ignoring braces in quotes."""
   plain = re.sub(r'"(\\.|[^"\\])*"', '', text)
   steps = ({'{': 1, '}': -1}.get(c, 0) for c in plain)
   return max(itertools.accumulate(steps), default=0)
@@ -541,7 +542,7 @@ def _walk_dot(
 ) -> None:
   """Adds nodes and edges of a graph or subgraph, in the order of the file.
 
-  defaults: attributes of nodes and of edges that are in force before it.
+  defaults: default attributes of nodes and edges at the start of this part.
   """
   of_nodes, of_edges = map(dict, defaults)
   members = [('edge to', edge) for edge in part.get_edge_list()]
@@ -567,7 +568,7 @@ def _walk_dot(
 
 
 def _ends(path: str, end: Any) -> Nodes:
-  """Nodes at one end of an edge in DOT, which is a node or a group of them."""
+  """Nodes at one end of an edge in DOT: one node or a group of nodes."""
   if isinstance(end, str):
     match = re.match(r'"(?:\\.|[^"\\])*"|[^:]+', end)  # Without its port.
     return {_unquoted(match[0] if match else end): {}}
@@ -590,7 +591,7 @@ def _unquoted(text: str) -> str:
 
 
 def _plain(value: Any) -> str:
-  """The text of an attribute in DOT; a line break of HTML stays one."""
+  """The text of an attribute in DOT; HTML line breaks become line breaks."""
   text = str(value).strip()
   if text[:1] == '<' and text[-1:] == '>':
     text = re.sub(r'(?i)<br\s*/?>', '\n', text[1:-1])
@@ -602,7 +603,7 @@ def _plain(value: Any) -> str:
 
 
 def _of_graph(path: str, nodes: Nodes, arcs: Arcs) -> Sketch:
-  """An automaton drawn as a graph: attributes of nodes and edges, as text."""
+  """Contents of an automaton drawn as a graph, with text attributes."""
   for _, _, data in arcs:
     for name in (name for name in data if name.lower() in WEIGHTS):
       if name.lower() != 'weight' or data[name] not in ('1', '1.0'):
@@ -639,7 +640,7 @@ def _of_graph(path: str, nodes: Nodes, arcs: Arcs) -> Sketch:
 
 
 def _arrows(nodes: Nodes, arcs: Arcs, label: str) -> dict[str, str]:
-  """Node that is no state -> the start that its arrow points to."""
+  """Source node of an arrow to a start, not itself a state -> the start."""
   ends = collections.Counter(end for arc in arcs for end in {*arc[:2]})
   arrows = {}
   for tail, head, data in arcs:
@@ -655,7 +656,7 @@ def _arrows(nodes: Nodes, arcs: Arcs, label: str) -> dict[str, str]:
 
 
 def _moore(states: Nodes) -> dict[str, str]:
-  """Output of each state of a Moore machine; {} of another."""
+  """Output of each state of a Moore machine; {} for other automata."""
   if states and all('output' in data for data in states.values()):
     return {name: data['output'] for name, data in states.items()}
   labels = {name: data.get('label', '') for name, data in states.items()}
@@ -674,8 +675,8 @@ def _moore(states: Nodes) -> dict[str, str]:
 # The library takes single characters, so each word becomes a private one.
 FIRST, MOST_WORDS = 0xE000, 6400
 OPERATORS = frozenset('*|()?&+.^{}[]')
-# Symbols of an expression once its repetitions are written out, and all members
-# of the sets of these that its automaton's states stand for.
+# Limits: symbols of an expression with repetitions expanded, and members of all
+# subsets that are states of its deterministic automaton.
 MOST_SYMBOLS, MOST_MEMBERS = 10_000, 1_000_000
 _PARTS = re.compile(r'\\.|\[[^\]]*\]|\{[^}]*\}|.')
 
@@ -684,7 +685,7 @@ def read_regex(text: str) -> machine.FiniteAutomaton:
   """The automaton of a regular expression.
 
   Raises:
-    InputError: it is none, or the extra is missing.
+    InputError: the expression is invalid, or the extra is not installed.
   """
   with inputs.extra('automata', 'a regular expression'):
     from automata.base import exceptions
@@ -726,11 +727,11 @@ def read_regex(text: str) -> machine.FiniteAutomaton:
 
 
 def _written_out(text: str) -> int:
-  """About how many symbols an expression has without repetitions.
+  """Approximate number of symbols of an expression, repetitions expanded.
 
-  What is shuffled or intersected has as many as the product of its parts'.
+  For shuffles and intersections, the product of the parts' numbers.
   """
-  groups: list[list[list[int]]] = [[[]]]  # In each, factors of terms.
+  groups: list[list[list[int]]] = [[[]]]  # Groups of terms of factors.
   for part in _PARTS.findall(text):
     terms = groups[-1][-1]
     if part == '(':
@@ -752,11 +753,11 @@ def _product(factors: list[list[int]]) -> int:
 
 
 def _check_subsets(text: str, automaton: Any) -> None:
-  """Raises InputError where the states of a deterministic one are too many."""
+  """Raises InputError if the deterministic automaton has too many states."""
   steps, budget = automaton.transitions, MOST_MEMBERS
 
   def closed(states: set) -> frozenset:
-    """With all that the empty word leads to."""
+    """The closure of states under the empty word."""
     left, reached = [*states], set(states)
     while left:
       new = steps.get(left.pop(), {}).get('', frozenset()) - reached
@@ -788,7 +789,7 @@ def _check_subsets(text: str, automaton: Any) -> None:
 def _from_library(
   where: str, automaton: Any, words: dict[str, str]
 ) -> machine.FiniteAutomaton:
-  """The library's automaton as ours; words: character -> the word it is for."""
+  """Converts the library's automaton; words: character -> word it replaces."""
   number = {
     state: k for k, state in enumerate(sorted(automaton.states, key=str))
   }

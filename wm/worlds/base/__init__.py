@@ -1,1 +1,1 @@
-"""What several worlds are built from."""
+"""Shared base classes and helpers of worlds."""

@@ -13,8 +13,8 @@ def read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
   """Column name -> its fields; each column has at least one.
 
   Raises:
-    InputError: no such file, no CSV, a column of `required` is missing, a row
-      is too short or too long, or there is none.
+    InputError: a missing file, invalid CSV, a missing column of `required`, a
+      row that is too short or too long, or no rows.
   """
   with (
     inputs.reading_file(path, 'a CSV file') as table,

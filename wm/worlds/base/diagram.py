@@ -11,17 +11,17 @@ import numpy as np
 
 from wm.worlds.base import svg
 
-# Most states and arrows of a diagram that can still be read.
+# Limits of states and arrows of a legible diagram.
 MOST_STATES, MOST_ARROWS = 16, 48
 RADIUS, PITCH, MARGIN = 17, 130, 62  # Pixels; PITCH is between two states.
-BEND = 34  # Pixels beside the line, of an arrow whose way back is drawn too.
-SYMBOLS_SHOWN = 3  # At most so many are written on an arrow.
+BEND = 34  # Pixels by which an arrow bends if there is an arrow back.
+SYMBOLS_SHOWN = 3  # Limit of symbols on an arrow.
 
 Places = Sequence[tuple[float, float]]
 
 
 class Stroke(NamedTuple):
-  """How an arrow and its symbols look: a colour, and further attributes."""
+  """The style of an arrow and its symbols: a colour, and other attributes."""
 
   color: str = svg.FAINT
   more: str = ''
@@ -51,7 +51,7 @@ def heads(*looks: Stroke) -> str:
 def places(
   states: int, arrows: tuple[tuple[int, int], ...]
 ) -> list[tuple[float, float]]:
-  """Pixels of each state, the start on the left; [] where there are too many.
+  """Pixels of each state, the start on the left; [] if there are too many.
 
   arrows: (state, next state), each pair once.
   """
@@ -89,7 +89,7 @@ def path(steps: str, look: Stroke = PLAIN) -> str:
 
 
 def _middle(at: Places, tail: int, head: int, bend: float) -> np.ndarray:
-  """Control point of an arrow, so many pixels beside the line."""
+  """Control point of an arrow, `bend` pixels beside the line."""
   first, second = np.array(at[tail]), np.array(at[head])
   along = (second - first) / max(float(np.linalg.norm(second - first)), 1.0)
   return (first + second) / 2 + np.array([along[1], -along[0]]) * bend
@@ -122,7 +122,7 @@ def arrow(
 def label(
   place: tuple[float, float], symbols: Sequence[str], look: Stroke = PLAIN
 ) -> str:
-  """Symbols on an arrow whose middle is at `place`, the first few of many."""
+  """The first few symbols on an arrow whose middle is at `place`."""
   words = ', '.join(symbols[:SYMBOLS_SHOWN])
   if len(symbols) > SYMBOLS_SHOWN:
     words += f' +{len(symbols) - SYMBOLS_SHOWN}'
@@ -150,7 +150,7 @@ def circle(
   ink: str = svg.INK,
   ring: str = '',
 ) -> list[str]:
-  """A state, and its name in or below it; `ring` are attributes of a second."""
+  """A state and its name in or below it; `ring`: attributes of a 2nd circle."""
   x, y = place
   parts = [svg.circle(x, y, RADIUS, fill, f'stroke="{svg.INK}"')]
   if ring:

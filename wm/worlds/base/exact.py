@@ -13,8 +13,8 @@ from wm.core import capabilities
 from wm.kernels import dfa
 from wm.worlds.base import games
 
-MOST = 1 << 17  # States of a world that is enumerated.
-SHOWN = 5  # Classes that are told, and states of each.
+MOST = 1 << 17  # Limit of enumerated states.
+SHOWN = 5  # Number of printed classes, and of printed states of each.
 
 
 def locate(world: core.Written, text: str) -> np.ndarray:
@@ -25,7 +25,7 @@ def locate(world: core.Written, text: str) -> np.ndarray:
   """
   try:
     return world.parse(text)[0]
-  except ValueError as error:  # Of numbers that are too long, too.
+  except ValueError as error:  # Also for numbers that are too long.
     unread = error
     if not isinstance(error, core.InputError):
       unread = core.InputError(f'{text!r:.60} is no state: {error}')
@@ -35,7 +35,7 @@ def locate(world: core.Written, text: str) -> np.ndarray:
       raise unread from error
   tokens = np.array([[index[word] for word in words]], np.int32)
   steps, states = world.walk(world.init(1), tokens, np.array([len(words)]))
-  if not steps[0]:  # No sequence: what is wrong with the state says more.
+  if not steps[0]:  # Not a sequence: the error about the state says more.
     raise unread
   if steps[0] < len(words):
     raise core.InputError(
@@ -87,16 +87,17 @@ def counts(
 class EquivalenceClasses(NamedTuple):
   """The Myhill-Nerode classes of a world's legal sequences.
 
-  Two sequences are of one class where no suffix is legal after one and illegal
-  after the other (Vafa et al. 2024, definition C.1). Illegal sequences are one
-  class more, which is not counted.
+  Two sequences are in one class if no suffix is legal after only one of them
+  (Vafa et al. 2024, definition C.1). Illegal sequences form one more class,
+  which is not counted.
 
   Attributes:
-    names: [S] str, each state that is reached, as the world writes it.
-    block: [S] int32 class of each, in order of first occurrence.
-    told_apart: classes that suffixes of at most 0, 1, ... tokens tell apart;
-      longer ones tell no more apart.
-    minimal: states of the minimal automaton, as many as classes (theorem C.2).
+    names: [S] str, the written form of each reachable state.
+    block: [S] int32 class of each state, in order of first occurrence.
+    told_apart: numbers of classes that suffixes of at most 0, 1, ... tokens
+      distinguish; longer suffixes distinguish no more.
+    minimal: number of states of the minimal automaton, which equals the number
+      of classes (theorem C.2).
   """
 
   names: np.ndarray
@@ -112,7 +113,7 @@ class EquivalenceClasses(NamedTuple):
     return [group.tolist() for group in groups if len(group) > 1]
 
   def lines(self) -> list[str]:
-    """The classes in words, a fact a line."""
+    """The classes in words, one fact per line."""
     counts, shared = self.told_apart, self.shared()
     holds = 'holds' if counts[-1] == self.minimal else 'FAILS'
     by_length = [f'  {k} {number}' for k, number in enumerate(counts)]
@@ -138,12 +139,12 @@ def classes(world: core.World, most: int = MOST) -> EquivalenceClasses:
   """Myhill-Nerode classes, counted by suffixes and by minimisation.
 
   Raises:
-    InputError: more than `most` states are reached.
+    InputError: more than `most` states are reachable.
   """
   states, delta = capabilities.enumerated(world, most)
   counts, block = [1], np.zeros(len(delta), np.int32)
   while True:
-    # By one token more: what is legal, and the class that it leads to.
+    # One more token: legality, and the class that the token leads to.
     after = np.append(block, core.DEAD).astype(np.int32)[delta]
     finer = np.unique(
       np.column_stack([block, after]), axis=0, return_inverse=True
@@ -152,7 +153,7 @@ def classes(world: core.World, most: int = MOST) -> EquivalenceClasses:
       break
     block = finer.astype(np.int32)
     counts.append(int(block.max()) + 1)
-  # Every legal sequence is in the language: rows are told apart by DEAD only.
+  # Every legal sequence is in the language: only DEAD distinguishes rows.
   smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   names = capabilities.written(world, states)
   return EquivalenceClasses(names, smallest, counts, int(smallest.max()) + 1)

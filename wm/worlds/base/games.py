@@ -28,9 +28,10 @@ from wm.worlds.base import sampling
 PLIES, GAMES = 1, 2
 # Games drawn for one ply before another ply is drawn.
 REDRAW = 16
-# Most games of a trial, all of them too short, before an error.
+# Limit of games of a trial that are too short, before an error.
 HOPELESS = 64 * REDRAW
-# The pool of games, which gives states and prefixes, is the same for any seed.
+# The pool of games, the source of states and prefixes, is the same for any
+# seed.
 POOL_SEED = 0
 
 
@@ -304,7 +305,7 @@ class GamePool(NamedTuple):
   def find(
     self, world: GameWorld, states: np.ndarray, plies: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Index [T] among the keys, and [T] bool: is the state among them?"""
+    """Index [T] among the keys, and [T] bool: True if the state has a key."""
     keys = basics.hash64(world.state_id(states), plies)
     place = np.searchsorted(self.keys, keys)
     place = np.minimum(place, len(self.keys) - 1)
@@ -320,7 +321,7 @@ class GamePool(NamedTuple):
 def make_pool(world: GameWorld) -> GamePool:
   """The recurring positions of `world.pool` random games.
 
-  A prefix counts only if its game goes on after it.
+  A prefix counts only if its game continues after the prefix.
 
   Raises:
     InputError: no position recurs.

@@ -15,7 +15,7 @@ from wm import core
 from wm.core import basics, inputs, registry
 
 SPLITS = 'all', 'train', 'heldout'
-# At least one key in HELDOUT is held out, for all seeds of sampling.
+# One key in HELDOUT is held out (or `parts` of them), for all sampling seeds.
 HELDOUT, SALT = 20, 0x5EED
 # Tokens played at a time, to bound memory; results do not depend on it.
 CHUNK_TOKENS = 1 << 23
@@ -27,11 +27,11 @@ def check_split(split: str) -> None:
 
 
 def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
-  """[N] bool: are keys in a split? `parts` in HELDOUT are held out."""
+  """[N] bool: True for keys in a split; `parts` in HELDOUT are held out."""
   check_split(split)
   if split == 'all':
     return np.ones(len(key), bool)
-  # By the key alone, so that no seed moves a sequence between the splits.
+  # Decided by the key, so that no seed moves a sequence between splits.
   held = basics.hash64(key, SALT) % np.uint64(HELDOUT) < parts
   return held == (split == 'heldout')
 
@@ -87,7 +87,7 @@ def stream(
   have, first, limit = 0, 0, 2**16 + 400 * num
   check_split(split)
   while (have < num and first < limit) or not batches:
-    # One per cent more than expected, so that few rounds are needed.
+    # One percent more than expected, so that few rounds are needed.
     asked = int((num - have) / rate * 1.01) + 8
     asked = min(asked, max(CHUNK_TOKENS // length, 1))
     batch = play(np.arange(first, first + asked))

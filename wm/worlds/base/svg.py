@@ -1,9 +1,9 @@
 """Drawing helpers for `Written.render`: self-contained SVG, no fonts needed.
 
-An SVG library would replace `text`, `rect`, `circle` and `line`, a tenth of
-this; boards, tables and pieces, which are layout and paths, would stay.
-Pictures lie on paper of their own, so that they can be read on a dark page.
-Coordinates are pixels, y grows downwards.
+An SVG library would replace only `text`, `rect`, `circle` and `line`, a tenth
+of this module; boards, tables and pieces are layout and paths. Pictures have
+their own background, so that they are legible on a dark page. Coordinates are
+pixels, y grows downwards.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import numpy as np
 from wm.core.capabilities import Box
 
 PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
-MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, aim.
+MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, goal.
 
 SANS = 'Helvetica, Arial, sans-serif'
 MONO = 'ui-monospace, Menlo, Consolas, monospace'
 
 BOLD = ' font-weight="600"'
-# Paper around the letters, for words on top of lines.
+# A halo around the letters, for words on top of lines.
 HALO = f' stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
 
 SQUARE = 40  # Side of a board's square; pieces are drawn in such a box.
 MARGIN = 22  # Around a board, for coordinates.
 
 FELT = ('#3f8f63', '#3f8f63')  # Both kinds of squares of an Othello board.
-HEIGHT, UNDER_TITLE = 22, 30  # Of a table's row, and where a table begins.
+HEIGHT, UNDER_TITLE = 22, 30  # Height of a table's row, and top of a table.
 CHECKS = ('#b58a63', '#efdcbd')  # Dark and light squares of a chess board.
 
 
 def picture(
   width: float, height: float, parts: Sequence[str], title: str = ''
 ) -> str:
-  """A whole SVG document of `parts` on paper; `title` is what it shows."""
+  """A complete SVG document of `parts` on a background, with a title."""
   size = f'{width:g}', f'{height:g}'
   head = (
     f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" '
@@ -76,7 +76,7 @@ def text(
 def label(
   x: float, y: float, words: str, *, size: float = 12, **look: Any
 ) -> str:
-  """Small words centred on x; `look` as of `text`."""
+  """Small words centred on x; `look`: arguments of `text`."""
   return text(x, y, words, size=size, anchor='middle', **look)
 
 
@@ -110,8 +110,8 @@ def around(
 ) -> dict[int, list[Box]]:
   """Token -> a box around its point, for `Written.token_boxes`.
 
-  Boxes are squares of one size, at most `most` pixels, and so small that they
-  overlap only where tokens share a point.
+  Boxes are squares of one size, at most `most` pixels, and overlap only where
+  tokens share a point.
   """
   at = np.array([*points.values()], float).reshape(-1, 2)
   apart = np.abs(at[:, None] - at).max(-1, initial=0)
@@ -144,7 +144,7 @@ def table(
   title: str = '',
   notes: Sequence[str] = (),
 ) -> str:
-  """A table of short words under heads, with notes below it."""
+  """A table of short words with a header row, and notes below."""
   columns = list(zip(heads, *rows, strict=True))
   widths = [16 + 8 * max(map(len, column)) for column in columns]
   left = [10 + sum(widths[:k]) for k in range(len(widths) + 1)]
@@ -211,8 +211,8 @@ def board(
 
   Args:
     rows, columns: its size.
-    pieces: what stands on a square, an SVG part in a box of SQUARE by SQUARE
-      pixels such as `disc` and `chessman` give.
+    pieces: square -> SVG part in a box of SQUARE by SQUARE pixels, such as the
+      results of `disc` and `chessman`.
     marks: squares to mark.
     tones: colours of squares of even and of odd row + column.
     upwards: row 0 is at the bottom (chess), else at the top (Othello).
@@ -265,7 +265,7 @@ def _squares(
   tones: tuple[str, str],
   corner: Mapping[int, tuple[int, int]],
 ) -> str:
-  """All squares: one rectangle, and those of the other tone as one path."""
+  """All squares: one rectangle, and one path with the squares of tone 1."""
   width, height = SQUARE * columns, SQUARE * rows
   base = rect(MARGIN, MARGIN, width, height, tones[0])
   if tones[0] == tones[1]:
@@ -280,7 +280,7 @@ def _squares(
 def _pieces(
   pieces: Mapping[int, str], corner: Mapping[int, tuple[int, int]]
 ) -> list[str]:
-  """Each kind of piece once, named by what it looks like, and its places."""
+  """The definition of each kind of piece, and its uses on squares."""
   names = {
     shape: f'p{zlib.crc32(shape.encode()):08x}' for shape in pieces.values()
   }
@@ -304,7 +304,7 @@ def _dot(x: float, y: float, occupied: bool) -> str:
 
 
 def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
-  """Border, rules between like squares, and coordinates."""
+  """Border, lines between squares of equal tone, and coordinates."""
   width, height = SQUARE * columns, SQUARE * rows
   border = f'stroke="{INK}" stroke-width="1.5"'
   parts = [rect(MARGIN, MARGIN, width, height, 'none', border)]
@@ -392,9 +392,9 @@ def chessman(letter: str) -> str:
 def logarithmic(
   places: Sequence[int], lines: Mapping[str, Sequence[int]], title: str, x: str
 ) -> str:
-  """Lines through numbers of any size, on a logarithmic scale; 0 is left out.
+  """Line chart with a logarithmic y axis; zeros are left out.
 
-  places: of all points, ascending; x: what they are.
+  places: ascending x values; x: label of the x axis.
   """
   left, top, wide, high = 64.0, 40.0, 420.0, 240.0
   most = max((max(line, default=0) for line in lines.values()), default=0)

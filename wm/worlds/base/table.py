@@ -17,8 +17,8 @@ from wm.core import basics, inputs, resources
 from wm.kernels import dfa
 from wm.worlds.base.sampling import UniformPlay, picks, stream
 
-SHOWN = 8  # Names that an error lists.
-# Default of the longest suffix of exact boundaries, and most suffixes a pair.
+SHOWN = 8  # Number of names listed in an error.
+# Default length limit of exact boundaries, and limit of suffixes per pair.
 DEEPEST, LISTED = 5, 40_000
 
 

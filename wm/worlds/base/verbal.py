@@ -17,7 +17,7 @@ import numpy as np
 from wm import core
 from wm.core import verbal
 
-SAMPLED = 16  # Rows that the length of all is estimated from.
+SAMPLED = 16  # Number of rows from which the total length is estimated.
 
 
 _BLOCK = re.compile(r'{% block (\w+) %}\n(.*?)\n{% endblock %}', re.DOTALL)
@@ -29,9 +29,9 @@ def words(text: str) -> tuple[str, ...]:
 
 
 class Texts:
-  """The texts of a world, blocks of a file beside its module.
+  """The texts of a world, blocks of a template file beside its module.
 
-  `prompt.md.j2` in a package, else `NAME.md.j2` beside `NAME.py`.
+  The file is `prompt.md.j2` in a package, else `NAME.md.j2` beside `NAME.py`.
   """
 
   def __init__(self, module: str) -> None:
@@ -47,12 +47,12 @@ class Texts:
     self._sources = dict(_BLOCK.findall(source))
 
   def render(self, block: str, **values: Any) -> str:
-    """A block with its values; one that is missing raises UndefinedError."""
+    """A block with its values; a missing value raises UndefinedError."""
     context = self._template.new_context(values)
     return ''.join(self._template.blocks[block](context)).removesuffix('\n')
 
   def frame(self, block: str) -> str:
-    """A block in which names stand for the values."""
+    """A block with names in place of values."""
     return re.sub(r'{{ (\w+) }}', r'{\1}', self._sources[block])
 
   def lines(
@@ -63,10 +63,10 @@ class Texts:
 
 
 class VerbalTable(NamedTuple):
-  """What is told.
+  """A transition table with names, for descriptions in words.
 
   Attributes:
-    delta: [S, A] next rows, DEAD where there is none.
+    delta: [S, A] next rows, DEAD if illegal.
     names: of rows.
     labels: names of columns.
   """
@@ -86,8 +86,9 @@ def by_step(
 ) -> list[str]:
   """A sentence for each step from some rows, in the style's order.
 
-  step: with {here}, {label} and {there}; none: with {here}, of a row that
-  nothing leaves; '' where nothing is said of it.
+  step: template with {here}, {label} and {there}. none: template with {here}
+    for
+  rows without steps; '' omits these rows.
   """
   lines = []
   for row in rows:
@@ -116,10 +117,11 @@ def by_row(
   between: str,
   none: str,
 ) -> list[str]:
-  """A sentence for each of some rows, its steps in the style's order.
+  """A sentence for each of some rows, with its steps in the style's order.
 
-  row: with {here} and {steps}; step: with {label} and {there}; between: two
-  steps; none: in place of steps where nothing leaves the row.
+  row: template with {here} and {steps}. step: template with {label} and
+    {there}.
+  between: text between two steps. none: replaces {steps} in rows without steps.
   """
   lines = []
   for number in rows:
@@ -146,10 +148,10 @@ def extent(
   name: str,
   frame: str,
 ) -> verbal.Extent:
-  """How long all is, from a few rows.
+  """Estimates the length of the full description from a few rows.
 
-  tell: rows -> lines. name: what rows are called. frame: what is said besides,
-  but for the list of all names.
+  tell: rows -> lines. name: noun for rows. frame: the rest of the text, without
+  the list of all names.
   """
   num = len(table.names)
   rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)

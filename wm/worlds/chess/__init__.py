@@ -53,15 +53,15 @@ GROUPS = {
 }
 SIDE, RIGHTS, CLOCK, NUMBER = 64, slice(65, 69), slice(71, 73), slice(73, 75)
 _PAWNS, _KINGS = (1, 7), (6, 12)
-# Worth of each label of a square, in pawns.
+# Value of each label of a square, in pawns.
 VALUES = np.array([0, 1, 3, 3, 5, 9, 0, -1, -3, -3, -5, -9, 0])
 WORDS = notation.WORDS
 FLAGS, KNOWN = 8, 10  # Words: side, rights, en-passant file; moves known.
 BEFORE, UNKNOWN = -2, notation.HISTORY_UNKNOWN
-LONGEST = 5_900  # Plies of the longest possible game, about: the 75-move rule.
+LONGEST = 5_900  # Plies of the longest game under the 75-move rule, about.
 MOST_LEAST = 100  # Nearly every random game has more plies.
-MOST_SHORT = 1000  # Most consecutive games that are too short.
-# Most dropped games for a known distribution, as a share of the second number.
+MOST_SHORT = 1000  # Limit of consecutive games that are too short.
+# Limit of dropped games for a known distribution, and the games counted.
 MOST_DROPPED, DROPPED_OF = 0.05, 2000
 TEXTS = verbal.Texts(__file__)
 
@@ -656,12 +656,13 @@ def from_to(
   starts: np.ndarray,
   origin: np.ndarray,
 ) -> np.ndarray:
-  """[N, L + 1, 75] uint8 labels of a reader who knows no special move.
+  """[N, L + 1, 75] uint8 labels without the rules of special moves.
 
-  A piece goes from its square to the other and takes what stands there. The
-  side changes, moves are counted, and pawn moves and captures reset the clock.
-  Castling moves no rook, en passant takes no pawn, nothing is promoted, and
-  rights and en-passant squares never change. Arguments as for `after_tokens`.
+  A piece moves to the target square and captures any piece there. The side
+  changes, moves are counted, and pawn moves and captures reset the clock.
+  Castling moves no rook, en passant captures no pawn, pawns are not promoted,
+  and rights and en-passant squares never change. Arguments as for
+  `after_tokens`.
   """
   num, plies = moves.shape
   labels = np.zeros((num, plies + 1, len(HEADS)), np.uint8)
@@ -710,15 +711,16 @@ def edited_positions(
 
   Args:
     positions: rows of the chess kernels, each with a board.
-    label: [B] label of a square, 0 is a8; others are left as they are.
+    label: [B] label of a square, 0 is a8; other labels leave the position.
     value: [B] the piece, 0 is none.
-    ep: convention of the en-passant labels, which stay as they are.
+    ep: convention of the en-passant labels, which do not change.
 
   Returns:
     positions: [B, 11] int32.
-    known: [B] bool: a king a side, the one that is not to move out of check; no
-      pawn on the first or last rank, no more pieces than pawns are gone for;
-      castling and en passant stay possible.
+    known: [B] bool, True for possible positions: one king per side; the side
+      that is not to move is not in check; no pawn on the first or last rank; no
+      more promoted pieces than missing pawns; castling and en passant stay
+      possible.
   """
   possible = (label < 64) & (value >= 0) & (value <= 12)
   square = np.where(possible, label, 0) ^ 56  # a1 is 0.
@@ -753,7 +755,7 @@ def edited_positions(
   for right, (king, rook) in enumerate(HOMES):
     touched = (square == king) | (square == rook)
     possible &= ~(touched & (flags >> (right + 1) & 1 > 0))
-  # The pawn of a double push, and the two squares that it came over.
+  # The pawn of a double push, and the two squares that it left and passed.
   push = np.where(flags & 1, square // 8 - 1, square // 8 - 4)
   possible &= ~((flags >> 5 == square % 8 + 1) & (push >= 0) & (push < 3))
   other = after.copy()
@@ -782,14 +784,14 @@ class ChessPlay(sampling.Play):
   """
 
   def __init__(self, world: core.World, policy: str) -> None:
-    """policy: as kernels have it, not the uniform one."""
+    """policy: name in kernels.chess.games, other than 'uniform'."""
     super().__init__(world)
     self._policy = policy
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess."""
     tokens, log_probs = super().next(memory)
-    # Tokens and packed moves ascend together, so that columns are the same.
+    # Tokens and packed moves ascend together, so their columns are equal.
     moves, shares = kernels.chances(memory, self._policy)
     played = moves[:, 0] >= 0
     with np.errstate(divide='ignore'):
@@ -803,7 +805,7 @@ HUMAN = (
   *(20, 32, 39, 45, 49, 54, 59, 62, 66, 70, 74),
   *(78, 81, 84, 89, 95, 102, 110, 120, 134, 327),
 )
-_SALT = 0x1E47  # Apart from what the games themselves are drawn by.
+_SALT = 0x1E47  # Separates this stream from that of the games.
 
 
 def human_lengths(seed: int, numbers: np.ndarray) -> np.ndarray:

@@ -1,15 +1,14 @@
-"""Chess in writing: moves as UCI and SAN, positions as FEN, vocabularies.
+"""Chess notation: moves as UCI and SAN, positions as FEN, vocabularies.
 
-FEN is read with every rule of a possible position, and errors say what is
-wrong. A position is a row of WORDS int32 words, the layout of the chess
-kernels:
+The FEN parser checks every rule of a possible position and names the broken
+one. A position is a row of WORDS int32 words, the layout of the chess kernels:
 
   0..7  64 nibbles; square s (a1 = 0, h8 = 63) is word s // 8, bits 4 * (s % 8)
         classes 0..12 are `.PNBRQKpnbrqk`
   8     side to move (bit 0, 1 black), rights K Q k q (bits 1..4),
         en-passant file + 1 (from bit 5, 0 none; set after every double push)
   9     halfmove clock, fullmove number << 16 (both 0..65535)
-  10    moves known before the position; HISTORY_UNKNOWN for one read here
+  10    number of known moves before the position; HISTORY_UNKNOWN for a FEN
 
 Squares are a1 = 0, b1 = 1, ..., h8 = 63. A packed id is
 (from * 64 + to) * 5 + promotion, where promotion is 0 none, 1 queen, 2 rook,
@@ -40,7 +39,7 @@ PACKED, POSSIBLE = 20480, 1968
 START_TOKEN, PADDING = '<start>', '<pad>'
 KINDS = ('compact', 'packed')
 PROMOTIONS = ' qrbn'
-PUBLISHED_START = 20480  # Of the published numbering, beside packed ids.
+PUBLISHED_START = 20480  # Start token of the published numbering.
 
 _SQUARES = tuple(f'{file}{rank}' for rank in '12345678' for file in 'abcdefgh')
 _NUMBERS = {name: square for square, name in enumerate(_SQUARES)}
@@ -52,7 +51,7 @@ def square_name(square: int) -> str:
 
 
 def square_number(name: str) -> int:
-  """0 for 'a1', 63 for 'h8'; DEAD where `name` is no square."""
+  """0 for 'a1', 63 for 'h8'; DEAD if `name` is not a square."""
   return _NUMBERS.get(name, core.DEAD)
 
 
@@ -70,7 +69,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def possible_moves() -> np.ndarray:
-  """[1968] int32, ascending: the packed ids that are a move of some piece.
+  """[1968] int32, ascending: packed ids that are a move of some piece.
 
   1,792 pairs of squares on queen or knight lines, and 176 promotions.
   """
@@ -114,7 +113,7 @@ def packed_ids(kind: str) -> np.ndarray:
 
 @functools.cache
 def token_ids(kind: str) -> np.ndarray:
-  """[20480] int32 token of each packed id; 0 where it has none."""
+  """[20480] int32 token of each packed id; 0 without a token."""
   tokens = np.zeros(PACKED, np.int32)
   moves = _moves(kind)
   tokens[moves] = np.arange(1, len(moves) + 1)
@@ -130,10 +129,10 @@ _HOMES = {'K': (4, 7), 'Q': (4, 0), 'k': (60, 63), 'q': (60, 56)}
 
 
 def parse_fen(text: str) -> np.ndarray:
-  """[11] int32 position of a FEN; of four fields, the counters are '0 1'.
+  """[11] int32 position of a FEN; with only four fields, counters are '0 1'.
 
-  Raises InputError that names the first of RULES that the text breaks: a
-  position that no game reaches for one of these reasons is refused.
+  Raises InputError, naming the first of RULES that the text breaks, for
+  positions that cannot occur in a game.
   """
   fields = text.split()
   if len(fields) == 4:
@@ -183,7 +182,7 @@ def squares(row: np.ndarray) -> np.ndarray:
 
 
 class _Broken(ValueError):
-  """A rule broken: its name, what was given, what is expected."""
+  """A broken rule: its name, the fault, and the expected value."""
 
 
 def _broken(text: str, rule: str, fault: str, expected: str) -> core.InputError:
@@ -264,7 +263,7 @@ def _counters(*fields: str) -> tuple[int, int]:
 
 
 def _check_men(board: list[int]) -> None:
-  """Numbers that no game has."""
+  """Raises _Broken for impossible numbers or places of pieces."""
   for side, men in (('white', 'PNBRQK'), ('black', 'pnbrqk')):
     at = {m: [s for s in range(64) if PIECES[board[s]] == m] for m in men}
     pawns, knights, bishops, rooks, queens, kings = at.values()
@@ -314,7 +313,7 @@ def _passant(field: str, board: list[int], black: bool, clock: int) -> int:
 
 
 def _check_checks(board: list[int], black: bool, file: int) -> None:
-  """Checks that no move gives."""
+  """Raises _Broken for checks that no move can give."""
   mover, other = ('k', 'K') if black else ('K', 'k')
   king = board.index(PIECES.index(mover))
   attackers = _attackers(
@@ -346,7 +345,7 @@ def _check_checks(board: list[int], black: bool, file: int) -> None:
 
 
 def _opposite(king: int, first: int, second: int) -> bool:
-  """Do two checkers stand on either side of the king on one line?"""
+  """True if two checkers are on opposite sides of the king on one line."""
   (a, b), (c, d) = (
     (s % 8 - king % 8, s // 8 - king // 8) for s in (first, second)
   )
@@ -385,9 +384,9 @@ def parse_moves(text: str, row: np.ndarray | None = None) -> np.ndarray:
 def refused(
   word: str, why: str, moves: np.ndarray, row: np.ndarray | None = None
 ) -> core.InputError:
-  """The error of a word that is no move after `moves` from `row`.
+  """The error for a word that is not a legal move after `moves` from `row`.
 
-  Of the legal moves it shows those to the same square first.
+  The message lists legal moves, those to the same square first.
   """
   after = chess.replay(moves[None], np.array([len(moves)]), row)[1][0]
   goal = word.rstrip('+#!?')[-2:]
@@ -401,7 +400,7 @@ def refused(
 
 
 def san(row: np.ndarray, move: int) -> str:
-  """SAN of a packed move in a position [>= 11]; InputError if illegal."""
+  """SAN of a packed move in a position [>= 11]; InputError if it is illegal."""
   words, steps = chess_san.write(np.array([[move]]), np.array([1]), row)
   if not steps[0]:
     valid = 0 <= move < PACKED

@@ -34,8 +34,8 @@ from wm.worlds.cognitive_graph import graphs, questions
 
 END, REWARD, NODE0 = 1, 2, 3  # Token ids; nodes follow by number.
 FAR = np.iinfo(np.int32).max
-HELD = 5  # One pair of goal and start in so many is held out.
-NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
+HELD = 5  # One in HELD pairs of goal and start is held out.
+NEVER = np.iinfo(np.int64).max  # Number of tokens to an unreachable end.
 TEXTS = verbal.Texts(__file__)
 
 
@@ -90,12 +90,12 @@ class World(
 
   @functools.cached_property
   def graph(self) -> graphs.Graph:
-    """The graph; raises InputError where there is no such graph or edit."""
+    """The graph; raises InputError for an unknown graph or edit."""
     return graphs.edited(self.name, self.edit)
 
   @property
   def size(self) -> int:
-    """Nodes of the graph and of all its changes: tokens are the same."""
+    """Nodes of the graph and of all its edits, so that they share tokens."""
     return questions.most_nodes(self.name) + 1
 
   @functools.cached_property
@@ -110,7 +110,7 @@ class World(
 
   @property
   def names(self) -> tuple[str, ...]:
-    """'untold', goals, such as 'n3>n8' node and goal, and 'over'."""
+    """'untold', goals, pairs of node and goal such as 'n3>n8', and 'over'."""
     return self.plans.names
 
   @functools.cached_property
@@ -137,8 +137,8 @@ class World(
   # Pairs of goal and start.
 
   def _shortest(self, graph: graphs.Graph) -> dict[tuple[int, int], frozenset]:
-    """(token of goal, start) -> first steps of all shortest walks, of pairs
-    that are apart, each with the steps that follow."""
+    """(token of goal, start) -> steps of all shortest walks, for goals other
+    than the start."""
     near = make_plans(graph, self.size).near
     hops = {
       (goal, node): steps
@@ -182,7 +182,7 @@ class World(
     }
 
   def _local(self) -> list[tuple[int, int]]:
-    """(token of goal, start) of walks through what has changed."""
+    """(token of goal, start) of walks through the edited part."""
     change = graphs.change(self.name, self.edit)
     new = self.graph.known - self.before.known
     gone = self.before.known - self.graph.known
@@ -244,7 +244,7 @@ class World(
 
   @functools.cached_property
   def _twice(self) -> np.ndarray:
-    """Those that two prefixes of one length reach; all, where none is."""
+    """Rows that two prefixes of one length reach; or all, if there is none."""
     heads = [row[row >= 0] for row in self.delta]
     count = np.zeros(len(self.delta), np.int64)
     count[0] = 1
@@ -253,7 +253,7 @@ class World(
       after = np.zeros_like(count)
       for row in np.flatnonzero(count):
         np.add.at(after, heads[row], count[row])
-      count = np.minimum(after, 2)  # Whether there are two is all that counts.
+      count = np.minimum(after, 2)  # Capped: only one, two or more matters.
       twice |= (count > 1) & (k > self.prompt_len)
     rows = self._reached[twice[self._reached]]
     return rows if len(rows) else self._reached
@@ -261,8 +261,7 @@ class World(
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over goals and nodes that two prefixes of one length reach.
 
-    On a one-way line, most nodes are reached by one: over all, if there is no
-    other.
+    Without such rows, as on a one-way line, uniform over all rows.
     """
     return self._drawn(self._twice, num, seed)
 
@@ -279,7 +278,7 @@ class World(
     return rows[pick].astype(np.int32)[:, None]
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32 steps behind goal and start."""
+    """[T, 2] int32 steps after goal and start."""
     rows = np.maximum(states[:, 0], 0)
     placed = (states[:, 0] >= 0) & (self.plans.nodes[rows] >= 0)
     # A prefix of one token more than needed has at least one step.
@@ -291,7 +290,7 @@ class World(
     """Uniform over all walks of moves[t] steps that end in states[t]."""
     return super().sample_prefixes(states, np.asarray(moves) + 2, seeds)
 
-  # What else is known of states and sequences.
+  # Distances, costs and pictures.
 
   def distance_to_end(
     self, states: np.ndarray
@@ -302,8 +301,8 @@ class World(
     tokens = np.where(after >= 0, np.arange(1, len(self.vocab)), core.DEAD)
     hops = self.plans.hops[after].astype(np.int64)
     placed = self.plans.nodes[after] >= 0
-    # After a step: itself, the steps to come, and `end`. After a goal: itself,
-    # a start, one step at least, and `end`.
+    # After a step: the step, the remaining steps, and `end`. After a goal: the
+    # goal, a start, at least one step, and `end`.
     needed = np.where(placed, hops + 2, 4)
     needed = np.where(after == len(self.delta) - 1, 1, needed)
     needed = np.where(after >= 0, needed, NEVER)
@@ -326,7 +325,7 @@ class World(
     return core.Costs(cost[None], least[None])
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'hops' to the goal, 0 where it or the start is not told yet."""
+    """'hops' to the goal, 0 before the goal and the start."""
     hops = self.plans.hops[states[:, 0]].astype(np.int64)
     return {'hops': np.where(hops == FAR, 0, hops)}
 
@@ -341,7 +340,7 @@ class World(
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: nodes; the end of a walk is where it is."""
+    """See core.Written: nodes; `end` is the current node."""
     spots, row = picture_places(self.graph), int(state[0])
     if row < 0:
       return {}
@@ -352,7 +351,7 @@ class World(
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """'end' and 'reward' as they are; nodes by number, or by new names."""
+    """'end' and 'reward' unchanged; nodes by number, or by new names."""
     core.verbal.wording_of(self, style)
     if not style.seed:
       return self.vocab
@@ -399,14 +398,14 @@ class Plans(NamedTuple):
   """The automaton of walks on a graph with N nodes, with R rows.
 
   Attributes:
-    delta: [R, N + 2] int32 next rows, DEAD where illegal; column a is of the
+    delta: [R, N + 2] int32 next rows, DEAD if illegal; column a belongs to
       token a + 1.
-    names: [R] of the rows.
-    goals: the nodes that each row's goal stands for, () of the first row and
-      the last; `reward` and the one node that it stands for are the same.
-    nodes: [R] int32 node, DEAD where there is none yet.
-    hops: [R] int32 steps to the goal, FAR where there is no node.
-    near: token of a goal -> node -> steps to it, of nodes that come to it.
+    names: [R] names of the rows.
+    goals: goal nodes of each row, () for the first and the last row; `reward`
+      equals its node if there is only one.
+    nodes: [R] int32 node, DEAD before the start.
+    hops: [R] int32 steps to the goal, FAR without a node.
+    near: token of a goal -> node -> steps to the goal, for nodes with a path.
   """
 
   delta: np.ndarray
@@ -426,7 +425,7 @@ def rewarded(graph: graphs.Graph) -> tuple[int, ...]:
 
 
 def steps_to(graph: graphs.Graph, goals: tuple[int, ...]) -> dict[int, int]:
-  """Node -> steps to the nearest goal, of all nodes that come to one."""
+  """Node -> steps to the nearest goal, for nodes with a path to one."""
   steps = {goal: 0 for goal in goals}
   queue = list(steps)
   for node in queue:
@@ -440,8 +439,8 @@ def steps_to(graph: graphs.Graph, goals: tuple[int, ...]) -> dict[int, int]:
 def make_plans(graph: graphs.Graph, size: int) -> Plans:
   """The automaton of a graph whose nodes are below `size`.
 
-  Rows: one before all, one for each goal that some other node comes to, one
-  for each goal and node that comes to it, and one after the end.
+  Rows: the first; one for each goal that another node can reach; one for each
+  goal and each node that can reach the goal; and one after the end.
   """
   ends: dict[int, tuple[int, ...]] = {REWARD: rewarded(graph)}
   ends |= {NODE0 + node: (node,) for node in graph.nodes}
@@ -481,12 +480,12 @@ def make_plans(graph: graphs.Graph, size: int) -> Plans:
 
 
 class GoalWalkProcess(core.SequenceProcess):
-  """Walks of some pairs of goal and start, each pair as likely.
+  """Walks of some pairs of goal and start, with equal probabilities.
 
-  Each step is uniform over those after which the goal can be reached in the
-  steps that are left, or over those that come nearer to it; at the goal a
-  random walk goes on as often as it ends. Memory is (row, steps made, token of
-  the goal).
+  Each step of a random walk is uniform over those after which the goal can be
+  reached in the remaining steps; at the goal it ends with probability 1/2. Each
+  step of a shortest walk is uniform over those that come nearer to the goal.
+  Memory is (row, steps so far, token of the goal).
   """
 
   def __init__(
@@ -498,13 +497,13 @@ class GoalWalkProcess(core.SequenceProcess):
     shortest: bool,
     replan: bool = False,
   ) -> None:
-    """Takes the automaton, and which walks.
+    """Takes the automaton and the kind of walks.
 
     pairs: [P, 2] int32 tokens of goal and start.
-    moves: most steps of a walk.
+    moves: limit of steps of a walk.
     shortest: only steps that come nearer.
-    replan: mixed with a vanishing share of random legal tokens, which are left
-      where no walk goes on.
+    replan: mix with a vanishing share of random legal tokens, which remain
+      where no walk continues.
     """
     self._automaton, self._moves, self._shortest = automaton, moves, shortest
     self._replan = replan
@@ -552,7 +551,7 @@ class GoalWalkProcess(core.SequenceProcess):
     else:
       mass = (left <= (self._moves - steps - 1)[:, None]).astype(float)
     ends = after[:, END - 1] >= 0
-    # As likely as all steps together, or sure where there are none.
+    # As likely as all steps together, or certain if there is no step.
     mass[ends, END - 1] = np.maximum(mass[ends].sum(1), 1.0)
     return mass
 
@@ -575,7 +574,7 @@ def node_places(graph: graphs.Graph) -> Mapping[int, Point]:
   rest = [node for node in graph.nodes if node not in points]
   steps = graphs.distances(graph, graph.start)
   depth = max(steps.values(), default=0) + 1
-  if groups:  # New nodes stand in the middle.
+  if groups:  # New nodes are drawn in the middle.
     for n, node in enumerate(rest):
       points[node] = 0.5, 0.5 + 0.08 * n
     return points
@@ -600,7 +599,7 @@ def picture_places(graph: graphs.Graph) -> dict[int, Point]:
 def picture(
   graph: graphs.Graph, current: int | None, goals: tuple[int, ...], note: str
 ) -> str:
-  """SVG of a graph: a red node is where one is, green rings are goals."""
+  """SVG of a graph: the current node is red, goals have green rings."""
   spots = picture_places(graph)
   rewards = dict(graph.rewards)
   parts = [

@@ -1,12 +1,12 @@
-"""The six graphs of CogEval, changes of them, and exact answers about them.
+"""The six graphs of CogEval, their changes, and exact answers about them.
 
-A graph is what an agent walks on: arcs from node to node, a node where its
-walks start, and rewards at some nodes. The six graphs are those of Momennejad
-et al. 2023 (NeurIPS, "Evaluating Cognitive Maps and Planning in Large Language
-Models with CogEval", figure 1).
+An agent walks on a graph: arcs from node to node, a start node, and rewards at
+some nodes. The six graphs are those of Momennejad et al. 2023 (NeurIPS,
+"Evaluating Cognitive Maps and Planning in Large Language Models with CogEval",
+figure 1).
 
 CHANGES are CogEval's changes of its graphs, one for each condition.
-'Neighbours of X' are always those in the graph before the change.
+'Neighbours of X' always means those in the graph before the change.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Graph:
   """Nodes, arcs between them, a start and rewards.
 
   Attributes:
-    arcs: (tail, head) pairs in the order in which they are told; an edge that
-      leads both ways is two arcs, the way it is told first.
-    start: where an agent sets out that looks for a reward.
+    arcs: (tail, head) pairs in the order of the text; a two-way edge is two
+      arcs, first the one in the text.
+    start: start node of an agent that looks for a reward.
     rewards: (node, reward) pairs.
-    chances: (tail, head, probability) of doors that lead somewhere by chance;
-      all other arcs can be taken at will.
+    chances: (tail, head, probability) of doors with a random outcome; all other
+      arcs can be chosen.
   """
 
   arcs: tuple[Arc, ...]
@@ -53,7 +53,7 @@ class Graph:
 
   @functools.cached_property
   def after(self) -> Mapping[int, tuple[int, ...]]:
-    """Node -> the nodes that one arc leads to, ascending."""
+    """Node -> successors, ascending."""
     heads: dict[int, set[int]] = {node: set() for node in self.nodes}
     for tail, head in self.arcs:
       heads[tail].add(head)
@@ -61,7 +61,7 @@ class Graph:
 
   @functools.cached_property
   def edges(self) -> tuple[Arc, ...]:
-    """Each pair of joined nodes once, as it is told first."""
+    """Each pair of joined nodes once, in the direction of its first arc."""
     edges: dict[frozenset[int], Arc] = {}
     for arc in self.arcs:
       edges.setdefault(frozenset(arc), arc)
@@ -69,7 +69,7 @@ class Graph:
 
   @property
   def directed(self) -> bool:
-    """Does some arc lead one way only?"""
+    """True if some arc is one-way."""
     return any((head, tail) not in self.known for tail, head in self.arcs)
 
   def neighbours(self, node: int) -> tuple[int, ...]:
@@ -79,12 +79,12 @@ class Graph:
 
 
 class Change(NamedTuple):
-  """What is no longer so in a graph.
+  """A change of a graph.
 
   Attributes:
-    closed: pairs of nodes that no arc joins any more, in neither direction.
-    opened: arcs that are new; both ways where the graph has no one-way arcs.
-    portals: arcs that are new and lead one way in any graph.
+    closed: pairs of nodes whose arcs are removed, in both directions.
+    opened: new arcs; two-way in graphs without one-way arcs.
+    portals: new arcs that are one-way in any graph.
     rewards: (node, reward) pairs that are new or have another value.
     chances: see Graph.
   """
@@ -97,7 +97,7 @@ class Change(NamedTuple):
 
 
 def both_ways(edges: Iterable[Arc]) -> tuple[Arc, ...]:
-  """Arcs of edges that lead both ways, each pair once."""
+  """Both arcs of each two-way edge, without duplicates."""
   arcs = dict.fromkeys(edges)
   arcs.update(dict.fromkeys((b, a) for a, b in tuple(arcs)))
   return tuple(arcs)
@@ -118,9 +118,9 @@ def changed(graph: Graph, change: Change) -> Graph:
 
 
 def two_way(rows: str) -> tuple[Arc, ...]:
-  """Arcs of edges that lead both ways, listed as 'NODE: NODE NODE; NODE: ...'.
+  """Arcs of two-way edges, listed as 'NODE: NODE NODE; NODE: ...'.
 
-  Their order is that in which the paper's texts tell them.
+  Their order is that of the paper's texts.
   """
   parts = (row.split(': ') for row in rows.split('; '))
   return both_ways((int(a), int(b)) for a, bs in parts for b in bs.split())
@@ -184,12 +184,12 @@ def graph(name: str) -> Graph:
   return GRAPHS[LETTERS.get(name, name)]
 
 
-# Domains whose texts say something else than those of the ordered rooms.
+# Domains whose texts differ from those of the ordered rooms.
 NAMED = ('unordSpatial', 'socialTies')
 
 
 def fan(graph: str, tail: int, of: int) -> tuple[Arc, ...]:
-  """Arcs from a node to all neighbours of another, itself left out."""
+  """Arcs from a node to all neighbours of another, except to itself."""
   heads = GRAPHS[graph].neighbours(of)
   return tuple((tail, node) for node in heads if node != tail)
 
@@ -292,10 +292,10 @@ def change(name: str, edit: str) -> Change:
 
 
 def of_condition(graph: str, condition: str, domain: str) -> str:
-  """Name of the change that a condition makes in a domain; '' for none.
+  """Name of a condition's change in a domain; '' for none.
 
-  The texts of fields and scholars let a portal of the three large graphs lead
-  anywhere, and change both rewards of n16cluster.
+  In the texts of fields and scholars, a portal of the three large graphs leads
+  to any node, and both rewards of n16cluster change.
   """
   changes = CHANGES[graph]
   other = {'teleDetour': 'teleDetourAnywhere', 'rewardReval': 'rewardRevalBoth'}
@@ -328,7 +328,7 @@ def distances(graph: Graph, start: int) -> Mapping[int, int]:
 
 @functools.lru_cache(maxsize=4096)
 def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
-  """All shortest paths, both ends included, in ascending order; () of none."""
+  """All shortest paths, both ends included, ascending; () without a path."""
   steps = distances(graph, start)
   if goal not in steps:
     return ()
@@ -344,7 +344,7 @@ def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
 
 
 def best_nodes(graph: Graph) -> tuple[int, ...]:
-  """The nearest of the reachable nodes that hold the largest reward."""
+  """The nearest of the reachable nodes with the largest reward."""
   steps = distances(graph, graph.start)
   rewards = {node: value for node, value in graph.rewards if node in steps}
   if not rewards:
@@ -365,8 +365,8 @@ def best_paths(graph: Graph) -> tuple[Path, ...]:
 def best_choices(graph: Graph) -> tuple[int, ...]:
   """First steps of the best paths, ascending.
 
-  Where doors lead somewhere by chance, the steps with the largest probability
-  of coming to the largest reward, under the best choices afterwards.
+  With random doors, the steps with the largest probability of reaching the
+  largest reward under the best later choices.
   """
   if not graph.chances:
     return tuple(sorted({path[1] for path in best_paths(graph) if path[1:]}))
@@ -379,7 +379,7 @@ def best_choices(graph: Graph) -> tuple[int, ...]:
 
 
 def _chances(graph: Graph, goals: Iterable[int]) -> Mapping[int, float]:
-  """Node -> probability of coming to a goal, the best choice at every node."""
+  """Node -> probability of reaching a goal with the best choice everywhere."""
   by_chance: dict[int, list[tuple[int, float]]] = {}
   for tail, head, probability in graph.chances:
     by_chance.setdefault(tail, []).append((head, probability))
@@ -394,10 +394,10 @@ def _chances(graph: Graph, goals: Iterable[int]) -> Mapping[int, float]:
 
 
 def clusters(graph: Graph) -> tuple[frozenset[int], ...]:
-  """Groups of at least two nodes that triangles hold together.
+  """Groups of at least two nodes that triangles connect.
 
-  Two neighbours are in one group where they have a neighbour in common; the
-  bridges of a community graph lie in no triangle.
+  Two neighbours are in one group if they share a neighbour; bridges of a
+  community graph are in no triangle.
   """
   near = {node: frozenset(graph.neighbours(node)) for node in graph.nodes}
   inside = {

@@ -1,8 +1,8 @@
-"""CogEval's questions about a graph, each with all of its right answers.
+"""CogEval's questions about a graph, each with all correct answers.
 
-What nodes are called depends on the domain. The three main domains are those
-of CogEval; `objects` and `letters` are names that no story goes with. A seed
-above 0 gives the names to other nodes.
+Names of nodes depend on the domain. The three main domains are those of
+CogEval; `objects` and `letters` are names without a story. A seed above 0
+shuffles the names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wm.worlds.cognitive_graph import graphs
 STEPS = {'1stepPath': 1, '2stepPath': 2, '3stepPath': 3}
 FARTHEST = {'n13line': 5, 'n15star': 4, 'n16cluster': 4, 'n21star': 4}
 LARGE = ('n15star', 'n16cluster', 'n21star')
-# The paper's five groups of conditions, and what is in its data besides.
+# The paper's five groups of conditions, and further ones in its data.
 GROUPS = {
   'Traversal': (
     'valuePath',
@@ -48,12 +48,12 @@ GROUP = {name: group for group, names in GROUPS.items() for name in names}
 
 
 class Question(NamedTuple):
-  """What is asked.
+  """A question about a graph.
 
   Attributes:
     graph: a name of `graphs.GRAPHS`.
     condition: one of `conditions(graph)`.
-    domain: see `DOMAINS`; some domains change something else.
+    domain: see `DOMAINS`; in some domains the change differs.
     start, goal: of path questions; None otherwise.
   """
 
@@ -68,13 +68,15 @@ class AnsweredQuestion(NamedTuple):
   """A question with its answers.
 
   Attributes:
-    kind: 'path', 'choice' (the first step alone) or 'count' (of clusters).
+    kind: 'path', 'choice' (only the first step) or 'count' (of clusters).
     before: the graph that is described first.
-    graph: the graph that the question is about, after the change.
-    start: where a path starts.
-    goals: nodes at which a right path ends.
-    optimal: all right answers: paths with both ends, single steps, or a number.
-    optional_start: may a path leave its start out? Entrances have no number.
+    graph: the graph of the question, after the change.
+    start: first node of a path.
+    goals: last nodes of correct paths.
+    optimal: all correct answers: paths with both ends, single steps, or a
+      number.
+    optional_start: True if a path may omit its start, as entrances have no
+      number.
   """
 
   kind: str
@@ -102,7 +104,7 @@ def conditions(graph: str) -> tuple[str, ...]:
 
 
 def distance(graph: str, condition: str) -> int | None:
-  """Arcs from start to goal of a path question; None of other conditions."""
+  """Arcs from start to goal of a path question; None for other conditions."""
   if condition == 'nstepPath':
     return FARTHEST.get(graphs.LETTERS.get(graph, graph))
   return STEPS.get(condition)
@@ -110,11 +112,11 @@ def distance(graph: str, condition: str) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def problem(question: Question) -> AnsweredQuestion:
-  """The question's graph and all of its right answers.
+  """The question's graph and all correct answers.
 
   Raises:
-    InputError: there is no such graph or condition, start and goal are
-      missing, or no path joins them.
+    InputError: an unknown graph or condition, a missing start or goal, or no
+      path between them.
   """
   name = graphs.LETTERS.get(question.graph, question.graph)
   before = graphs.graph(name)
@@ -144,7 +146,7 @@ def problem(question: Question) -> AnsweredQuestion:
 
 
 def _between(question: Question, graph: graphs.Graph) -> AnsweredQuestion:
-  """A shortest path between two nodes, however far apart they are."""
+  """A question about shortest paths between two nodes at any distance."""
   start, goal = question.start, question.goal
   if start is None or goal is None:
     raise core.InputError(f'{question.condition} takes a start and a goal')
@@ -178,10 +180,10 @@ FIRST = {
 
 DOMAINS = verbal.words('ordRooms unordSpatial socialTies objects letters')
 SHORT = {'rooms': 'ordRooms', 'fields': 'unordSpatial', 'people': 'socialTies'}
-# Domains in which a node 0 is no numbered place but where one comes in.
+# Domains in which node 0 is the entrance, not a numbered place.
 LOBBY = 'lobby'
 
-# Other spellings of one name: graph D calls scholar 15 both.
+# Other spellings of one name: graph D has both for scholar 15.
 ALIASES = {'max': 'matt'}
 
 
@@ -192,7 +194,7 @@ def full_domain(name: str) -> str:
 
 
 def letters(count: int, seed: int) -> list[str]:
-  """Different random letters that are no words; pairs where many are asked."""
+  """Distinct random letters, or pairs of letters for larger counts."""
   singles = [k for k in string.ascii_uppercase if k not in 'AI']
   consonants = [k for k in singles if k not in 'EOU']
   pairs = [''.join(pair) for pair in itertools.permutations(consonants, 2)]
@@ -202,9 +204,9 @@ def letters(count: int, seed: int) -> list[str]:
 
 
 def most_nodes(graph: str) -> int:
-  """Largest number of a node that a graph can have, after any change.
+  """Largest number of a node of a graph, after any change.
 
-  The three large graphs share their names, and so this number.
+  The three large graphs share their names, hence this number.
   """
   name = graphs.LETTERS.get(graph, graph)
   return {'n7line': 9, 'n7tree': 8, 'n13line': 14}.get(name, 22)
@@ -213,12 +215,12 @@ def most_nodes(graph: str) -> int:
 def node_names(
   graph: str, domain_name: str, most: int, seed: int = 0
 ) -> Mapping[int, str]:
-  """Node -> name, of the nodes 0..most.
+  """Node -> name, for nodes 0..most.
 
   graph: a name of `graphs.GRAPHS`; n7tree has its entrance at node 1.
-  most: the largest number of a node, new ones of a change included.
-  seed: 0 gives the names of CogEval, another one shuffles them. Letters are
-    random under any seed. The entrance and the lobby keep their names.
+  most: the largest number of a node, including new nodes of a change.
+  seed: 0 gives the names of CogEval; other seeds shuffle the names. Letters are
+    random for any seed. The entrance and the lobby keep their names.
   """
   domain_name = full_domain(domain_name)
   graph = graphs.LETTERS.get(graph, graph)
@@ -241,6 +243,6 @@ def node_names(
 
 
 def _enough(pool: Sequence[str], count: int) -> list[str]:
-  """Names, numbered anew from the first one on where they run out."""
+  """`count` names; beyond the pool, its names repeat with numbers."""
   rounds = range(2, 2 + count // len(pool))
   return [*pool, *(f'{name}{k}' for k in rounds for name in pool)]

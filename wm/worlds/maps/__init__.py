@@ -54,11 +54,11 @@ from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
 # published shortest and noisy routes keep under 100 tokens in all.
 MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
 MIN_MOVES = 2
-# Bytes at least: of routes that are planned at once, a move; of a weighting.
+# Minimum bytes: per move of routes planned at once; per weighting.
 PLANNED, ROADS = 1024, 256
-# Held-out pairs by default, and the steps that their share is set in.
+# Default share of held-out pairs, and the step of this share.
 SHARE = 1 / sampling.HELDOUT
-# Distance by which an end of a trip goes to an intersection.
+# Distances that assign an end of a trip to an intersection.
 NEAREST = 'metres', 'degrees'
 
 _READER = streets.__name__
@@ -192,7 +192,7 @@ class World(
 
   @property
   def moves(self) -> int:
-    """Most directions in a sequence."""
+    """Limit of directions in a sequence."""
     return self.max_moves or MAX_MOVES[self.traversal]
 
   @property
@@ -216,7 +216,7 @@ class World(
   def _in_split(
     self, origins: np.ndarray, destinations: np.ndarray, split: str
   ) -> np.ndarray:
-    """[N] bool: do pairs of rows belong to a split?"""
+    """[N] bool: True for pairs of rows in a split."""
     ids = self.graph.ids
     key = basics.hash64(ids[origins], ids[destinations])
     return sampling.in_split(key, split, round(self.heldout * sampling.HELDOUT))

@@ -1,16 +1,17 @@
-"""Going to a destination on a street graph: states, rules, exact answers.
+"""Routes to a destination on a street graph: states, rules, exact answers.
 
-The state is (current intersection, destination). A direction is legal where
-an edge has it, `end` exactly where current == destination; going on through
-the destination is legal too (Vafa et al. 2024, section 3, appendix B).
+The state is (current intersection, destination). A direction is legal if an
+edge has this direction; `end` is legal exactly if current == destination.
+Passing through the destination is legal too (Vafa et al. 2024, section 3,
+appendix B).
 
 State words: current is a row of the graph, DEAD, START (no token yet) or
 OVER (after `end`); destination is a row or UNSTATED.
 
-`render` draws the streets around the current intersection; those that leave it
-are drawn strongly and named by their direction. A triangle shows the way of a
-one-way street. The destination is ringed; where it is outside, an arrow at the
-edge points to it.
+`render` draws the streets around the current intersection; streets that leave
+the intersection are bold and labelled by direction. A triangle marks a one-way
+street. The destination has a ring; if it is outside the picture, an arrow at
+the edge points to it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from wm.worlds.maps import streets
 # The published limit of `Navigation.prefix_limit`, for every traversal.
 PREFIX_MOVES = 96
 
-ATTEMPTS = 64  # Backward walks that met a street without entry start again.
+ATTEMPTS = 64  # Tries of a backward walk that ends at a node without entry.
 
 
 START, OVER, UNSTATED = -2, -3, -2
@@ -42,9 +43,9 @@ START, OVER, UNSTATED = -2, -3, -2
 END = 1
 DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 
-NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
+NEVER = np.iinfo(np.int64).max  # Number of tokens to an unreachable end.
 
-MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
+MOST_NODES = 60_000  # The hop distances of this many nodes take about 4 GB.
 
 
 class Navigation(
@@ -55,20 +56,20 @@ class Navigation(
   core.Described,
   words={'two_way': 'two-way streets at the current intersection'},
 ):
-  """A world of routes on `graph`; subclasses say how they are sampled."""
+  """A world of routes on `graph`; subclasses define their distribution."""
 
   move: ClassVar[str] = 'street'
 
   @property
   def prefix_limit(self) -> int:
-    """Bound on the directions of a prefix and its shortest way on."""
+    """Limit of the directions of a prefix plus the shortest path after it."""
     return self.moves
 
   # Trials.
 
   @functools.cached_property
   def _pairs_from(self) -> np.ndarray:
-    """[S + 1] int64: (current, destination) states before each row's."""
+    """[S + 1] int64: cumulative number of (current, destination) states."""
     usable = self._usable(self.hops).sum(1)
     return np.concatenate([[0], np.cumsum(usable, dtype=np.int64)])
 
@@ -78,8 +79,8 @@ class Navigation(
     return (hops >= 1) & (hops < self.prefix_limit) & (hops < none)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """(current, destination) uniform over pairs less than `prefix_limit` hops
-    apart, and not the same."""
+    """(current, destination), uniform over distinct nodes less than
+    `prefix_limit` hops apart."""
     before = self._pairs_from
     pick = sampling.picks(seed, num, before[-1])
     rows = np.searchsorted(before, pick, side='right') - 1
@@ -94,7 +95,7 @@ class Navigation(
     return int(self._pairs_from[-1])
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
+    """1 .. `prefix_limit` minus the nodes on the shortest path (Vafa et al.
     2024, public code)."""
     rows, goals = self._placed(states)
     hops = self.hops[rows, goals].astype(np.int64)
@@ -111,8 +112,8 @@ class Navigation(
   ) -> core.Prefixes:
     """Walks back from the state, uniform over in-edges at each step.
 
-    A walk that comes to an intersection that no street enters is drawn again,
-    up to ATTEMPTS times: prefixes are distributed as walks that never do.
+    A walk that reaches an intersection without an entry is drawn again, up to
+    ATTEMPTS times: prefixes are distributed as walks that never reach one.
     """
     rows, goals = self._placed(states)
     moves = np.asarray(moves, np.int32)
@@ -197,16 +198,16 @@ class Navigation(
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: intersections; of a direction where it leads.
+    """See core.Written: intersections, or the target of a direction.
 
-    The end is the current intersection.
+    `end` is the current intersection.
     """
     current, goal = map(int, state)
     if current in (OVER, core.DEAD) or (
       current == START and len(self.graph) > WHOLE
     ):
       return {}
-    named = current == START or goal < 0  # Or there is a step to be taken.
+    named = current == START or goal < 0  # Otherwise the next token is a step.
     view, rows = window(self.graph, current), {}
     for token in filter(None, tokens):
       if named and token >= NODE0:
@@ -238,7 +239,7 @@ class Navigation(
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Labelled: on the way, at any intersection to any other."""
+    """See core.Labelled: any intersection and any destination."""
     after = np.array(states)
     after[np.arange(len(states)), label] = value - 1
     valid = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
@@ -246,15 +247,15 @@ class Navigation(
     return after
 
   def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.Labelled: on the way, where both labels are known."""
+    """See core.Labelled: states in which both labels are nodes."""
     states = labels.astype(np.int32) - 1
     valid = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
     return np.where(valid, states, core.DEAD).astype(np.int32)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'hops': directions of the shortest way to the destination.
+    """'hops': directions on the shortest path to the destination.
 
-    0 where it is not known yet, and where there is no way.
+    0 before the destination is stated, and without a path.
     """
     rows, goals = self._placed(states)
     hops = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
@@ -285,7 +286,7 @@ class Navigation(
   @property
   @abc.abstractmethod
   def moves(self) -> int:
-    """Most directions in a sequence."""
+    """Limit of directions in a sequence."""
 
   @property
   def max_len(self) -> int:
@@ -311,7 +312,7 @@ class Navigation(
 
   @functools.cached_property
   def hops(self) -> np.ndarray:
-    """[S, S] unit distances, from row to column; its type's maximum is none."""
+    """[S, S] hops from row to column; the maximum of the dtype: no path."""
     num = len(self.graph.delta)
     if num > MOST_NODES:
       raise core.InputError(
@@ -323,7 +324,7 @@ class Navigation(
   def automaton(self, states: np.ndarray) -> table.Automaton:
     """Table over intersections; destinations are goals.
 
-    The row is DEAD where the state is on no street or has no destination yet.
+    The row is DEAD before origin and destination are stated, and after the end.
     """
     tokens = np.arange(DIRECTION0, NODE0, dtype=np.int32)
     places = self._placed(states)
@@ -380,15 +381,15 @@ class Navigation(
   def distance_to_end(
     self, states: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Legal tokens, and how many a route needs with each; see core.Finite.
+    """Legal tokens, and the tokens to the end with each; see core.Enumerable.
 
-    [B, 9] `end` and the directions; [B, S] nodes where one may be stated.
+    [B, 9] `end` and the directions; [B, S] nodes in the prompt.
     """
     rows, goals = self._placed(states)
     placed, asks = rows >= 0, self._asks(states)
     nodes = NODE0 + np.arange(len(self.graph) * asks.any())
     tokens = np.full((len(states), max(len(nodes), NODE0 - 1)), core.DEAD)
-    needed = np.full(tokens.shape, 3)  # An origin: destination and `end` too.
+    needed = np.full(tokens.shape, 3)  # Origin, destination and `end`.
     tokens[placed & (rows == goals), 0] = END
     needed[placed, 0] = 1
     heads = self.graph.delta[rows[placed]]
@@ -405,7 +406,7 @@ class Navigation(
     return tokens.astype(np.int32), needed
 
   def _to_end(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Tokens to `end` with one that leads to `rows`, NEVER without a path."""
+    """Tokens to `end`, including one that leads to `rows`; NEVER if no path."""
     hops = self.hops[rows, goals].astype(np.int64)
     none = np.iinfo(self.hops.dtype).max
     return np.where(hops == none, NEVER, hops + 2)
@@ -424,7 +425,7 @@ class Navigation(
     steps = np.zeros(len(states), np.int32)
     tokens = np.asarray(tokens)
     alive = np.ones(len(states), bool)
-    for _ in range(2):  # Origin and destination, where they are to come.
+    for _ in range(2):  # Origin and destination, if they are to come.
       rows = np.flatnonzero(self._asks(states) & alive & (steps < lengths))
       if rows.size:
         after = self.advance(states[rows], tokens[rows, steps[rows]])
@@ -463,7 +464,7 @@ class Navigation(
     depth: int,
     published: bool = False,
   ) -> core.Boundary:
-    """Boundaries of pairs, destinations included through `end`."""
+    """Boundaries of pairs; `end` makes them depend on destinations."""
     asks = self._asks(first) | self._asks(second)
     if published or not asks.any():
       return super().boundary(first, second, depth, published)
@@ -477,7 +478,7 @@ class Navigation(
 
   @staticmethod
   def _asks(states: np.ndarray) -> np.ndarray:
-    """[B] bool: origin or destination is still to be stated."""
+    """[B] bool: True before origin and destination are stated."""
     current, goal = states.T
     return (current == START) | ((current >= 0) & (goal == UNSTATED))
 
@@ -492,13 +493,13 @@ class Navigation(
     return core.Enumerable.count(self, first, second, depth)
 
   def _count_asking(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal sequences of each length where a node is still to be stated.
+    """Legal sequences of each length from a state within the prompt.
 
-    A destination may be any intersection; over all of them, `end` is legal
-    once after every walk.
+    The destination may be any intersection; summed over destinations, `end` is
+    legal exactly once after every walk.
     """
     size, start = len(self.graph), int(state[0]) == START
-    walks = np.full(size, 1, object)  # From each row, a length at a time.
+    walks = np.full(size, 1, object)  # From each row, one length at a time.
     sums = []
     for _ in range(depth):
       sums.append(int(walks.sum() if start else walks[state[0]]))
@@ -521,7 +522,7 @@ class MapWindow(NamedTuple):
   Attributes:
     points: [S, 2] pixels of all intersections, inside or not.
     seen: [S] bool, inside the window.
-    metres: metres a pixel is wide.
+    metres: width of a pixel in metres.
     height: pixels; the width is SIZE.
   """
 
@@ -532,9 +533,9 @@ class MapWindow(NamedTuple):
 
 
 def window(graph: streets.StreetGraph, row: int) -> MapWindow:
-  """A square around an intersection with NEAREST others; a small map whole.
+  """A square around an intersection with NEAREST others, or all of a small map.
 
-  row: of the graph; negative is none: the whole map.
+  row: of the graph; a negative row shows the whole map.
   """
   places = streets.project(graph, graph.lat, graph.lon)
   if len(graph) <= NAMED or row < 0:
@@ -554,7 +555,7 @@ def window(graph: streets.StreetGraph, row: int) -> MapWindow:
 
 
 def picture(graph: streets.StreetGraph, row: int, goal: int, note: str) -> str:
-  """Map around the intersection `row`; rows may be negative: none."""
+  """Map around the intersection `row`; negative rows mean none."""
   view = window(graph, row)
   parts = [*_edges(graph, view, row), *_nodes(graph, view)]
   if row >= 0:
@@ -638,7 +639,7 @@ def _exits(graph: streets.StreetGraph, view: MapWindow, row: int) -> list[str]:
     tip = _triangle(x1, y1, x2, y2, 0.75, 5.5)
     parts.append(f'<path d="{tip}" fill="{WAY}"/>')
     long = math.hypot(x2 - x1, y2 - y1) or 1.0
-    # Beyond the street's end, or on the way where that is far.
+    # Beyond the street's end, or along the street if its end is far.
     out = long + 14 if long < 46 else 30.0
     x, y = x1 + (x2 - x1) / long * out, y1 + (y2 - y1) / long * out + 4
     name = streets.DIRECTIONS[label]

@@ -4,36 +4,36 @@ Random walks and shortest paths are drawn in batches. Such routes are `labels
 [N, K] int8`, DEAD padded, with `moves [N]` in use, from `origins [N]` to
 `destinations [N]`, all rows of the graph.
 
-Classes `...Process` say how these routes are distributed, a token at a time.
+Classes `...Process` define the distribution of these routes, token by token.
 
-Random walks have uniform origins, lengths low..high and edges, and name the
-intersection where they end as their destination. So what they do next depends
-on where they are (u), where they will end (d) and how many moves they have
-made (t). With W_t(u) the mass of all walks that are at u after t moves and end
-at d, a unit for each length,
+Random walks have uniform origins, lengths low..high and edges; their last
+intersection is their destination. So the next token depends on the current
+intersection (u), the destination (d) and the number of moves so far (t). Let
+W_t(u) be the mass of all walks that are at u after t moves and end at d, with
+one unit for each length:
 
   W_t(u) = e_t(u) [u = d] + mean of W_{t+1}(v) over the edges u -> v
 
   p(end | u, d, t)    = e_t(u) [u = d] / W_t(u)
   p(u -> v | u, d, t) = W_{t+1}(v) / (edges of u * W_t(u))
 
-where e_t(u) is the number of lengths that end a walk here: 1 for
-low <= t <= high, and where no edge leaves u all those not below t, as a walk
-that meets a street without exit ends there. One that does so before it has
-made `low` moves is drawn anew, and has no mass.
+where e_t(u) is the number of lengths that end a walk at u: 1 for
+low <= t <= high; without an edge out of u, all lengths from t on, as the walk
+ends there. A walk that ends so before `low` moves is drawn again, and has no
+mass.
 
-With `replan` it is the limit of these samplers mixed with a vanishing share of
-random legal moves. A walk is random anyway. Where no route leads on, the random
-moves are left, which are uniform over what is legal.
+With `replan` the distribution is the limit of these samplers mixed with a
+vanishing share of random legal moves: where no route continues, the next token
+is uniform over the legal moves.
 
-Planned routes are `PlannedProcess`. Shortest paths are one route for each pair,
-of equally short ones that of the lowest labels. Noisy ones are shortest under
-one of the world's weightings, each as likely: what they do next depends on
-which weightings have a route from the origin to the destination that begins as
-this one does. There are only so many weightings, so that this is exact.
+`PlannedProcess` is the distribution of planned routes. Shortest paths are one
+route for each pair; ties take the lowest labels. Noisy routes are shortest
+under one of the world's weightings, with equal probabilities: the next token
+depends on the weightings whose route from origin to destination begins with the
+moves so far. The weightings are finitely many, so this is exact.
 
-`ReplannedProcess` goes on by the shortest path from wherever one is; of several
-weightings those are meant of which the prefix deviates least.
+`ReplannedProcess` continues on the shortest path from the current intersection,
+under the weightings from which the prefix deviates least.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from wm.kernels.maps import pair_routes, paths
 from wm.worlds.base import sampling
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
-CHUNK = 1 << 16  # Random walks looked at together.
-PLANNED = 1 << 20  # Pairs whose routes are planned together.
-TOGETHER = 64  # Weightings searched at once, whose distances fit a cache.
+CHUNK = 1 << 16  # Random walks per batch.
+PLANNED = 1 << 20  # Pairs per batch of planned routes.
+TOGETHER = 64  # Weightings per search, whose distances fit a cache.
 
-# Random walks looked at, beyond a million, for each one that is wanted before
-# a split is taken to have no more of them.
+# Limit of candidate walks per requested walk, beyond a million, before a split
+# counts as exhausted.
 WALKS_EACH = 400
 
 Pairs = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -67,15 +67,15 @@ Numbered = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class RouteBatch(NamedTuple):
-  """Candidates in order; `cause` says why one cannot be used, '' if it can.
+  """Candidates in order; `cause` is '' or the reason for dropping one.
 
   Attributes:
     origins: [N] rows.
     destinations: [N] rows.
     labels: [N, K] int8, DEAD padded.
     moves: [N] int32.
-    weighting: [N] int32, number of the lengths a route is shortest under, or
-      DEAD.
+    weighting: [N] int32, index of the weighting under which a route is
+      shortest, or DEAD.
     cause: [N] str.
   """
 
@@ -92,7 +92,7 @@ class RouteBatch(NamedTuple):
 
 
 def no_routes(most: int) -> RouteBatch:
-  """No routes, of at most `most` directions."""
+  """An empty batch with room for `most` directions."""
   rows = np.zeros(0, np.int32)
   labels = np.zeros((0, most), np.int8)
   return RouteBatch(rows, rows, labels, rows, rows, np.zeros(0, 'U16'))
@@ -101,7 +101,7 @@ def no_routes(most: int) -> RouteBatch:
 def collect(
   batches: Iterator[RouteBatch], num: int, most: int
 ) -> tuple[RouteBatch, dict[str, int]]:
-  """The first `num` usable candidates, and drops before the last by cause."""
+  """The first `num` usable candidates, and earlier drops by cause."""
   usable = [no_routes(most)]
   counts: collections.Counter[str] = collections.Counter()
   for batch in batches if num else ():
@@ -118,10 +118,11 @@ def collect(
 
 
 def permuted(first: int, num: int, size: int, seed: int) -> np.ndarray:
-  """Entries first..first + num - 1 of a shuffled list that holds range(size).
+  """Entries first..first + num - 1 of a shuffled list that has range(size).
 
-  The list is `domain(size)` long; what is in it beyond range(size) is left
-  out, so fewer may come. A Feistel network: no memory, any order of calls.
+  The list has length `domain(size)`; entries beyond range(size) are left out,
+  so that fewer may be returned. A Feistel network needs no memory and permits
+  any order of calls.
   """
   half = (domain(size).bit_length() - 1) // 2
   shift, mask = np.uint64(half), np.uint64((1 << half) - 1)
@@ -153,7 +154,7 @@ def trace(
   rows = np.empty((labels.shape[1] + 1, len(origins)), np.int32)
   rows[0] = origins
   for k, column in enumerate(labels.T):
-    # Negative rows and labels count from the end, where DEAD is.
+    # Index -1 is the last row or column, which is DEAD.
     rows[k + 1] = flat[(rows[k] % len(padded)) * width + column % width]
   return np.ascontiguousarray(rows.T)
 
@@ -163,8 +164,8 @@ def walks(
 ) -> Iterator[RouteBatch]:
   """Random walks of low..high moves with uniform lengths, origins and edges.
 
-  'dead_end': every try met an intersection without an exit. Walks between
-  pairs that are not `in_split` are left out.
+  Cause 'dead_end': every try ended at an intersection without an exit. Walks
+  between pairs that are not `in_split` are left out.
   """
   if not _lasting(delta, low).any():
     return
@@ -185,7 +186,7 @@ def walks(
 
 
 def _lasting(delta: np.ndarray, moves: int) -> np.ndarray:
-  """[S] bool: rows that some walk of so many moves leaves from."""
+  """[S] bool: rows from which some walk has `moves` moves."""
   lasting = np.ones(len(delta), bool)
   for _ in range(moves):
     lasting = np.append(lasting, False)[delta].any(1)
@@ -195,10 +196,10 @@ def _lasting(delta: np.ndarray, moves: int) -> np.ndarray:
 class Roads:
   """Shortest paths under K sets of edge lengths [S, 8], in metres.
 
-  Of equally short paths, the one with the lowest label at each intersection.
-  Pairs that share few destinations are searched one by one. Others share a
-  search for each destination, under all sets at once; or under a single set,
-  a table of all that is kept ([S, S] int8).
+  On ties, the path with the lowest label at each intersection. Pairs that share
+  few destinations are searched one by one. Other pairs share one search per
+  destination, under all sets at once; a single set has a table of all
+  destinations ([S, S] int8).
   """
 
   def __init__(self, delta: np.ndarray, lengths: Sequence[np.ndarray]) -> None:
@@ -216,7 +217,7 @@ class Roads:
   ) -> tuple[np.ndarray, np.ndarray]:
     """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long.
 
-    number: [N] set of lengths that each path is shortest under.
+    number: [N] index of the set under which each path is shortest.
     """
     count, goals = len(origins), len(np.unique(destinations))
     single = self._single(count, goals)
@@ -238,7 +239,7 @@ class Roads:
     return labels, moves
 
   def _single(self, pairs: int, goals: int) -> bool:
-    """Is a search for each pair faster than one for each destination?"""
+    """True if a search per pair is faster than one per destination."""
     # One for a destination takes 200 us on Manhattan under 50 sets of lengths,
     # one for a pair 30 us.
     if len(self.lengths) > 1:
@@ -300,7 +301,7 @@ def metres(
   origins: np.ndarray,
   destinations: np.ndarray,
 ) -> np.ndarray:
-  """[N] float64 least lengths, infinite without a path."""
+  """[N] float64 shortest lengths, metres; infinite without a path."""
   metres = np.empty(len(origins))
   goals, index = np.unique(destinations, return_inverse=True)
   for first in range(0, len(goals), paths.GOALS):
@@ -320,19 +321,19 @@ def planned(
   num: int,
   in_split: Pairs,
 ) -> Iterator[RouteBatch]:
-  """Shortest routes of `size` numbered pairs, each once under each weighting.
+  """Shortest routes of `size` numbered pairs, once under each weighting.
 
   Args:
     roads: of all weightings.
     pairs: numbers [N] -> origins and destinations [N].
     size: number of pairs.
-    bounds: fewest and most moves of a route that is of use.
+    bounds: fewest and most moves of a usable route.
     seed: of the order.
-    num: routes wanted, a hint.
-    in_split: which pairs to use.
+    num: number of requested routes, a hint.
+    in_split: mask of usable pairs.
   """
   every = len(roads.lengths) * size
-  # The first chunk tells how many candidates are usable.
+  # The first chunk gives the rate of usable candidates.
   first, chunk, usable = 0, 1024, 0
   while first < domain(every):
     index = permuted(first, chunk, every, seed)
@@ -343,7 +344,7 @@ def planned(
     batch = _plan(roads, number[use], origins[use], destinations[use], bounds)
     yield batch
     usable += int((batch.cause == '').sum())
-    # As many candidates as bring what is missing, at the rate so far.
+    # As many candidates as the missing routes need, at the rate so far.
     missing = max(num - usable, num // 16) * first / max(usable, 1)
     chunk = min(max(int(1.05 * missing), 256), PLANNED)
 
@@ -367,7 +368,7 @@ def _plan(
 
 
 def fresh(batches: Iterator[RouteBatch]) -> Iterator[RouteBatch]:
-  """Marks usable routes that came before as 'duplicate'."""
+  """Marks repeated usable routes as 'duplicate'."""
   seen = np.zeros(0, np.uint64)
   for batch in batches:
     hashes = basics.hash64(batch.origins, batch.destinations)
@@ -399,24 +400,24 @@ def weighting(length_m: np.ndarray, seed: int, number: int) -> np.ndarray:
   return noisy
 
 
-BUDGET = 1 << 29  # Bytes of tables by destination that are kept.
-ORIGINS = 64  # Whose destinations are weighed together.
+BUDGET = 1 << 29  # Limit of bytes of cached tables by destination.
+ORIGINS = 64  # Origins per batch of weights.
 
 
 class RouteProcess(core.SequenceProcess):
-  """Routes of a world; the memory is a state of it and words of one's own."""
+  """Routes of a world; memory is a world state and words of the subclass."""
 
   words: int
 
   def __init__(
     self, world: Navigation, in_sample: Pairs, low: int, replan: bool = False
   ) -> None:
-    """Takes what routes are like.
+    """Takes the world and the kind of routes.
 
-    world: whose streets and moves these are.
-    in_sample: pairs of rows [N], [N] -> [N] bool, which of them are sampled.
+    world: world of the streets and moves.
+    in_sample: rows [N], [N] -> [N] bool, True for pairs that are sampled.
     low: fewest moves of a route.
-    replan: mixed with a vanishing share of random legal moves.
+    replan: mix with a vanishing share of random legal moves.
     """
     self._world, self._wanted, self._low = world, in_sample, low
     self._replan = replan
@@ -451,7 +452,7 @@ class RouteProcess(core.SequenceProcess):
     places = self._world.advance(before, tokens)
     after = np.zeros_like(memory)
     after[:, :2] = places
-    # Stated, and going on.
+    # After the prompt, and on the way.
     placed = (places >= 0).all(-1)
     fresh = placed & (before[:, 1] < 0)
     if fresh.any():
@@ -485,7 +486,7 @@ class RouteProcess(core.SequenceProcess):
       origins, back = np.unique(places[stated, 0], return_inverse=True)
       mass[stated, :size] = self._destinations(origins)[back.reshape(-1)]
     if self._replan:
-      # No route goes on here: what is left is the share of random moves.
+      # No route continues here: only the share of random moves remains.
       lost = (places[:, 0] != core.DEAD) & ~mass.any(-1)
       legal = self._world.legal(places[lost])
       place = np.maximum(tokens[lost], 0)
@@ -505,7 +506,7 @@ class RouteProcess(core.SequenceProcess):
     )
 
   def _destinations(self, origins: np.ndarray) -> np.ndarray:
-    """[O, S] float64 masses of destinations, those that are wanted."""
+    """[O, S] float64 masses of sampled destinations."""
     every = np.arange(len(self._delta))
     mass = self._weigh(origins, every)
     pairs = np.meshgrid(origins, every, indexing='ij')
@@ -513,7 +514,7 @@ class RouteProcess(core.SequenceProcess):
 
 
 class GoalTables:
-  """Tables [..., G] of destinations, made when one is first asked for."""
+  """A cache of tables [..., G] of destinations, made on first use."""
 
   def __init__(
     self, size: int, make: Callable[[np.ndarray], np.ndarray]
@@ -524,7 +525,7 @@ class GoalTables:
     self._tables: np.ndarray | None = None
 
   def __call__(self, goals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tables [..., K], and which of them are those of goals [B]."""
+    """Tables [..., K], and the index of each goal [B] among them."""
     goals_asked = np.unique(goals)
     new = goals_asked[self._place[goals_asked] < 0]
     if self._tables is None or len(new):
@@ -547,7 +548,7 @@ class GoalTables:
 
 
 class RandomWalkProcess(RouteProcess):
-  """Random walks; the word is the number of moves made."""
+  """Random walks; the only word is the number of moves so far."""
 
   words = 1
 
@@ -559,7 +560,7 @@ class RandomWalkProcess(RouteProcess):
     size = len(self._delta)
     self._edges = (self._delta >= 0).sum(1)  # Streets that leave a row.
     moves = np.arange(self._high + 1)[:, None]
-    # e_t(u): one length, or all that are left where no edge leaves.
+    # e_t(u): one length, or all remaining ones without an edge out of u.
     ends = np.where(self._edges > 0, 1, self._high + 1 - moves)
     self._ends = np.where(moves >= low, ends, 0).astype(np.float64)
     self._tables = GoalTables(size, self._masses)
@@ -573,7 +574,7 @@ class RandomWalkProcess(RouteProcess):
     return scipy.sparse.csr_array(entries, shape=(len(self._delta),) * 2)
 
   def _masses(self, goals: np.ndarray) -> np.ndarray:
-    """[high + 2, S, G] float64: W_t(u) of each goal; none after `high`."""
+    """[high + 2, S, G] float64: W_t(u) of each goal; 0 after `high`."""
     size, columns = len(self._delta), np.arange(len(goals))
     out = np.zeros((self._high + 2, size, len(goals)))
     for t in range(self._high, -1, -1):
@@ -582,7 +583,7 @@ class RandomWalkProcess(RouteProcess):
     return out
 
   def _weigh(self, origins: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Follows the walks from the origins on: W_0, of all goals at once."""
+    """Follows the walks forwards from the origins: W_0 of all goals at once."""
     arrived = np.zeros((len(self._delta), len(origins)))
     arrived[origins, np.arange(len(origins))] = 1
     mass = np.zeros_like(arrived)
@@ -599,7 +600,7 @@ class RandomWalkProcess(RouteProcess):
     self, words: np.ndarray, places: np.ndarray, labels: np.ndarray
   ) -> np.ndarray:
     del places, labels
-    return np.minimum(words + 1, self._high + 1)  # There, nothing follows.
+    return np.minimum(words + 1, self._high + 1)  # No token follows there.
 
   def _moves(self, words: np.ndarray, places: np.ndarray) -> np.ndarray:
     (moves,), (rows, goals) = words.T, places.T
@@ -614,10 +615,10 @@ class RandomWalkProcess(RouteProcess):
 
 
 class PlannedProcess(RouteProcess):
-  """Shortest paths under any of K weightings, each as likely.
+  """Shortest paths under any of K weightings, with equal probabilities.
 
-  The words are bits: the weightings under which the shortest path from origin
-  to destination begins with the moves so far.
+  The words are bits: weightings under which the shortest path from origin to
+  destination begins with the moves so far.
   """
 
   def __init__(
@@ -632,7 +633,7 @@ class PlannedProcess(RouteProcess):
     """See Routes.
 
     lengths: K weightings [S, 8], metres.
-    distinct: routes that are shortest under several count once.
+    distinct: count a route once even if several weightings share it.
     """
     super().__init__(world, in_sample, low, replan)
     self._lengths, self._distinct = lengths, distinct
@@ -692,7 +693,7 @@ class PlannedProcess(RouteProcess):
     return self._planned(self._bits(words), places)
 
   def _planned(self, going: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """[B, 9] weightings of those `going` [B, K] that take each label next."""
+    """[B, 9] numbers of weightings in `going` [B, K] by their next label."""
     labels = self._next_labels(places)
     mass = np.zeros((len(labels), NODE0 - 1))
     # At the destination there is no label: DEAD is the first column.
@@ -720,12 +721,12 @@ class PlannedProcess(RouteProcess):
 
 
 class ReplannedProcess(PlannedProcess):
-  """Shortest paths from wherever one is, under the weightings meant.
+  """Shortest paths from the current intersection, under the best weightings.
 
-  The words are bytes, one for each weighting: by how many more moves the prefix
-  deviates from it than from the best one, or EXCLUDED where the sampler uses it
-  for no route from the origin to the destination. For a pair that is never
-  sampled none is excluded.
+  The words are bytes, one for each weighting: the number of moves by which the
+  prefix deviates from this weighting more than from the best one, or EXCLUDED
+  if the sampler has no route of the pair under this weighting. For a pair that
+  is never sampled, no weighting is excluded.
   """
 
   EXCLUDED: ClassVar[int] = 255
@@ -773,7 +774,7 @@ class ReplannedProcess(PlannedProcess):
 
 
 def _repeated(routes: np.ndarray) -> np.ndarray:
-  """[K, B] bool: is a route [K, B, L] the same as one before it in K?"""
+  """[K, B] bool: True where a route [K, B, L] repeats an earlier one in K."""
   hashes = np.zeros(routes.shape[:2], np.uint64)
   for column in np.moveaxis(routes, -1, 0):
     if (column < 0).all():

@@ -6,11 +6,11 @@ bearing from their start to their end; where two leave an intersection in one
 direction, the shorter stays (ties: the smaller neighbour id) and the other is
 counted as a collision.
 
-`load_csv` and `load_file` say what files may hold, and `read_as` of a graph how
-its own were understood. Nodes without coordinates are placed by networkx's
-spring layout of seed 0, whose longest edge is HOP_M long. Then no edge is left
-out: those of an intersection share its eight directions, so that the angles to
-where they lead are smallest in all.
+`load_csv` and `load_file` document the formats, and `read_as` of a graph states
+how its files were interpreted. Nodes without coordinates are placed by
+networkx's spring layout with seed 0, whose longest edge is HOP_M long. Then no
+edge is dropped: the edges of an intersection get distinct directions that
+minimise the sum of angles to their bearings.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 
 EARTH_M = 6_371_009.0  # Mean Earth radius in metres, as OSMnx takes it.
 HOP_M = 100.0  # Metres of an edge without length between nodes without places.
-MOST_PLACED = 1000  # Nodes of a spring layout, which takes some seconds.
-# Names of latitudes and longitudes, and of lengths; the first there are count.
+MOST_PLACED = 1000  # Limit of nodes of a spring layout, which takes seconds.
+# Names of latitudes and longitudes, and of lengths; the first present ones
+# count.
 PLACES = (
   *(('lat', 'lon'), ('lat', 'lng'), ('latitude', 'longitude'), ('y', 'x')),
   ('y_m', 'x_m'),
 )
 LENGTHS = ('length_m', 'distance_m', 'length', 'distance', 'weight')
-# Names that may be of coordinates or of lengths, and are none of these.
+# Names that may mean coordinates or lengths, but are not read.
 _COORDINATE = re.compile(
   'lat.*|lo?ng?.*|[xy]|[xy]_.*|[xy]?(pos|coord).*|loc.*|geom.*|point|centroid|'
   '(easting|northing).*'
@@ -49,11 +50,11 @@ _LENGTH = re.compile(
   '.*(len|dist|metre|meter|mile).*|.*_(km|m|ft|mi)|km|weights?|cost.*|'
   '.*(time|duration).*'
 )
-FAR_M = 5000.0  # Median of edges beyond which plain x and y are no degrees.
-APART = 20.0  # Most times that lengths differ from distances, in the median.
-# Words for a street that runs one way, in an undirected graph.
+FAR_M = 5000.0  # Median edge length above which x and y are not degrees.
+APART = 20.0  # Limit of the median ratio of lengths and distances.
+# Words for a one-way street in an undirected graph.
 ONE_WAY = ('yes', 'true', '1', '1.0', '-1', 'reverse')
-# Words of sequences and of states, which are no names of nodes.
+# Words of sequences and of states, which nodes must not have as names.
 RESERVED = ('<pad>', 'end', *DIRECTIONS, '?')
 
 
@@ -67,11 +68,11 @@ class StreetGraph:
     lon: [S] float64, degrees.
     delta: [S, 8] int32, row of the neighbour in each direction, or DEAD.
     length_m: [S, 8] float64, metres; NaN where there is no edge.
-    counts: what was resolved or dropped while loading, cause -> count.
-    names: [S] of nodes in sequences, by default their ids.
+    counts: fixes and drops while loading, cause -> count.
+    names: [S] names of nodes in sequences, by default their ids.
     lost: sources, labels, targets and metres of the collisions, each [K].
     read_as: see core.Described.
-    placed: False where a drawing stands in for the places.
+    placed: False if a layout replaces missing coordinates.
   """
 
   ids: np.ndarray
@@ -115,22 +116,22 @@ class StreetGraph:
 
 
 def _networkx() -> Any:
-  """The module networkx, loaded where it is used."""
+  """The module networkx, loaded on first use."""
   import networkx
 
   return networkx
 
 
 def facts(graph: StreetGraph) -> dict[str, int]:
-  """What can be reached from where, by counts.
+  """Counts of connectivity.
 
   Returns:
-    components: of intersections that reach each other, strongly connected.
-    largest_component: intersections of the largest.
+    components: strongly connected components.
+    largest_component: intersections of the largest component.
     sinks: intersections without an exit.
-    without_entry: intersections that nothing leads to.
-    pairs_without_path: ordered pairs u, v of two intersections where no path
-      leads from u to v.
+    without_entry: intersections without an entry.
+    pairs_without_path: ordered pairs (u, v) of distinct intersections without a
+      path from u to v.
   """
   nx = _networkx()
   sources, _, targets = graph.edges()
@@ -140,7 +141,7 @@ def facts(graph: StreetGraph) -> dict[str, int]:
   streets.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
   folded = nx.condensation(streets)
   sizes = {c: len(folded.nodes[c]['members']) for c in folded}
-  below: dict[int, int] = {}  # Bit c is set where component c is reached.
+  below: dict[int, int] = {}  # Bit c is set if component c is reachable.
   linked = 0
   for c in reversed(list(nx.topological_sort(folded))):
     below[c] = 1 << c
@@ -207,9 +208,9 @@ def build(
     ids: [N] int64.
     lat: [N] float64, degrees.
     lon: [N] float64, degrees.
-    edges: source rows, labels and target rows; None: by their bearings.
-    length_m: [E] metres; NaN stands for the great-circle length.
-    where: what to call the input in errors.
+    edges: source rows, labels (None: by bearings) and target rows.
+    length_m: [E] metres; NaN means the great-circle length.
+    where: name of the input in errors.
 
   Raises:
     InputError: duplicate ids, bad coordinates or lengths, or no path.
@@ -240,7 +241,7 @@ def build(
   lengths = np.full(delta.shape, np.nan)
   delta[row[sources[shortest]], labels[shortest]] = row[targets[shortest]]
   lengths[row[sources[shortest]], labels[shortest]] = length_m[shortest]
-  # A longer street to where another one leads in that direction is no loss.
+  # A longer parallel street to the same neighbour does not count as lost.
   rest = np.setdiff1d(order, shortest)
   rest = rest[delta[row[sources[rest]], labels[rest]] != row[targets[rest]]]
   counts = {
@@ -273,7 +274,7 @@ def _check_nodes(
 
 
 def check_lost(graph: StreetGraph, most: float, where: str) -> None:
-  """Raises InputError where more than a share of the streets collides."""
+  """Raises InputError if more than a share `most` of the streets collides."""
   lost = graph.counts['collisions']
   if lost > most * (total := graph.num_edges + lost):
     share = math.ceil(100 * lost / total)
@@ -292,21 +293,21 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
       gate,40.7000,-74.0000               gate,N,yard,120
       yard,40.7011,-74.0001               yard,S,gate,120
 
-  osm_id: an integer or a name; names are tokens, with '_' for blanks and
-      commas, and with '_' behind one that is a token already, such as N.
+  osm_id: an integer or a name. Names become tokens, with '_' for blanks and
+      commas, and a final '_' if another token has the name, such as N.
   lat, lon: degrees; also called latitude and longitude, or y and x. x_m and y_m
-      are metres on a plane. Without such columns, nodes are placed as in a
-      drawing: by a spring layout of a fixed seed, whose longest edge is 100 m.
-  direction: N, NE, E, SE, S, SW, W or NW; of several edges of a node in one
-      direction the shortest is kept. Without the column it is the bearing; of
-      nodes without places, the eight directions nearest to the bearings, each
-      once, so that all edges are kept.
-  length_m: metres; also called length, distance or weight. Empty or absent, it
-      is the great-circle distance; of nodes without places 100 m.
+      are metres on a plane. Without such columns, a spring layout with a fixed
+      seed places the nodes; its longest edge is 100 m.
+  direction: N, NE, E, SE, S, SW, W or NW. Of several edges of a node in one
+      direction, the shortest is kept. Without the column, the bearing decides;
+      for nodes without places, the edges get the distinct directions nearest to
+      their bearings, so that all edges are kept.
+  length_m: metres; also called length, distance or weight. If empty or absent,
+      the great-circle distance, or 100 m for nodes without places.
 
   Raises:
     InputError: a missing file or column, a malformed value, an unknown node
-      or direction, and all that `build` checks.
+      or direction, or see `build`.
   """
   table = _lowered(csv_file.read(nodes, ('osm_id',)))
   ids, names = _identified(table['osm_id'], str(nodes))
@@ -321,7 +322,7 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
 
 
 def _lowered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-  """Columns by their names in lower case; the first of equal ones counts."""
+  """Columns by lower-case name; the first of equal names counts."""
   return {name.lower(): table[name] for name in reversed(table)}
 
 
@@ -332,18 +333,18 @@ def _located(
   crs: Any,
   read_as: dict[str, str],
 ) -> tuple[np.ndarray, np.ndarray] | None:
-  """Latitudes and longitudes [S] of nodes; None if they have none.
+  """Latitudes and longitudes [S] of nodes; None without coordinates.
 
   Args:
-    where: what to call the input in errors.
+    where: name of the input in errors.
     table: attributes of nodes by name, None where a node lacks one.
-    nodes: what to call them.
-    crs: of x and y; None is degrees.
-    read_as: gets 'places'.
+    nodes: names in errors.
+    crs: coordinate reference system of x and y; None means degrees.
+    read_as: gets the entry 'places'.
 
   Raises:
-    InputError: some nodes have them, they are no numbers or beyond the globe,
-      or an attribute may be a coordinate and is none of PLACES.
+    InputError: only some nodes have coordinates, values are not numbers or out
+      of range, or an attribute not in PLACES may be a coordinate.
   """
   listed = ', '.join(f'{x} and {y}' for y, x in PLACES)
   pair = next((pair for pair in PLACES if {*pair} <= {*table}), None)
@@ -395,11 +396,11 @@ def _located(
 def _lengths(
   where: str, table: dict[str, list[Any]], num: int
 ) -> tuple[str, np.ndarray]:
-  """The attribute of lengths, '' where there is none, and metres [num] or NaN.
+  """Name of the length attribute, or '', and metres [num] or NaN.
 
   Raises:
-    InputError: no finite numbers, or an attribute may be a length and is none
-      of LENGTHS.
+    InputError: numbers are not finite, or an attribute not in LENGTHS may be a
+      length.
   """
   length_m = np.full(num, np.nan)
   name = next((name for name in LENGTHS if name in table), '')
@@ -420,7 +421,7 @@ def _lengths(
 
 
 def _token(text: str) -> str:
-  """The token of a node that a file calls so; see `load_csv`."""
+  """The token of a node from its name in a file; see `load_csv`."""
   name = re.sub(r'[\s,]+', '_', text.strip())
   return name + '_' * (name in RESERVED)
 
@@ -428,10 +429,10 @@ def _token(text: str) -> str:
 def _identified(
   texts: Sequence[str], where: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-  """Ids [S] of nodes, and their names, () where these are the ids.
+  """Ids [S] of nodes, and their names, () if names are the ids.
 
   Raises:
-    InputError: an empty name, or two nodes with one.
+    InputError: an empty name, or two nodes with the same name.
   """
   stripped = [text.strip() for text in texts]
   if all(re.fullmatch(r'[+-]?[\d.]+', text) for text in stripped):
@@ -459,15 +460,15 @@ def _built(
   where: str,
   read_as: dict[str, str],
 ) -> StreetGraph:
-  """As `build`, of nodes that may have names and no places.
+  """As `build`, for nodes that may have names and lack places.
 
   Args:
-    nodes: ids [S]; names where ids are 1 .. S, else (); and (lat, lon).
+    nodes: ids [S]; names if ids are 1 .. S, else (); and (lat, lon) or None.
     ends: sources and targets [E].
     table: attributes of edges.
     lengths: see `_lengths`.
-    where: what to call the input in errors.
-    read_as: as far as it is known.
+    where: name of the input in errors.
+    read_as: interpretation so far; gets further entries.
   """
   (ids, names, places), (sources, targets) = nodes, ends
   name, length_m = lengths
@@ -512,7 +513,7 @@ def _check_units(
   where: str,
   read_as: dict[str, str],
 ) -> None:
-  """Raises InputError where places are no degrees or lengths no metres."""
+  """Raises InputError if places are not degrees or lengths not metres."""
   (lat, lon), (sources, targets), (name, length_m) = places, ends, lengths
   metres = great_circle(lat[sources], lon[sources], lat[targets], lon[targets])
   both = np.isfinite(length_m) & (metres > 0) & (length_m > 0)
@@ -534,10 +535,10 @@ def _check_units(
 def _layout(
   size: int, sources: np.ndarray, targets: np.ndarray, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Latitudes and longitudes [S] of nodes that have none, by a drawing.
+  """Latitudes and longitudes [S] by a spring layout, for nodes without any.
 
   Raises:
-    InputError: there are more than MOST_PLACED.
+    InputError: there are more than MOST_PLACED nodes.
   """
   if size > MOST_PLACED:
     raise core.InputError(
@@ -549,7 +550,7 @@ def _layout(
   graph.add_nodes_from(range(size))
   graph.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
   drawn = nx.spring_layout(graph, seed=0)
-  # Rounded: sums may differ by machine in their last bits, directions not.
+  # Rounded, so that last bits of sums, which vary by machine, have no effect.
   points = np.array([drawn[node] for node in range(size)]).round(3)
   longest = np.linalg.norm(points[sources] - points[targets], axis=1).max()
   east, north = (points * (HOP_M / max(longest, 1e-3))).T
@@ -563,7 +564,7 @@ def _spread(
   names: Sequence[Any],
   where: str,
 ) -> np.ndarray:
-  """Labels [E], different ones at each node and near to the bearings.
+  """Labels [E], distinct at each node and close to the bearings.
 
   Raises:
     InputError: a node has more than eight edges.
@@ -600,9 +601,9 @@ def load_turns(
       node,directions
       42421728,N E SW
 
-  As the published `valid_turns` has it, which only the published program's
-  boundary depends on. An intersection without an exit may be listed, with no
-  direction: then the program goes on at its neighbours.
+  This is the published `valid_turns`; only the published program's boundary
+  depends on it. An intersection without an exit may be listed without a
+  direction: then that program continues at its neighbours.
 
   Returns:
     turns: [S, 8] int8 labels, DEAD padded.
@@ -687,8 +688,8 @@ def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
   """Text of nodes.csv and edges.csv, which `load_csv` reads back unchanged.
 
-  Lengths and places that stand in are left out, and streets that are lost are
-  there: so they are said, or refused, where the files are read.
+  Default lengths and layouts are left out, and lost streets are included, so
+  that `load_csv` reports or refuses them again.
   """
 
   def lines(header: str, *columns: np.ndarray) -> str:
@@ -718,7 +719,7 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
   )
 
 
-# Highways one may drive on, as OSMnx's network type 'drive' has them.
+# Drivable highways, as in OSMnx's network type 'drive'.
 DRIVABLE = frozenset(
   kind + suffix
   for kind in ('motorway', 'trunk', 'primary', 'secondary', 'tertiary')
@@ -736,31 +737,29 @@ def osmnx_library() -> Any:
 def load_file(path: str | Path) -> StreetGraph:
   """Street graph of networkx or OSMnx: .graphml, .gml, .json, or OSM XML.
 
-  GraphML is what `networkx.write_graphml` and `osmnx.save_graphml` write, GML
-  what `write_gml` writes, JSON what `node_link_data` gives, with its edges as
-  "edges" or "links". `wm.from_graph` takes such graphs as they are.
+  GraphML as written by `networkx.write_graphml` and `osmnx.save_graphml`, GML
+  by `write_gml`, JSON by `node_link_data`, with edges as "edges" or "links".
+  `wm.from_graph` takes such graphs in memory.
 
   nodes: ids are integers or names, as in nodes.csv. Attributes lat and lon,
-      latitude and longitude, or y and x are degrees; where the graph has a
-      `crs`, such as EPSG:32618, y and x are in it (the extra `maps`). y_m and
-      x_m are metres on a plane. If no node has them, nodes are placed as in a
-      drawing, by a spring layout of a fixed seed whose longest edge is 100 m;
-      then no edge is left out, and at most eight may leave a node.
-  edges: directed ones run one way, undirected ones both ways, but for those
-      with oneway=yes, which run as their attributes from and to say. Length,
-      length_m, distance or weight is in metres; without, it is the great-circle
-      distance, or 100 m of nodes without places. The attribute direction is
-      one of the eight; without, it is the bearing. Attributes that may be a
-      place or a length, and have other names, are refused; the rest are not
-      read.
+      latitude and longitude, or y and x are degrees; if the graph has a `crs`,
+      such as EPSG:32618, y and x are in this system (the extra `maps`). y_m and
+      x_m are metres on a plane. If no node has coordinates, a spring layout
+      with a fixed seed places the nodes, with a longest edge of 100 m; then no
+      edge is dropped, and at most eight may leave a node.
+  edges: directed edges run one way, undirected ones both ways, except with
+      oneway=yes, where the attributes from and to give the direction. Length,
+      length_m, distance or weight is in metres; by default the great-circle
+      distance, or 100 m for nodes without places. The attribute direction is
+      one of the eight; by default the bearing decides. Attributes with other
+      names that may mean a place or a length are refused; the rest are ignored.
 
-  Of several edges of a node in one direction the shortest is kept. OSM XML is
-  read by OSMnx (the extra `maps`), streets that one may drive on alone, without
-  turn restrictions.
+  Of several edges of a node in one direction, the shortest is kept. OSMnx reads
+  OSM XML (the extra `maps`): only drivable streets, without turn restrictions.
 
   Raises:
-    InputError: no such file, another suffix, not a street graph, or what
-      `streets.build` refuses.
+    InputError: a missing file, an unknown suffix, not a street graph, or see
+      `streets.build`.
   """
   return from_networkx(read_file(path), str(path))
 
@@ -786,7 +785,7 @@ def read_file(path: str | Path) -> Any:
     text = path.read_text('utf-8-sig')
     if kind == 'node-link JSON':
       return _node_link(inputs.parse_json(text))
-    # NumPy's numbers are written as calls by some versions of networkx.
+    # Some versions of networkx write NumPy's numbers as calls.
     text = re.sub(r'(?i)\bnp\.\w+\(([^()]*)\)', r'\1', text)
     label = 'label' if re.search(r'\blabel\b', text) else 'id'
     graph, nx = _networkx().parse_gml(text, label=label), _networkx()
@@ -826,8 +825,8 @@ def _from_xml(osmnx: Any, path: Path) -> Any:
 def from_networkx(graph: Any, where: str) -> StreetGraph:
   """A street graph from a networkx graph; see `load_file`.
 
-  Nodes with integer ids are in ascending order, others in the graph's. Edges
-  from a node to itself have no bearing: they are left out and counted.
+  Nodes with integer ids are in ascending order, others in the graph's order.
+  Self-loops have no bearing: they are dropped and counted.
   """
   ids, names = _identified([str(node) for node in graph.nodes], where)
   nodes = [*graph.nodes]
@@ -869,7 +868,7 @@ def _both_ways(
   where: str,
   read_as: dict[str, str],
 ) -> list[tuple[Any, Any, dict[str, Any]]]:
-  """Edges of an undirected graph, both ways where they do not run one way."""
+  """Edges of an undirected graph, in both directions unless one-way."""
   ways = []
   for u, v, data in edges:
     if 'direction' in data:

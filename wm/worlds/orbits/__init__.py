@@ -35,7 +35,7 @@ from wm.worlds.base import sampling
 from wm.worlds.orbits import systems as random_systems
 from wm.worlds.orbits.systems import NUDGE, NUMBER, ROW, WORD, ChosenSystems
 
-# Published as they are, where they differ from what is right.
+# Errors of the published program that can be reproduced.
 QUIRKS = {
   'clipped': 'systems that leave the box or have too few samples stay, and '
   'their bins are clipped',
@@ -188,7 +188,7 @@ class World(
     return legal
 
   def _near(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """[B] bool: is a token within tolerance of the orbit of its system?"""
+    """[B] bool: True if a token is within tolerance of its system's orbit."""
     center = self.forecast(states, 1).tokens[:, 0]
     return np.abs(tokens - center) <= self.tolerance
 
@@ -558,16 +558,16 @@ class _DropCounts:
 
 
 SEEN_TOKENS, STEP_TOKEN, ALIVE, HASH, BINS = 0, 1, 2, slice(3, 5), 5
-PRIOR_SEED = 0x5EED  # Of the draws that all start with.
+PRIOR_SEED = 0x5EED  # Seed of the initial particles.
 
 
 def _systems_of(side: Mapping[str, np.ndarray]) -> orbits.Systems:
-  """The systems that side data of sequences hold."""
+  """The systems in the side data of sequences."""
   return orbits.Systems(*(side[name] for name in orbits.Systems._fields))
 
 
 def prior(options: random_systems.Options) -> particles.Prior:
-  """The density of systems; raises InputError where it is not known."""
+  """The density of systems; raises InputError if it is unknown."""
   kinds = {
     'binaries': (random_systems.SUNS, random_systems.RATIOS),
     'two_body': (random_systems.BOTH, random_systems.BOTH),
@@ -592,7 +592,7 @@ def prior(options: random_systems.Options) -> particles.Prior:
 
 
 class Posterior(core.SequenceProcess):
-  """The distribution of sequences, as far as a number of particles tells."""
+  """The distribution of sequences, approximated by particles."""
 
   def __init__(self, world: World, count: int, sweeps: int, seed: int) -> None:
     """count: particles; sweeps: see particles.observe; seed: of their moves."""
@@ -634,7 +634,7 @@ class Posterior(core.SequenceProcess):
     return memory
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.SequenceProcess; a bin that no particle is near is skipped."""
+    """See core.SequenceProcess; a bin far from all particles is ignored."""
     memory, count = memory.copy(), memory[:, SEEN_TOKENS]
     word = np.ascontiguousarray(memory[:, HASH]).view(np.uint64)[:, 0]
     is_step = (tokens >= 1) & (tokens < self._first)
@@ -657,7 +657,7 @@ class Posterior(core.SequenceProcess):
     return memory
 
   def _clouds(self, memory: np.ndarray) -> int:
-    """Where particles begin."""
+    """First word of the particles."""
     return memory.shape[1] - 2 * particles.NUMBERS * self._num
 
   def _packed(self, clouds: np.ndarray) -> np.ndarray:
@@ -681,7 +681,7 @@ class Posterior(core.SequenceProcess):
     tokens: np.ndarray,
     word: np.ndarray,
   ) -> None:
-    """Takes in bins, in place."""
+    """Updates particles by new bins, in place."""
     place = memory[rows, SEEN_TOKENS].astype(np.int64) - 2
     seen = slice(BINS, self._clouds(memory))
     bins = memory[rows, seen]
@@ -699,8 +699,8 @@ class Posterior(core.SequenceProcess):
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess.
 
-    A bin has the share of its particles, and of one more particle that is
-    everywhere.
+    The mass of a bin is its share of the particles, plus that of one particle
+    spread over all bins.
     """
     size, bins = len(self._world.vocab), self._grid.bins
     chance = np.zeros((len(memory), size))

@@ -7,31 +7,33 @@ exoplanets   fitted, see `exoplanets`        .3..32      Beta(.867, 3.03)
 summary      planet 1e-7..1e-3, sun .5..5    .3..42      Beta(.867, 3.03)
 solar        the sun and its planets, which start anywhere on their orbits
 
-Masses of 'binaries' and planets' of 'summary' are log-uniform, suns' of
-'summary' uniform. The last three are the inductive-bias probes' (Vafa et al.
-2025): 'two_body' and 'exoplanets' of the program, 'summary' of the paper.
+Masses of 'binaries' and planets of 'summary' are log-uniform; suns of 'summary'
+are uniform. The last three but 'solar' are from the inductive-bias probes (Vafa
+et al. 2025): 'two_body' and 'exoplanets' of the program, 'summary' of the
+paper.
 
-Masses of planets follow a gamma distribution, fitted to exoplanets below their
+Masses of planets follow a gamma distribution, fitted to exoplanets below the
 90th percentile, and those of stars a log-normal one (Vafa et al. 2025, the
 published program). The numbers below are fits of scipy 1.17 to 4,956 planets of
-the NASA Exoplanet Archive, in the table that the program ships (sha256
+the NASA Exoplanet Archive, in the table of that program (sha256
 891fa57ff658...), of which 4,460 are light enough.
 
-The number of frames that fix the next ones (`spread`) follows, to first order,
-from the information of the bins. Around the true orbit, positions are linear in
-its elements, and a bin is a measurement with the variance of a uniform number,
-width^2 / 12. The error of positions to come follows from the inverse of the
-information that n frames give (least squares, with the spread of the drawn
+The number of frames that determine the next ones (`spread`) follows, to first
+order, from the information in the bins. Around the true orbit, positions are
+linear in its elements, and a bin is a measurement with the variance of a
+uniform number, width^2 / 12. The error of later positions follows from the
+inverse information of n frames (least squares, with the spread of the drawn
 systems as the prior).
 
-A state names a system, and the row that it shows next:
+A state names a system, and its next row:
 
     word | row | seed, high and low | number | nudge
     -----+-----+--------------------+--------+------
-    what comes next, see `World`; the row of it; the system, as `systems.draw`
-    numbers it; and how far it was pushed off its course, 0 for not at all
+    the kind of the next token, see `World`; its row; the system's seed and
+    number for `systems.draw`; and the index of a push off its course, 0 for
+    none
 
-A state without a system, DEAD but for its word, is what tokens alone fix.
+The state after tokens alone has no system: all words but the first are DEAD.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from wm.core import basics
 from wm.kernels import orbits
 from wm.worlds.base import csv_file
 
-# What a uniform number is for.
+# Streams of uniform numbers.
 (
   COUNT,
   AXIS,
@@ -68,11 +70,11 @@ AXES = {
   'summary': (0.3, 42.0),
 }
 ROUNDEST, BETA = 0.6, (0.867, 3.03)
-BOTH = 1e-4, 1.01e-2  # Solar masses of two bodies alike.
+BOTH = 1e-4, 1.01e-2  # Bounds of both masses of 'two_body', solar masses.
 SUNS, RATIOS = (0.3, 3.0), (0.1, 0.5)
 LIGHT = 1e-7, 1e-3
-# What a system of the published program shares of its seeds with the next:
-# planets 6..10 are planets 1..5 of that one.
+# In the published program, planets 6..10 of a system share the seeds of planets
+# 1..5 of the next.
 SHARED = 5
 
 
@@ -81,7 +83,7 @@ class SolarPlanet(NamedTuple):
 
   Attributes:
     name: in English.
-    ratio: mass of the sun by that of the planet and its moons (IAU 2009).
+    ratio: mass of the sun over that of the planet with moons (IAU 2009).
     axis, eccentricity, periapsis: of the orbit at J2000, AU and degrees
       (Standish, approximate positions of the planets, JPL).
   """
@@ -106,11 +108,11 @@ SOLAR = (
 
 
 class Options(NamedTuple):
-  """What systems are drawn; see `orbits.World` for most.
+  """Options of the distribution of systems; see `orbits.World` for the rest.
 
   Attributes:
-    shared: do systems share planets, see SHARED?
-    pinned: does the sun of several planets stand still?
+    shared: True if systems share planets, see SHARED.
+    pinned: True if the sun of several planets does not move.
   """
 
   systems: str
@@ -135,7 +137,7 @@ def _log_uniform(uniform: np.ndarray, low: float, high: float) -> np.ndarray:
 def draw(
   options: Options, seed: int | np.ndarray, numbers: np.ndarray
 ) -> orbits.Systems:
-  """The systems of some numbers [N]; each depends on (seed, number) alone.
+  """The systems with these numbers [N]; each depends only on (seed, number).
 
   seed: one for all, or [N] int64.
   """
@@ -216,7 +218,7 @@ def _solar(most: int, uniform: np.ndarray) -> tuple[np.ndarray, ...]:
 def _pinned(
   systems: orbits.Systems, seeds: np.ndarray, numbers: np.ndarray
 ) -> orbits.Systems:
-  """Suns of several planets put where a wobble of one of these takes them."""
+  """Systems whose fixed sun has the position of its motion by one planet."""
   uniform = _uniform(seeds[..., None], SUN, numbers[:, None], np.arange(2))
   chosen = (uniform[:, 0] * systems.planets).astype(np.int64)[:, None]
   alone = [
@@ -247,7 +249,7 @@ def _pinned(
 PLANET_MASS, STAR_MASS = 'planet_solar_mass', 'star_solar_mass'
 LIGHTEST, HEAVIEST = 1e-9, 1e-3  # Solar masses of planets, clipped.
 STARS = 0.1, 5.0  # Solar masses of stars, clipped.
-SHARE = 90  # Percentile of planets' masses up to which they are fitted.
+SHARE = 90  # Planets up to this percentile of masses are fitted.
 
 
 class Masses(NamedTuple):
@@ -279,8 +281,8 @@ def read(path: str) -> tuple[np.ndarray, np.ndarray]:
   """Masses of planets and stars [N] of a table, solar masses.
 
   Raises:
-    InputError: no such table, no such column, or a field of it that is empty,
-      no finite number, or not positive; says which.
+    InputError: a missing table or column, or a field that is empty, not a
+      finite number, or not positive.
   """
   columns = csv_file.read(path, (PLANET_MASS, STAR_MASS))
   columns_read = []
@@ -309,7 +311,7 @@ def fitted(path: str) -> Masses:
   """Distributions of a table's masses; '' is the built-in fit.
 
   Raises:
-    InputError: as of `read`, or fewer than 20 different masses.
+    InputError: see `read`, or fewer than 20 distinct masses.
   """
   if not path:
     return FITTED
@@ -328,25 +330,25 @@ def fitted(path: str) -> Masses:
   return Masses(planet, (shape, start, scale))
 
 
-ENOUGH = 500  # Systems of which one is to have a prefix.
+ENOUGH = 500  # At least one of this many systems must have a prefix.
 
 
-DIFFERENCE = 1e-5  # Of a derivative by central differences.
-# Spreads of what is unknown before any frame: of each planet the logarithm of
-# its axis, eccentricity along both axes, mean longitude, logarithm of its mass;
-# then the logarithm of the sun's mass and the centre, AU.
+DIFFERENCE = 1e-5  # Step of central differences.
+# Prior standard deviations. Each planet: logarithm of the axis, eccentricity
+# along both axes, mean longitude, logarithm of the mass; then the logarithm of
+# the sun's mass and the centre, AU.
 PLANET, SYSTEM = (0.5, 0.4, 0.4, 2.0, 1.0), (1.0, 2.0, 2.0)
 
 
 def spread(
   systems: orbits.Systems, frames: int, ahead: int, width: float
 ) -> np.ndarray:
-  """Greatest error of a coordinate in the next frames, by frames seen.
+  """Largest error of a coordinate in the next frames, by observed frames.
 
   Args:
-    systems: N of them, as of the first frame that may be seen.
-    frames: F, the most that may be seen; the last ones of these are.
-    ahead: frames after them that are judged.
+    systems: N systems, as of the first frame that may be observed.
+    frames: F, limit of observed frames; the last ones are observed.
+    ahead: number of predicted frames after them.
     width: of a bin, AU.
 
   Returns:
@@ -375,7 +377,7 @@ def spread(
 
 
 def _slopes(systems: orbits.Systems, rows: int) -> np.ndarray:
-  """[N, P, rows, 2] derivatives of positions by all that is unknown."""
+  """[N, P, rows, 2] derivatives of positions by all P unknowns."""
   pairs = []
   for planet in range(systems.mass.shape[1]):
     for which in range(len(PLANET)):
@@ -400,7 +402,7 @@ def _slopes(systems: orbits.Systems, rows: int) -> np.ndarray:
 def _moved(
   systems: orbits.Systems, planet: int, which: int, by: float
 ) -> orbits.Systems:
-  """Systems with one number of a planet's orbit changed."""
+  """Systems with one parameter of a planet's orbit changed."""
   axis, mass = systems.axis.copy(), systems.mass.copy()
   e, turn = systems.eccentricity[:, planet], systems.periapsis[:, planet]
   k, h = e * np.cos(turn), e * np.sin(turn)
@@ -438,19 +440,19 @@ HALF = 1 << 31  # A seed has a high and a low half.
 # A planet is pushed by a share of its speed: .5, .35, .25, ... in turn.
 LEVELS, STRONGEST = 24, 0.5
 DIRECTIONS = 1 << 20
-PUSH = 100  # What a uniform number is for; see systems.
-# Frames after which a pushed system is to part from the one that was not.
+PUSH = 100  # Stream of uniform numbers for pushes.
+# Frames after which a pushed system should differ from the unpushed one.
 BANDS = np.array([[1, 1], [2, 5], [6, 20]])
-SIGMAS = 2  # Standard deviations of what is known of a position.
+SIGMAS = 2  # Standard deviations that count as determined.
 
 
 class ChosenSystems(NamedTuple):
-  """The systems of N states, each once, and what a world shows of them.
+  """The distinct systems of N states, and the states' rows.
 
   Attributes:
-    systems: U of them.
-    place: [N] which is whose.
-    row: [N] int64 row that comes next.
+    systems: U distinct systems.
+    place: [N] index of each state's system.
+    row: [N] int64 next row.
   """
 
   systems: orbits.Systems
@@ -459,16 +461,16 @@ class ChosenSystems(NamedTuple):
 
   @property
   def bodies(self) -> np.ndarray:
-    """[N] rows of a frame."""
+    """[N] rows per frame."""
     return (self.systems.planets + 1)[self.place]
 
   def at(self, frame: np.ndarray) -> orbits.Systems:
-    """The system of each state [N] as of a frame [N]."""
+    """The system of each state [N], with frame [N] as its frame 0."""
     return moved_systems(self.systems.take(self.place), frame)
 
 
 def moved_systems(systems: orbits.Systems, frame: np.ndarray) -> orbits.Systems:
-  """Systems [N] whose frame 0 is another one [N]."""
+  """Systems [N] with another frame [N] as frame 0."""
   years = (systems.step * frame)[:, None]
   return systems._replace(mean=systems.mean + systems.motion * years)
 
@@ -484,7 +486,7 @@ def states_of(numbers: np.ndarray, seed: int, rows: np.ndarray) -> np.ndarray:
 def chosen_systems(
   options: Options, states: np.ndarray, rows: int
 ) -> ChosenSystems:
-  """The systems of states [N, W], of sequences with so many rows."""
+  """The systems of states [N, W], for sequences with `rows` rows."""
   words, place = np.unique(states[:, HIGH:], axis=0, return_inverse=True)
   systems = _systems(options, words.astype(np.int64).tobytes(), rows)
   return ChosenSystems(
@@ -492,7 +494,7 @@ def chosen_systems(
   )
 
 
-@functools.lru_cache(64)  # The same are asked for at every token.
+@functools.lru_cache(64)  # The same systems are used at every token.
 def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
   """The systems of the last words of states [U, 4] int64."""
   high, low, numbers, nudge = np.frombuffer(words, np.int64).reshape(-1, 4).T
@@ -506,7 +508,7 @@ def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
     )
     share = STRONGEST * 2.0 ** (-0.5 * ((nudge[rows_pushed] - 1) % LEVELS))
     part = systems.take(rows_pushed)
-    # The last frame that is seen before it.
+    # The last observed frame before the state.
     frame = pivot(part.planets, rows) // (part.planets + 1) - 1
     pushed, _ = pushed_systems(part, frame, share, turn)
     for into, array in zip(systems, pushed, strict=True):
@@ -515,7 +517,7 @@ def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
 
 
 def pivot(planets: np.ndarray, rows: int) -> np.ndarray:
-  """[N] row of drawn states: half of the frames are seen before it."""
+  """[N] row of drawn states: half of the frames precede it."""
   bodies = planets + 1
   return rows // bodies // 2 * bodies
 
@@ -529,14 +531,14 @@ def pushed_systems(
   """Systems whose first planet has another velocity at a frame.
 
   Args:
-    systems: N of them.
-    frame: [N] where bodies stay in place.
-    share: [N] of its speed, which is added,
-    turn: [N] in this direction, radians.
+    systems: N systems.
+    frame: [N] frame of the push; positions at this frame do not change.
+    share: [N] added velocity, as a share of the speed.
+    turn: [N] direction of the added velocity, radians.
 
   Returns:
-    systems: N; what would be no orbit stays as it was.
-    ok: [N] bool, which were pushed: bound, and counterclockwise as all are.
+    systems: N; unchanged if the push would not give a valid orbit.
+    ok: [N] bool, True if pushed: the orbit is bound and counterclockwise.
   """
   x, y, vx, vy = orbits.states(moved_systems(systems, frame), 1)[:, 0].T
   speed = np.hypot(vx, vy) * share

@@ -8,13 +8,13 @@ A `.wtb` file is a header and a record for each game, little-endian:
                    | byte | best result, a byte | 60 moves, a byte each:
                    | 10 * row + column, both from 1; 0 after the last
 
-Any other file is text, one game a line: moves as f5d6c3, f5 d6 c3 or numbered;
-what follows '#' is no move. A line of JSON, and a row of a .csv file, has them
-in a field (games.FIELDS). Passes may be written (PASS) where there is one; a
-database has none. Squares may be numbers, and of all ways to number them
-(NUMBERINGS) the first counts that makes the most games legal. Othello-GPT's
-numbers go down the columns from a1, not along the rows: the board reflected in
-its diagonal, which leaves the start as it is, so games are as legal either way.
+Any other file is text, a game per line: moves as f5d6c3, f5 d6 c3 or numbered;
+text after '#' is ignored. In JSON lines and rows of a .csv file, moves are in a
+field (games.FIELDS). Passes may be written (PASS) where they occur; a database
+has none. Squares may be numbers: of all NUMBERINGS, the first that makes the
+most games legal is used. Othello-GPT's numbers go down the columns from a1, not
+along the rows. This reflects the board in its diagonal, which preserves the
+start, so games are legal either way.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from wm.worlds.base import games
 
 KINDS = '.wtb', '.txt', '.jsonl', '.csv'
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
-LONGEST = 4096  # Bytes of a line that are read; a game has some 300.
-WIDTH = 61  # Moves read of a game: one more than the longest has.
-SHOWN = 3  # Rejected games that `facts` names.
+LONGEST = 4096  # Limit of bytes read per line; a game has some 300.
+WIDTH = 61  # Moves read per game: one more than the longest game has.
+SHOWN = 3  # Number of rejected games named by `facts`.
 PASS = re.compile(rb'pass|pas|pa|ps|--|-1|@@@@|@@|z0|0000')
-_NUMBER = rb'(?<![a-h])[0-9]+ *[.):]+'  # Of a move.
+_NUMBER = rb'(?<![a-h])[0-9]+ *[.):]+'  # A move number.
 _PART = re.compile(
   rb'(?P<move>[a-h][0-9])|(?P<pass>%b)|%b|[\s,;|.]+|-(?![-1])|(?P<bad>[^\s]{1,2})'
   % (PASS.pattern, _NUMBER)
 )
 _PLAIN = re.compile(rb'(?:[a-h][0-9])*')
 _NUMBERS = re.compile(rb'[\s,\[\]]*(?:-?[0-9]+[\s,\[\]]+)*-?[0-9]+[\s,\[\]]*')
-# Row and column, from 0, of the number of a square on a board of a size.
+# (number of a square, board size) -> row and column, from 0.
 NUMBERINGS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
   'from 0, a1 b1 ..': lambda n, size: divmod(n, size),
   'from 0, the last row first': lambda n, size: (
@@ -60,8 +60,8 @@ NUMBERINGS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
   'from 1, without the start': lambda n, size: _named(n - 1, size),
   'from 0, without the start': lambda n, size: _named(n, size),
 }
-_TRIED = 100  # Games by which the numbering is found.
-# In place of a token: no square of the board, one filled from the start.
+_TRIED = 100  # Number of games that decide the numbering.
+# In place of a token: not a square, or a square filled at the start.
 UNREADABLE, FILLED = -1, -2
 
 
@@ -71,10 +71,10 @@ class Rejected(NamedTuple):
   Attributes:
     game: its number, from 1; of a text file, its line.
     cause: 'illegal move', 'unreadable move', or 'no moves'.
-    ply: number of the move that is wrong, from 1; 0 if none is.
+    ply: number of the wrong move, from 1; 0 if there is none.
     move: that move, as written.
-    position: the moves before it, 'start' if there are none.
-    file: name of the file in the folder that was read; '' for a file alone.
+    position: the moves before it, or 'start'.
+    file: name of the file within a folder; '' for a single file.
   """
 
   game: int
@@ -85,13 +85,13 @@ class Rejected(NamedTuple):
   file: str = ''
 
   def what(self) -> str:
-    """What is wrong, without the game's number."""
+    """Description of the fault, without the game's number."""
     if not self.ply:
       return self.cause
     return f'ply {self.ply}: {self.cause} {self.move!r} after {self.position}'
 
   def where(self) -> str:
-    """The file, if there are more, and 'game'."""
+    """'game', after the name of the file if there are several."""
     return f'{self.file}, game' if self.file else 'game'
 
   def __str__(self) -> str:
@@ -103,9 +103,9 @@ class Records(NamedTuple):
 
   Attributes:
     sequences: games in the file's order, without duplicates; side data 'game'
-      is the number of each, `counts` what was left out by cause.
-    rejected: the games left out but for duplicates.
-    unfinished: [N] bool, games kept that stop before they are over.
+      is their number, `counts` the number of dropped games by cause.
+    rejected: the dropped games, except duplicates.
+    unfinished: [N] bool, True for games that stop before their end.
   """
 
   sequences: core.Sequences
@@ -126,13 +126,13 @@ class _RecordedMoves(NamedTuple):
   """Games as read, N rows of WIDTH moves.
 
   Attributes:
-    tokens: [N, WIDTH], UNREADABLE or FILLED where there is none.
-    lengths: [N].
+    tokens: [N, WIDTH] tokens, or UNREADABLE or FILLED.
+    lengths: [N] numbers of moves.
     numbers: [N] see `Rejected.game`.
-    written: [N, WIDTH] bytes, what stands in place of each move.
+    written: [N, WIDTH] bytes, the written form of each move.
     files: [N] str, see `Rejected.file`.
-    passed: [N] moves before the first pass that is none; DEAD if all are.
-    numbering: [N] str, in NUMBERINGS, '' where squares have names.
+    passed: [N] moves before the first invalid pass; DEAD if all are valid.
+    numbering: [N] str, of NUMBERINGS, '' if squares have names.
   """
 
   tokens: np.ndarray
@@ -145,23 +145,23 @@ class _RecordedMoves(NamedTuple):
 
 
 def read(path: str, size: int = 8, lost: float = 1.0) -> Records:
-  """Reads a file of games, or a folder of them; leaves out the illegal ones.
+  """Reads a file or folder of games; drops illegal games.
 
   Args:
-    path: a WTHOR database if it ends in .wtb, else text; of a folder, all
-      files that end as one of KINDS, in order of name.
-    size: squares a side of the board they must be played on.
-    lost: share of a file that may be left out for one reason.
+    path: a WTHOR database if it ends in .wtb, else text. In a folder, all files
+      with a suffix of KINDS, in order of name.
+    size: squares per side of the board.
+    lost: permitted share of games dropped for one reason.
 
   Raises:
-    InputError: no such file; a truncated database, or one of another board
-      size; no legal game in it, or too many illegal ones.
+    InputError: a missing file; a truncated database, or another board size; no
+      legal game, or too many illegal games.
   """
   folder, names = pathlib.Path(path), ['']
   if folder.is_dir():
     names = [child.name for child in folder.iterdir()]
     names = sorted(n for n in names if pathlib.Path(n).suffix.lower() in KINDS)
-  # An empty text stands for a folder without such files.
+  # An empty text replaces a folder without such files.
   parts = [_text([], size), *(_file(folder, name, size) for name in names)]
   records = _checked(
     _RecordedMoves(*map(np.concatenate, zip(*parts, strict=True))), size
@@ -183,7 +183,7 @@ def read(path: str, size: int = 8, lost: float = 1.0) -> Records:
 
 
 def _file(path: pathlib.Path, name: str, size: int) -> _RecordedMoves:
-  """The games of a file, `name` where it is one of a folder `path`."""
+  """The games of a file, called `name` in a folder `path`."""
   path = path / name
   with inputs.reading_file(path, 'a file of games'):
     data = path.read_bytes()
@@ -196,7 +196,7 @@ def _file(path: pathlib.Path, name: str, size: int) -> _RecordedMoves:
 
 
 def _games(data: bytes, where: str, table: bool) -> list[bytes]:
-  """Text of the game of each line; a table's head is one without."""
+  """Text of the game of each line; '' for a table's header."""
   data = data.removeprefix(codecs.BOM_UTF8)
   if table:
     rows = csv.DictReader(io.StringIO(data.decode()), strict=True)
@@ -215,7 +215,7 @@ def _games(data: bytes, where: str, table: bool) -> list[bytes]:
 
 
 def _firsts(tokens: np.ndarray) -> np.ndarray:
-  """Rows [N, L] that are no duplicate of an earlier one, ascending."""
+  """Indices of rows [N, L] that do not repeat an earlier row, ascending."""
   if not len(tokens):
     return np.zeros(0, np.int64)
   # Whole rows as one item each sort much faster than column by column.
@@ -254,7 +254,7 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _RecordedMoves:
 
 
 def _named(number: int, size: int) -> tuple[int, int]:
-  """Row and column of a token's square; outside of the board if none."""
+  """Row and column of a token's square; outside the board for other numbers."""
   bits = kernels.squares(size)
   inside = 0 <= number < len(bits)
   row, column = divmod(int(bits[number]), 8) if inside else (9, 9)
@@ -262,12 +262,12 @@ def _named(number: int, size: int) -> tuple[int, int]:
 
 
 def _numbered(lines: Sequence[bytes], size: int) -> tuple[list[bytes], str]:
-  """Lines of numbers as lines of names, and how squares are numbered."""
+  """Converts lines of numbers to lines of names; and the numbering."""
 
   def renamed(
     line: bytes, rule: Callable[[int, int], tuple[int, int]]
   ) -> bytes:
-    """A line with the names of its numbers, by a rule of NUMBERINGS."""
+    """A line with names in place of numbers, by a rule of NUMBERINGS."""
     names = []
     for number in map(int, re.findall(rb'-?[0-9]+', line)):
       row, column = rule(number, size)
@@ -288,7 +288,7 @@ def _numbered(lines: Sequence[bytes], size: int) -> tuple[list[bytes], str]:
 
 
 def _text(lines: Sequence[bytes], size: int) -> _RecordedMoves:
-  """Games of lines, those without moves left out."""
+  """Games of lines, without lines that have no moves."""
   lines = [line[:LONGEST].split(b'#')[0].lower() for line in lines]
   where = [k for k, line in enumerate(lines) if _NUMBERS.fullmatch(line)]
   named: list[bytes] = []
@@ -316,7 +316,7 @@ def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
       row = b''.join(move.ljust(2) for move in moves if move)
     rows.append(row)
   lengths = np.array([len(row) // 2 for row in rows], np.int64)
-  # One move more than a game has is read, so that a longer one shows.
+  # One move more than a game can have is read, to detect longer ones.
   longest = size * size - 3
   block = b''.join(row[: 2 * longest].ljust(2 * WIDTH) for row in rows)
   letters = np.frombuffer(block, np.uint8).reshape(-1, WIDTH, 2)
@@ -326,7 +326,7 @@ def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
   num = len(rows)
   passed = np.full(num, core.DEAD)
   if passes:
-    # A pass is one where the same side moves before and after it, or nobody.
+    # A pass is valid if the same side moves before and after it, or nobody.
     row, at = np.array(passes[::-1], np.int64).T
     sides = [
       kernels.replay(tokens[row], np.clip(k, 0, lengths[row]), size)[3]
@@ -357,7 +357,7 @@ def transcribe(
 
 
 def _numberings(read: _RecordedMoves) -> dict[str, int]:
-  """How squares are numbered -> games."""
+  """Numbering of squares -> number of games."""
   names, counts = np.unique(read.numbering, return_counts=True)
   return {
     f'squares by number {name}': int(count)
@@ -367,7 +367,7 @@ def _numberings(read: _RecordedMoves) -> dict[str, int]:
 
 
 def _followed(read: _RecordedMoves, size: int) -> tuple[np.ndarray, np.ndarray]:
-  """[N] moves before the first fault, and whether there is one."""
+  """[N] moves before the first fault, and [N] bool, True if there is one."""
   lengths = read.lengths.astype(np.int32)
   steps = kernels.replay(read.tokens, lengths, size)[0]
   passed = (read.passed >= 0) & (read.passed <= steps)
@@ -431,10 +431,10 @@ def _rejected(read: _RecordedMoves, row: int, ply: int, size: int) -> Rejected:
 
 
 def facts(records: Records) -> dict[str, int]:
-  """Counts for `core.Described.stats`: games kept, left out, unfinished.
+  """Counts for `core.Described.stats`: games kept, dropped, unfinished.
 
-  The first few rejected games are named by what is wrong; the count is the
-  game's number in its file.
+  The first few rejected games have an entry of their own: the key describes the
+  fault, the count is the game's number in its file.
   """
   named = {
     f'{game.what()}, in {game.where()}': game.game

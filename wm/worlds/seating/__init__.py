@@ -35,12 +35,12 @@ from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
 
 PEOPLE = 'ABCDE'
-# Words of uniform numbers, apart from those of other draws under one seed.
+# Streams of uniform numbers, separate from those of other draws.
 NUMBER, STATEMENT, PERSON, LAST = 1, 2, 3, 4
 
 
 class _Space(NamedTuple):
-  """Sets as bit sets of arrangements, how they were found, and the table."""
+  """Sets as bit sets of arrangements, their first parents, and the table."""
 
   sets: tuple[int, ...]
   parents: tuple[tuple[int, int], ...]  # (row, label) that first led here.
@@ -120,7 +120,7 @@ class World(
     ]
     sets, parents = [(1 << len(places)) - 1], [(core.DEAD, core.DEAD)]
     rows, delta = {0: core.DEAD, sets[0]: 0}, []
-    for number, members in enumerate(sets):  # It grows as sets are found.
+    for number, members in enumerate(sets):  # The list grows during the loop.
       heads = []
       for label, meaning in enumerate(bits):
         left = members & meaning
@@ -197,7 +197,7 @@ class World(
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
-    """[max_len, S] bool: can a set be reached first at the k-th statement?"""
+    """[max_len, S] bool: True if statement k can first reach a set."""
     reached = np.zeros((self.max_len, len(self.delta)), bool)
     sources, labels = np.nonzero(self.delta >= 0)
     heads = self.delta[sources, labels]
@@ -275,12 +275,12 @@ class World(
     return ','.join(reversed(statements))
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """How many arrangements are left."""
+    """Number of remaining arrangements."""
     sizes = [members.bit_count() for members in self._space.sets]
     return {'left': np.array([*sizes, 0])[states[:, 0]]}
 
   def render(self, state: np.ndarray) -> str:
-    """Seats in a row with those who can still sit there."""
+    """Seats in a row with the people who can still sit there."""
     left = self.arrangements(state)
     return _picture(self.names, left, self.format(state))
 
@@ -299,7 +299,7 @@ class World(
   # In words.
 
   def _called(self, style: core.PromptStyle) -> dict[str, str]:
-    """What people are called."""
+    """Names of people."""
     names = self.names
     if style.seed:
       names = core.verbal.new_names(len(names), style)
@@ -326,7 +326,7 @@ class World(
     return tuple(sentences)
 
   def rules(self, style: core.PromptStyle) -> str:
-    """See core.Verbal; people have new names, or are told in another order."""
+    """See core.Verbal; people have new names, or another order."""
     wording = core.verbal.wording_of(self, style)
     names = verbal.in_order(list(self._called(style).values()), style)
     return TEXTS.render(
@@ -337,15 +337,15 @@ class World(
     )
 
 
-# A picture's measures, in pixels: a person's chip, and a seat's lower edge.
+# Pixels: a person's chip, and a seat's lower edge.
 CHIP, FLOOR = 26, 82
 TONES = ('#3b6ea5', '#c8553d', '#4f8a5b', '#8a5fa8', '#b8892b')
-# Most arrangements that a picture lists, and how many beside each other.
+# Limit of arrangements in a picture, and number per line.
 LISTED, BESIDE = 24, 5
 
 
 def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
-  """Seats as boxes of chips, a place for each person; left: [K, n] seats."""
+  """Seats as boxes of chips, one for each person; left: [K, n] seats."""
   num, wide = len(names), CHIP * len(names) + 10
   parts = [svg.text(12, 22, title, mono=True, more=svg.BOLD)]
   for seat in range(1, num + 1):

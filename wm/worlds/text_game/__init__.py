@@ -56,14 +56,14 @@ from wm.worlds.text_game import readers
 
 
 class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
-  """Walks on `maze` from its start or another place, told in words too."""
+  """Walks on `maze` from its start or another place; has a verbal form."""
 
   wordings: ClassVar[tuple[str, ...]] = ('ways', 'rooms')
 
   @property
   @abc.abstractmethod
   def maze(self) -> mazes.Maze:
-    """The map that walks are on."""
+    """The map of the walks."""
 
   @property
   def first(self) -> int:
@@ -75,8 +75,8 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     """The table over sets of places.
 
     Raises:
-      InputError: nothing leads on from the start, or there are too many sets
-        or actions.
+      InputError: no action leads from the start, or there are too many sets or
+        actions.
     """
     actions = len(np.unique(self.maze.edges.action))
     if actions > MOST_ACTIONS:
@@ -116,12 +116,12 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     return tokens
 
   def stats(self) -> dict[str, int]:
-    """Sizes of the map, and what of it walks from the start can reach.
+    """Sizes of the map, and of its part that walks from the start can reach.
 
-    'walked' and 'imputed' are edges. 'refused': opposites of edges that do not
-    lead back, though a reader of the walkthrough might think so. 'ambiguous':
-    pairs of a place and an action with several outcomes. 'sets': rows of the
-    table. 'reached': places in some of them.
+    'walked' and 'imputed': edges. 'refused': opposites of edges that do not
+    lead back, although the walkthrough suggests it. 'ambiguous': pairs of place
+    and action with several outcomes. 'sets': rows of the table. 'reached':
+    places in these sets.
     """
     edges = self.maze.edges
     leave = edges.source * len(self.maze.actions) + edges.action
@@ -137,19 +137,19 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     }
 
   def render(self, state: np.ndarray) -> str:
-    """The map with the place marked, or the place's ways if it is large."""
+    """The map with the place marked, or a table of its exits if it is large."""
     return automaton.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: ways that leave the place."""
+    """See core.Written: exits of the place."""
     return automaton.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Actions as the game has them; 'action7' where a list cannot hold them."""
+    """The game's actions; 'action7' if a list cannot contain the action."""
     core.verbal.wording_of(self, style)
     names = [self.maze.actions[action] for action in self.sets.actions]
     numbered = [f'action{number}' for number in range(1, len(names) + 1)]
@@ -163,14 +163,14 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     )
 
   def _called(self, style: core.PromptStyle) -> list[str]:
-    """Names of places, new ones for a seed, in quotes."""
+    """Quoted names of places; a seed above 0 gives new names."""
     names = self.maze.places
     if style.seed:
       names = core.verbal.new_names(len(names), style)
     return [json.dumps(name, ensure_ascii=False) for name in names]
 
   def rules(self, style: core.PromptStyle) -> str:
-    """See core.Verbal: all places by name, and all ways."""
+    """See core.Verbal: all places by name, and all edges."""
     wording = core.verbal.wording_of(self, style)
     called, spoken = self._called(style), self.token_names(style)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
@@ -195,7 +195,7 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     )
 
   def render_trajectory(self, tokens: Tokens, style: core.PromptStyle) -> str:
-    """See core.Verbal: with the places that it passes, or may pass."""
+    """See core.Verbal: with the places on the way, or possible places."""
     called, row = self._called(style), 0
     passed = [row]
     for token in tokens:
@@ -252,7 +252,7 @@ class World(MazeWorld):
     """The map that walks are on.
 
     Raises:
-      InputError: its files are missing or damaged, or nothing is left of it.
+      InputError: files are missing or damaged, or no edge remains.
     """
     path = self.folder
     maze = readers.read(path, self.game) if path else hotel()
@@ -277,15 +277,15 @@ class World(MazeWorld):
     return places.index(self.start)
 
 
-MOST_ACTIONS = 126  # Labels that compiled kernels take.
+MOST_ACTIONS = 126  # Limit of labels in compiled kernels.
 TEXTS = verbal.Texts(__file__)
-# Actions that can stand in a list as they are; others are numbered.
+# Actions that need no quotes in a list; others are numbered.
 _PLAIN = re.compile(r"[\w' -]+")
 _Ways = list[tuple[str, dict[str, list[str]]]]
 
 
 def _ways(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
-  """A line for each way."""
+  """A line for each edge."""
   lines = [
     f'From {place}, {action} leads to {" or ".join(targets)}.'
     for place, ways in ways_from
@@ -306,17 +306,17 @@ def _rooms(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
 
 
 MOST_SETS = 50_000
-BETWEEN = ' | '  # Places of one set, in its name.
+BETWEEN = ' | '  # Between places in the name of a set.
 
 
 class PlaceSets(NamedTuple):
   """The sets of places that some actions lead to, breadth first.
 
   Attributes:
-    delta: [R, A] int32 next rows, DEAD where an action is at none of a row's
-      places; row 0 is the start alone.
+    delta: [R, A] int32 next rows, DEAD if no place of a row has the action; row
+      0 contains only the start.
     members: [R] places of each row, ascending.
-    actions: [A] numbers of actions with an edge, ascending.
+    actions: [A] indices of actions with an edge, ascending.
   """
 
   delta: np.ndarray
@@ -363,7 +363,7 @@ def set_name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
   return BETWEEN.join(maze.places[place] for place in members)
 
 
-# source, action, target; then the steps that walk the edge, and its opposite.
+# source, action, target; then the first steps of the edge and of its opposite.
 ROWS = (
   ('yard', 'north', 'hall', 1, 5),
   ('hall', 'east', 'bar', 2, 3),

@@ -1,10 +1,10 @@
 """A maze of a text game: places, edges, and the steps at which they are known.
 
-A walkthrough is played step by step. An edge is *walked* at the first step that
-takes it. Where the walkthrough takes the opposite direction first, the edge is
-*imputed* from then on, as far as the data says that it holds (Ding et al. 2024,
-section 2). A step is *answerable* from when the text has told where it led to:
-in the dark, a few steps later.
+A walkthrough is played step by step. An edge is *walked* from the first step
+that takes it. If a walkthrough takes the opposite direction first, the edge is
+*imputed* from that step on, provided that the data confirms it (Ding et al.
+2024, section 2). A step is *answerable* once the text has named its target: in
+the dark, a few steps later.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from wm import core
 from wm.core import inputs
 
-NEVER = 9999  # In place of a step.
-LAST = 70  # The published maps of the benchmark stop at this step.
+NEVER = 9999  # Replaces a step that does not exist.
+LAST = 70  # Last step of the published maps.
 
 OPPOSITE = {
   ahead: back
@@ -37,9 +37,9 @@ class WalkthroughStep(NamedTuple):
   """A step of a walkthrough.
 
   Attributes:
-    number: from 0, what the game says before the first action.
-    action: '' where the data has none, and 'Init' at step 0.
-    observation: what the game answers; '' where the data has none.
+    number: from 0, which is the text before the first action.
+    action: 'Init' at step 0; '' if the data has none.
+    observation: the game's answer; '' if the data has none.
   """
 
   number: int
@@ -48,14 +48,14 @@ class WalkthroughStep(NamedTuple):
 
 
 class Stamps(NamedTuple):
-  """Since which steps E edges are known; NEVER where they are not.
+  """The first steps at which E edges are known, or NEVER.
 
   Attributes:
     forward: [E] int32, the first step that walks the edge. 0 in the paper's
-      generation of the data, which says of a walked edge only that it is.
+      generation of the data, which omits this step.
     reverse: [E] int32, the first step that walks its opposite, if the data
-      imputes the edge; NEVER where the data does not tell.
-    total: [E] int32, the first step at which the edge is known either way.
+      imputes the edge; NEVER if the data omits it.
+    total: [E] int32, the first step at which the edge is walked or imputed.
   """
 
   forward: np.ndarray
@@ -70,9 +70,9 @@ class MazeEdges(NamedTuple):
     source: [E] int32 places.
     action: [E] int32 actions.
     target: [E] int32 places.
-    played: the steps at which moves were made.
-    answerable: the steps from which the text tells of them: what labels of
-      questions are made of.
+    played: steps of the moves.
+    answerable: steps at which the text reveals them, the source of the labels
+      of questions.
   """
 
   source: np.ndarray
@@ -83,29 +83,29 @@ class MazeEdges(NamedTuple):
 
   @property
   def size(self) -> int:
-    """How many there are."""
+    """Number of edges."""
     return len(self.source)
 
   @property
   def walked(self) -> np.ndarray:
-    """[E] bool: not imputed alone."""
+    """[E] bool: True for edges that are walked, not only imputed."""
     return self.answerable.forward < NEVER
 
 
 class Maze(NamedTuple):
-  """A game's map, and the walkthrough that it was drawn from.
+  """A game's map, and the walkthrough behind it.
 
   Attributes:
     game: its name.
     generation: of the data, 'camera_ready', 'paper' or 'annotation'.
     places: names of S locations, in the order of the file.
-    actions: names of actions, in the order of the file; the list that a prompt
-      shows. Some may be of no edge.
+    actions: names of actions, in the order of the file; prompts show this list.
+      Some may have no edge.
     edges: between places.
-    steps: of the walkthrough, from step 0; () where the data has none. It goes
-      on where the map stops.
-    trail: [K + 1] int32 place after each step 0..K, DEAD where it is not known;
-      of length 0 where the data does not tell.
+    steps: of the walkthrough, from step 0; () if the data has none. They may
+      continue beyond the map.
+    trail: [K + 1] int32 place after each step 0..K, DEAD if unknown; empty if
+      the data omits it.
   """
 
   game: str
@@ -118,11 +118,11 @@ class Maze(NamedTuple):
 
   @property
   def start(self) -> int:
-    """The place where the walkthrough begins: where its first move starts.
+    """The first place of the walkthrough: the source of its first move.
 
-    The paper's generation does not tell an edge's first walk from that of its
-    opposite: of those known first, the first in the file is taken (right in 51
-    of 53 games).
+    The paper's generation does not separate the first step of an edge from that
+    of its opposite: of the edges known first, the first in the file is taken
+    (right in 51 of 53 games).
     """
     if self.trail.size:
       return int(self.trail[0])
@@ -147,11 +147,11 @@ class Maze(NamedTuple):
 
 
 def prefix(maze: Maze, step: int) -> Maze:
-  """What a reader of steps 0..step can know: edges known by then.
+  """The maze with only the edges that steps 0..step reveal.
 
   An edge that is walked later is imputed here. Places and actions keep their
-  numbers, and prompts list all of them, as published; `seen` says which of them
-  the prefix shows.
+  numbers, and prompts list all of them, as published; `seen` gives the places
+  that the prefix shows.
   """
   edges = chosen(maze.edges, maze.edges.answerable.total <= step)
 
@@ -168,7 +168,7 @@ def prefix(maze: Maze, step: int) -> Maze:
 
 
 def walked(maze: Maze) -> Maze:
-  """The maze without the edges that are imputed alone."""
+  """The maze without the edges that are only imputed."""
   return maze._replace(edges=chosen(maze.edges, maze.edges.walked))
 
 
@@ -189,10 +189,10 @@ def seen(maze: Maze) -> np.ndarray:
 def followed(maze: Maze) -> np.ndarray:
   """[K + 1] int32 place after each step of the walkthrough.
 
-  The data's own `trail` where it has one, else found by playing: an edge's own
-  first step takes it, and a later step takes any edge from where the walk is
-  whose action it names. On the 53 games this is where the annotators say the
-  walk is at all but one of the first 70 steps (of 3,560).
+  This is `trail` of the data, or else follows from the actions: the first step
+  of an edge takes this edge, and a later step takes any edge from the current
+  place with its action. On the 53 games, all but one of the first 70 steps
+  (3,560 in all) agree with the annotators.
 
   Raises:
     InputError: there is no walkthrough.
@@ -221,9 +221,9 @@ def followed(maze: Maze) -> np.ndarray:
 def with_reverses(maze: Maze) -> Maze:
   """The maze with the opposite of every directional edge.
 
-  Those that the data does not impute were refused by the game, or go elsewhere:
-  the published evaluation accepts them (`strict` ones do not). Added edges are
-  known since the edge that they reverse.
+  Opposites that the data does not impute were refused by the game, or lead to
+  another place. The published evaluation accepts them (`strict` ones do not).
+  Added edges have the steps of the edges that they reverse.
   """
   edges = maze.edges
   action = {name: k for k, name in enumerate(maze.actions)}
@@ -278,8 +278,8 @@ def made(
     where: the file, for errors.
 
   Raises:
-    InputError: a name comes twice, an edge has an unknown name, is there twice,
-      or has a step that is none; or there is no edge.
+    InputError: a duplicate name or edge, an edge with an unknown name or an
+      invalid step, or no edge.
   """
   places, actions = (
     _numbered(listed_names, what, where)

@@ -1,35 +1,35 @@
-"""Questions on a maze: where a path leads, and how to get somewhere.
+"""Questions on a maze: destinations of paths, and routes between places.
 
 A *destination* question (DF) is a place and the actions of one simple path; a
 *route* question (RF) is an ordered pair of places with a simple path between
-them (Ding et al. 2024, section 2.2). Both carry two steps, so that labels at
-any prefix are comparisons of arrays:
+them (Ding et al. 2024, section 2.2). Both have two steps, so that labels at any
+prefix are comparisons of arrays:
 
     answerable at step T:  answerable <= T
     easy at step T:        easy <= T, else hard
 
-`maze.prefix` and questions on it give the same labels; they differ only for
-routes, where a path may be shortest in what a prefix shows and not in all of
-the map: the published tables ask for the whole map.
+Questions on a `maze.prefix` have the same labels, except for routes: a path may
+be shortest in the prefix but not in the whole map. The published tables use the
+whole map.
 
-Minigames: steps of a walkthrough that go where it has been (section 3.4).
+Minigames: steps of a walkthrough to visited places (section 3.4).
 
-A model is shown the steps before one and asked for the next action; it is right
-if that is what the walkthrough did. A step is a minigame where its action is a
-direction that leads elsewhere, and the walkthrough has taken this way before,
-or has come the other way: a map of what was seen has the answer. That the other
-way leads back is taken on trust, as published (Ding et al. 2024).
+A model sees the steps before and must predict the next action of the
+walkthrough. A step is a minigame if its action is a direction to another place,
+and the walkthrough has taken this edge or its opposite before: a map of the
+visited part has the answer. As published (Ding et al. 2024), opposites are
+assumed to lead back.
 
-The paper has 284 of them, in 47 games (table 10). What the published data gives
-in the first 70 steps depends on where the walk is said to be:
+The paper has 284 minigames, in 47 games (table 10). In the first 70 steps of
+the published data, their number depends on the assumed place of the walk:
 
     lines   first line of every observation; 'Taken.' is a place too   169 (37)
     moves   first line of the last observation of a direction          380 (48)
     trail   the annotators' places                                     537 (50)
 
-The paper's models saw fewer steps: at cut-offs of some 3,600 tokens 'moves'
+The paper's models saw fewer steps: with cut-offs of some 3,600 tokens, 'moves'
 gives about 280. The published lists of valid actions come from the games
-themselves, which the data does not have: `actions` of the maze stand in.
+themselves, which the data lacks: `actions` of the maze replace them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from wm.core import inputs, resources
 from wm.kernels import simple_paths as kernels
 from wm.worlds.text_game import maze as mazes
 
-# When a route is easy: what of its pair of places has to be walked, not
-# imputed. 'some' shortest path (the paper's tables), 'every' shortest path (its
-# text, which speaks of "the" shortest one), the 'first' shortest path in order
-# of the file's edges (its scoring program; in an order of paths that the data
-# does not keep, so that it finds 11,114 of its routes easy and this 11,256),
-# 'any' simple path of any length (the camera-ready data).
+# Rules for easy routes: the paths of the pair that must be walked, not imputed.
+# 'some' shortest path (the paper's tables); 'every' shortest path (its text,
+# which speaks of "the" shortest one); the 'first' shortest path in order of the
+# file's edges (its scoring program, whose order of paths is not in the data: it
+# has 11,114 easy routes, this rule 11,256); 'any' simple path of any length
+# (the camera-ready data).
 RULES = 'some', 'every', 'first', 'any'
 
 
@@ -61,7 +61,7 @@ class DestinationQuestions(NamedTuple):
     paths: the paths, their edges numbered as in the maze; labels are the steps
       `easy` and `answerable`.
     answerable: [P] int32, the step from which every edge is known.
-    easy: [P] int32, the step from which every edge is walked; NEVER.
+    easy: [P] int32, the step from which every edge is walked, or NEVER.
   """
 
   paths: kernels.SimplePaths
@@ -81,9 +81,9 @@ class RouteQuestions(NamedTuple):
     source: [R] int32 places, ascending.
     target: [R] int32 places, ascending within a source.
     answerable: [R] int32, the step from which some path is known.
-    easy: [R] int32, the step from which paths are walked as a rule says; NEVER.
-    num_paths: [R] int64 simple paths of the pair.
-    shortest: [R] int32 edges of the shortest.
+    easy: [R] int32, the step from which the rule's paths are walked, or NEVER.
+    num_paths: [R] int64 number of simple paths of the pair.
+    shortest: [R] int32 number of edges of the shortest path.
   """
 
   source: np.ndarray
@@ -100,7 +100,7 @@ class RouteQuestions(NamedTuple):
 
 
 def counts(questions: DestinationQuestions | RouteQuestions) -> np.ndarray:
-  """[NEVER, 2] int64: how many are easy and hard at every step at once."""
+  """[NEVER, 2] int64: numbers of easy and hard questions at every step."""
   since, walked = questions.answerable, questions.easy
   easy = np.bincount(np.maximum(since, walked), minlength=mazes.NEVER + 1)
   every = np.bincount(since, minlength=mazes.NEVER + 1)
@@ -119,11 +119,12 @@ def destinations(
   """All destination questions of a maze.
 
   Args:
-    maze: the map, or what a prefix shows of it.
-    played: labels by the steps of moves, not by when the text tells of them.
-    longest: most edges of a path; 0 is no limit.
-    listed: whether paths keep their edges; labels alone take a tenth of memory.
-    most: more paths than this are refused.
+    maze: the map, or a prefix of it.
+    played: labels by the steps of moves, not by those of the text.
+    longest: limit of edges per path; 0 is no limit.
+    listed: True returns the edges of paths; labels alone take a tenth of the
+      memory.
+    most: limit of paths.
 
   Raises:
     InputError: there are more than `most` paths.
@@ -149,12 +150,12 @@ def routes(
   """Route questions of a maze with these simple paths.
 
   Args:
-    questions: all of its simple paths.
-    nodes: number of its places.
+    questions: all simple paths of the maze.
+    nodes: number of places.
     easy: the rule, of RULES.
 
   Raises:
-    InputError: there is no such rule, or no memory for so many pairs.
+    InputError: an unknown rule, or too little memory.
   """
   inputs.check_known(easy, RULES, f'routes are easy by {easy!r}')
   resources.require_memory(
@@ -217,15 +218,15 @@ PLACES = 'moves', 'lines', 'trail'
 
 
 class Minigame(NamedTuple):
-  """A step to be foretold.
+  """A step whose action is to be predicted.
 
   Attributes:
-    step: its number; the steps before are what a model is shown.
-    place: where the walk is.
-    action: the right answer.
-    next_place: where it leads.
-    ways: (place, action) of each way that the steps before show from here, in
-      the order of their first steps: the map that a prompt may add.
+    step: its number; a model sees the steps before.
+    place: the current place.
+    action: the correct answer.
+    next_place: the place after the action.
+    ways: (place, action) of each edge from the current place in the steps
+      before, in order of first step: the map that a prompt may add.
   """
 
   step: int
@@ -241,12 +242,12 @@ def minigames(
   """The minigames of a walkthrough.
 
   Args:
-    maze: with a walkthrough, of which step 0 is no minigame.
-    last: the last step that may be one.
-    places: where the walk is taken to be, of PLACES.
+    maze: with a walkthrough, whose step 0 is not a minigame.
+    last: the last step that may be a minigame.
+    places: rule for the current place, of PLACES.
 
   Raises:
-    InputError: no such rule, or no walkthrough.
+    InputError: an unknown rule, or no walkthrough.
   """
   inputs.check_known(places, PLACES, f'minigames by places={places!r}')
   if not maze.steps:
@@ -269,7 +270,7 @@ def minigames(
 
 
 def _places(maze: mazes.Maze, rule: str) -> list[str]:
-  """Where the walk is after each step."""
+  """Name of the place after each step."""
   if rule == 'trail':
     return [maze.places[k] for k in mazes.followed(maze).tolist()]
   places: list[str] = []

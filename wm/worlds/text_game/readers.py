@@ -5,17 +5,16 @@ Games are files in a folder of folders, or in a packed archive of them:
     FOLDER/zork1/zork1.map.human        or       NAME.tar.gz with members
     FOLDER/zork1/zork1.walkthrough               NAME/zork1/zork1.map.human
 
-Nothing is unpacked: members are read by name. A game of your own is one file,
-GAME.map.human, with a line for each edge that the walkthrough takes and the
-number of the step that takes it first; walks start where step 1 does:
+Archives are not unpacked; members are read by name. A game of your own is one
+file, GAME.map.human, with a line for each edge of the walkthrough and the
+number of the first step that takes it. Walks start at the source of step 1:
 
     gate --> east --> yard, step 1
     yard --> west --> gate, step 2
     yard --> north --> hall, step 3
 
-GAME.map.reversed has, in the same form, opposites that hold though they are not
-walked (`imputed` counts them). GAME.walkthrough, with what the game says, is
-needed by prompts alone:
+GAME.map.reversed has, in the same form, valid opposites that are not walked
+(`imputed` counts them). Only prompts need GAME.walkthrough, the game's text:
 
     ==>STEP NUM: 0
     ==>ACT: Init
@@ -67,8 +66,8 @@ MOVE = re.compile(
   r'(.+?) --> (.*?) --> (.+), step (\d{1,9})(?:, answerable (\d{1,9}))?'
   r'(?:, desc: .*)?'
 )
-MOST_ENTRIES = 100_000  # Of a list; the largest game has some hundred edges.
-LONGEST = 1000  # Characters of a line of moves; the published ones have 150.
+MOST_ENTRIES = 100_000  # Limit of a list; the largest game has some 100 edges.
+LONGEST = 1000  # Limit of characters of a line; published lines have 150.
 RULE = '==========='  # Between the blocks of a walkthrough.
 BLOCK = re.compile('^==>STEP NUM:(.*)$', re.MULTILINE)
 SAID = re.compile('\n==>ACT:([^\n]*)\n==>OBSERVATION:(.*)', re.DOTALL)
@@ -84,12 +83,12 @@ def read(
   Args:
     folder: of games, or a packed archive of it.
     game: its name.
-    walkthroughs: another folder to take the walkthrough from; two of the three
+    walkthroughs: another folder with the walkthrough, as two of the three
       published archives have none.
 
   Raises:
-    InputError: something is missing or damaged, an edge has an unknown place,
-      or the walkthrough has a gap.
+    InputError: a missing or damaged file, an edge with an unknown place, or a
+      gap in the walkthrough.
   """
   files = texts(folder, game)
   where = f'{folder}: {game}'
@@ -119,7 +118,7 @@ def read(
 def walkthrough(
   text: str, where: str = 'the walkthrough'
 ) -> tuple[mazes.WalkthroughStep, ...]:
-  """Steps of a walkthrough, observations without blanks around them.
+  """Steps of a walkthrough; observations are stripped.
 
   Raises:
     InputError: no steps, a step without action or observation, or a gap in
@@ -195,7 +194,7 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
     for row, line in enumerate(files.get(kind, '').splitlines()):
       if not line.strip():
         continue
-      # Of a line of arrows alone, all pairs of them would be tried.
+      # In a long line of arrows, the pattern would try all pairs.
       parts = len(line) <= LONGEST and MOVE.fullmatch(line.strip())
       if not parts:
         raise core.InputError(
@@ -221,14 +220,14 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
 
 
 def _lines(text: str, where: str) -> list[list[str]]:
-  """Lines of a CSV file without its head."""
+  """Lines of a CSV file without its header."""
   with inputs.reading(where, 'a CSV file'):
     return list(csv.reader(text.splitlines()[1:]))
 
 
 def _trail(text: str, labelled: mazes.Maze, where: str) -> np.ndarray:
   """Places after each step of the annotators' list of moves."""
-  # The annotators' names have capitals where the map's have none.
+  # The annotators' names have capitals, those of the map have not.
   place = {name.lower(): k for k, name in enumerate(labelled.places)}
   place |= {name: k for k, name in enumerate(labelled.places)}
   place_now = core.DEAD
@@ -252,16 +251,16 @@ def _trail(text: str, labelled: mazes.Maze, where: str) -> np.ndarray:
   return np.array(trail, np.int32)
 
 
-LARGEST = 50_000_000  # Bytes of one file; the longest walkthrough has 350,000.
-MOST = 500_000_000  # Bytes of an archive's files; the published ones have 5 M.
-SHOWN = 5  # Names that an error lists.
+LARGEST = 50_000_000  # Limit of bytes per file; walkthroughs have 350,000.
+MOST = 500_000_000  # Limit of bytes per archive; published ones have 5 M.
+SHOWN = 5  # Number of names listed in an error.
 
 
 def games(folder: str | os.PathLike[str]) -> tuple[str, ...]:
   """Names of the games in a folder or an archive, sorted.
 
   Raises:
-    InputError: there is no such folder, or no game in it.
+    InputError: a missing folder, or a folder without games.
   """
   return tuple(sorted({game for game, _ in _files(folder)}))
 
@@ -270,7 +269,7 @@ def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
   """Kind -> text of the files of one game, e.g. 'edges.json'.
 
   Raises:
-    InputError: no such game, or a file that is damaged or no UTF-8 text.
+    InputError: an unknown game, or a file that is damaged or not UTF-8 text.
   """
   files = {
     kind: data for (g, kind), data in _files(folder).items() if g == game
@@ -321,7 +320,7 @@ def _files(
 def _packed(
   path: str, modified: int, size: int
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
-  """As `_files`, of an archive; modified, size: tell its versions apart."""
+  """As `_files`, for an archive; modified, size: identify its version."""
   files: dict[tuple[str, str], bytes | pathlib.Path] = {}
   total = 0
   with (
@@ -366,19 +365,19 @@ def write(
 ) -> pathlib.Path:
   """Writes GAME.edges.json, .locations.json, .actions.json and .walkthrough.
 
-  GAME.valid_moves.csv has the place after each step, where it is known. What
-  `readers.read` makes of the folder is the same maze.
+  GAME.valid_moves.csv has the place after each step, if known. `readers.read`
+  reads the same maze from the folder.
 
   Args:
     maze: with at least one edge.
-    folder: of games; made where it does not exist.
-    game: name to write it by; '' is its own.
+    folder: of games; created if missing.
+    game: name in the folder; '' takes the maze's.
 
   Returns:
     The game's folder.
 
   Raises:
-    InputError: that folder is there already, or the name cannot be one.
+    InputError: the game's folder exists, or the name is invalid.
   """
   game = game or maze.game
   if not game or pathlib.PurePath(game).name != game or game.startswith('.'):
@@ -437,7 +436,7 @@ def _json_text(value: object) -> str:
 
 
 def _moves(maze: mazes.Maze) -> str:
-  """Places before and after each step that moves; a line a step."""
+  """Places before and after each step that moves, one line per step."""
   out = io.StringIO()
   lines = csv.writer(out, lineterminator='\n')
   lines.writerow(
