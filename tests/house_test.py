@@ -275,7 +275,8 @@ SNIFFED = {
     'dtype',
     'logits',  # Of what models of Hugging Face give.
   },
-  'wm/reporting/sentences.py': {'noun'},  # A user's world may have none.
+  # A user's world may have none.
+  'wm/reporting/sentences.py': {'noun', 'move'},
   'wm/runtime/files.py': {
     'register_at_fork',  # Unix has it.
     'strerror',  # Of OSError, not of ValueError.

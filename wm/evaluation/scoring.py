@@ -210,8 +210,7 @@ def run(
       rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
-      # Several processes would resume from different partial results.
-      keeps = compute.num_processes() == 1
+      keeps = compute.num_processes() == 1  # Else each has other results.
       with (
         progress.Progress(title, unit='trials', keep=False) as shown,
         cache.unfinished(metric) if keeps else contextlib.nullcontext(),
@@ -222,8 +221,8 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    settled = terms.settle(loaded.name) if terms else {}
-    settled |= membership.threshold(metric, predictor, world)
+    settled = membership.threshold(metric, predictor, world)
+    settled |= terms.settle(loaded.name) if terms else {}
     marked = _marked(rows, sequential)
     add = functools.partial(cache.add, metric, marked, settled)
     results_of[spec] = _if_process_0_can(add)

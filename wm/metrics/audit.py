@@ -384,7 +384,7 @@ class AuditSummary(NamedTuple):
       f'It accepts a false token in {false} and refuses a legal one in '
       f'{missing} of {states}.'
     )
-    if self.complete:
+    if self.complete and self.moves:
       text += (
         f' It has {self.false_moves:,} {move}s that do not exist and lacks '
         f'{self.missing_moves:,} of {self.moves:,}.'

@@ -38,7 +38,7 @@ _NOTHING = ceilings.UNTRAINED, ceilings.UNIFORM
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 THIS_WORLD = 'this world'
 DOUBTS = YES, UNKNOWN, UNSHOWN
-AUDIT = 'audit'  # The metric that visits every state.
+AUDIT = registry.plug_in_name(audits.Metric)  # It visits every state.
 _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
 
@@ -115,7 +115,7 @@ def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
     mine = (frame.run == first.run) & (frame.metric == AUDIT)
     if audited := _audited(frame[mine & frame.plain.astype(bool)]):
       word = YES if audited.is_right else PART if word in DOUBTS else word
-      move = _of_world(first.world, 'move', 'move')
+      move = str(getattr(_class_of(first.world), 'move', 'move'))
       text = ' '.join([audited.sentence(move), *_besides(judged)])
     result.append(ModelAnswer(first.model, first.role, word, text, judged))
   return result
@@ -125,10 +125,11 @@ def _audited(rows: pd.DataFrame) -> audits.AuditSummary | None:
   """What the audit of a run says; None without one that was measured."""
   results = dict(zip(rows.quantity, rows.entry, strict=True))
   exact = results.get('exact')
-  # Entries of several seeds together have no counts.
-  if exact is None or not exact['n'] or 'complete' not in exact['counts']:
+  if exact is None or not exact['n']:
     return None
-  return audits.summary(results)
+  summary = audits.summary(results)
+  # Counts of several seeds together are those of the first.
+  return summary._replace(moves=0) if exact.get('seeds') else summary
 
 
 def _besides(judged: Sequence[JudgedMeasure]) -> Iterator[str]:
@@ -373,15 +374,15 @@ def value(entry: Mapping[str, Any]) -> str:
 
 def noun(world: str) -> str:
   """What questions call a world: 'this city'; 'this world' if not known."""
-  return _of_world(world, 'noun', THIS_WORLD)
+  return str(getattr(_class_of(world), 'noun', THIS_WORLD))
 
 
-def _of_world(world: str, name: str, default: str) -> str:
-  """A word that the class of a world has; the default if not known."""
+def _class_of(world: str) -> Any:
+  """The class of a world; None if its code may not run."""
   kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
-    return default
-  return str(getattr(registry.find('world', kind), name, default))
+    return None
+  return registry.find('world', kind)
 
 
 def question(frame: pd.DataFrame) -> str:
