@@ -1,1 +1,1 @@
-"""The explorer: a page in which to walk a world beside a model of it."""
+"""The explorer: a web page to walk a world and compare models of the world."""

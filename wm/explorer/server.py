@@ -1,9 +1,9 @@
-"""The explorer's web application: a page, and the views that it asks for.
+"""The explorer's web application: a page, and the views that the page requests.
 
-It is for the person at this machine. It listens on the loopback address alone;
-every address holds a random token; the Host and Origin of a request must be its
-own, so that no page of another site can ask it anything, whatever name it
-resolves to 127.0.0.1; a request of more than a few kilobytes is refused.
+The server is for local use. It listens only on the loopback address. Every URL
+holds a random token. The Host and Origin of a request must be the server's own,
+which blocks other sites, also those whose names resolve to 127.0.0.1. The
+server refuses requests above 64 KiB.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 HOST = '127.0.0.1'
 MOST_BYTES = 1 << 16  # Of a request.
-QUICK = ('walk', 'follow')  # Views that need not wait for others.
-# Nothing from elsewhere is loaded.
+QUICK = ('walk', 'follow')  # Fast views, which run beside a slow one.
+# The page loads nothing from other sites.
 _POLICY = (
   "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; "
   "connect-src 'self'; base-uri 'none'; form-action 'none'"
 )
-# A report may come from elsewhere: its scripts run, as of another site. Its
-# charts are compiled.
+# A report may be untrusted: a sandbox runs its scripts as another site's. Its
+# charts need 'unsafe-eval', as they are compiled.
 _REPORT_POLICY = (
   'sandbox allow-scripts allow-popups allow-downloads allow-modals; '
   "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
@@ -53,7 +53,7 @@ _TOKENS = schema.List(str | int)
 
 
 def _answers(explorer: Explorer) -> dict[str, Callable[[View], View]]:
-  """What the page may ask, by name; each takes the request's fields."""
+  """Views by name; each function takes the fields of a request."""
 
   def prefix(query: View, name: str = 'tokens') -> Any:
     return explorer.tokens(query.get(name, []))
@@ -93,8 +93,8 @@ def application(
 ) -> Starlette:
   """The application; `token` is the first part of every address.
 
-  port: that Host and Origin must name; None lets any: behind a proxy, which
-    names itself, the token alone says that a request is of the page.
+  port: required in Host and Origin. None allows any, for use behind a proxy,
+    which changes Host: then only the token authenticates a request.
   """
   # Deferred: starlette is an extra.
   from starlette import applications, exceptions, responses, routing
@@ -134,7 +134,7 @@ def application(
 
 
 def _check(request: Request, token: str, port: int | None) -> None:
-  """Raises HTTPException for a request that is not of our own page."""
+  """Raises HTTPException for a request that is not from our own page."""
   from starlette.exceptions import HTTPException
 
   host = request.headers.get('host', '')
@@ -149,9 +149,9 @@ def _check(request: Request, token: str, port: int | None) -> None:
 
 
 async def _part_of_report(explorer: Explorer, request: Request) -> Response:
-  """The report's page, which links to the explorer then, or a file beside it.
+  """The report's page with links to the explorer, or a file in its folder.
 
-  Raises HTTPException where there is no such file.
+  Raises HTTPException if no such file exists.
   """
   from starlette import exceptions, responses, staticfiles
 
@@ -175,7 +175,7 @@ async def _answered(
   explorer: Explorer,
   answers: Mapping[str, Callable[[View], View]],
 ) -> View:
-  """The view that a request asks for; HTTPException where it asks badly."""
+  """The requested view; raises HTTPException for a bad request."""
   from starlette.concurrency import run_in_threadpool
   from starlette.exceptions import HTTPException
 
@@ -218,7 +218,7 @@ class Server:
   """A running explorer; `url` opens it, `stop` ends it."""
 
   def __init__(self, explorer: Explorer, port: int = 0, proxied: bool = False):
-    """Binds the port; 0 is any that is free.
+    """Binds the port; 0 picks a free port.
 
     proxied: whether requests come through a proxy, see `application`.
 
@@ -243,9 +243,10 @@ class Server:
     )
 
   def run(self) -> None:
-    """Serves until `stop` is called; not for the main thread.
+    """Serves until `stop` is called; call from a thread, not the main thread.
 
-    There uvicorn would take signals, which `runtime.stopping` answers.
+    In the main thread uvicorn would replace `runtime.stopping`'s signal
+    handlers.
     """
     asyncio.run(self._server.serve(sockets=[self._socket]))
 

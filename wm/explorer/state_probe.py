@@ -1,4 +1,4 @@
-"""A probe fitted on the spot: what a model's activations say of the state."""
+"""A linear probe, fitted on demand, that reads the state from activations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from wm import core
 from wm.evaluation import probing
 
-READ_LAYER = -1  # The last, where the most has been worked out.
-EDIT_LAYER = 1  # Early enough that the layers after it act on an edit.
-POINTS = 20_000  # Positions that are fitted; more are drawn by hash of row.
+READ_LAYER = -1  # The last layer, where most of the state is computed.
+EDIT_LAYER = 1  # Early enough that later layers act on an edit.
+POINTS = 20_000  # Most positions to fit, and most to test.
 EPOCHS = 40
 
 
@@ -19,11 +19,11 @@ class StateProbe(NamedTuple):
   """A linear softmax classifier for each of K labels after one layer.
 
   Attributes:
-    layer: whose activations it reads.
+    layer: whose activations the probe reads.
     weights: [D, K, C] float32.
     biases: [K, C] float32.
     values: K arrays, the value of each class of a label.
-    accuracy: [K] share right of held-out positions.
+    accuracy: [K] accuracy on held-out positions.
   """
 
   layer: int
@@ -33,7 +33,7 @@ class StateProbe(NamedTuple):
   accuracy: np.ndarray
 
   def read(self, hidden: np.ndarray) -> np.ndarray:
-    """[K] values that activations [D] stand for."""
+    """[K] label values that the probe predicts from activations [D]."""
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
     classes = linear_probe.named(hidden[None], self.weights, self.biases)[0]
@@ -42,11 +42,11 @@ class StateProbe(NamedTuple):
   def moved(
     self, hidden: np.ndarray, label: int, value: int, strength: float
   ) -> np.ndarray:
-    """Activations [D] moved until a label is read as another value.
+    """Moves activations [D] until the probe reads a label as another value.
 
-    The move is along the difference of the weights of both classes, w_new -
-    w_old, and as long as the log-odds of the new value become `strength` times
-    what those of the old one were, less once (Nanda et al. 2023).
+    The move is along the difference of the class weights, w_new - w_old. If d
+    is the log-odds of the old value against the new one, the log-odds of the
+    new value become (strength - 1) * d (Nanda et al. 2023).
 
     Raises:
       InputError: the probe has not seen this value of the label.
@@ -77,7 +77,7 @@ def fit(
 ) -> StateProbe:
   """Fits a probe on sequences of a world (Vafa et al. 2024, section 3.1).
 
-  Four in five tasks are fitted, the rest say how good it is.
+  Fits on about four fifths of the tasks, and tests on the rest.
 
   Args:
     predictor: whose activations are read.
@@ -87,7 +87,7 @@ def fit(
     seed: of the sequences and of the fit.
 
   Raises:
-    InputError: there is nothing to read.
+    InputError: the sequences have no labelled state.
   """
   from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 

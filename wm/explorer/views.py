@@ -1,8 +1,8 @@
-"""What the explorer shows: pure functions from tokens to what a page draws.
+"""The explorer's views: functions from tokens to the data that a page draws.
 
-A view is a dictionary that JSON can hold. All worlds are explored through what
-they can do: `Written` gives the picture, `Prefixed` two ways to one place,
-`Enumerable` what tells two places apart, `Labelled` what a probe reads.
+A view is a JSON-compatible dictionary. Views depend on a world's interfaces:
+`Written` gives the picture, `Prefixed` two prefixes of one state, `Enumerable`
+the suffixes that distinguish two states, `Labelled` the labels of a probe.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REACH = 8  # Most tokens of a continuation.
 # Continuations of a prefix that are drawn or checked side by side, and most
 # distinguishing suffixes that are shown: each number is a program to compile.
 LANES = 24
-SESSIONS, ANSWERS = 4, 200  # Of a model that are kept between clicks.
+SESSIONS, ANSWERS = 4, 200  # Cached for each model between clicks.
 AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
 # Of the automaton that a model implies: as much as a person waits for.
@@ -52,8 +52,8 @@ FRAGMENT = (
 class KeptSessions:
   """Next-token log-probabilities of one prefix after another.
 
-  A prefix that goes on from an earlier one is decoded from there: a click costs
-  a model one token.
+  A prefix that extends an earlier prefix reuses that session: a click costs a
+  model one token.
   """
 
   def __init__(self, reader: core.Predictor) -> None:
@@ -242,13 +242,13 @@ class Explorer:
     return self.loaded[name].predictor
 
   def next(self, name: str, tokens: np.ndarray, legal: np.ndarray) -> View:
-    """What a model says of the next token.
+    """A model's prediction of the next token.
 
     Returns:
-      log_probs: of all tokens that are legal, accepted or above a thousandth,
-        most probable first, as [token, probability, legal, accepted].
-      legal_mass: probability on legal tokens.
-      reason: why there is nothing, else ''.
+      tokens: rows [token, probability, legal, accepted] of all tokens that are
+        legal, accepted or above probability 0.001, most probable first.
+      legal_mass: probability on legal tokens; None without a prediction.
+      reason: why the model gives no prediction, else ''.
     """
     reader = self._predictor(name)
     reason = self._unread(reader, tokens)
@@ -257,7 +257,7 @@ class Explorer:
     return self._ranked(self._log_probs(name, tokens), legal)
 
   def _unread(self, reader: core.TokenReader, tokens: np.ndarray) -> str:
-    """Why a model says nothing after these tokens; '' where it does."""
+    """Why a model gives no prediction after these tokens, or ''."""
     if not isinstance(reader, core.Predictor):
       return 'This model names states and gives no next tokens.'
     if not len(tokens):
@@ -298,11 +298,11 @@ class Explorer:
     return self._predictor(name).interactive()
 
   def follow(self, name: str, tokens: np.ndarray, seed: int) -> View:
-    """A next token drawn from a model, or from the rules where name is ''.
+    """Draws a next token from a model, or from the rules if name is ''.
 
     Returns:
-      token: drawn by accepted probability, of the rules uniformly; None where
-        nothing is possible.
+      token: sampled from the model's accepted tokens, or uniformly from the
+        legal tokens; None if no token is possible.
     """
     if not name:
       steps, state = self.state(tokens)
@@ -321,10 +321,10 @@ class Explorer:
     return {'token': None if token == core.DEAD else token}
 
   def twins(self, tokens: np.ndarray, seed: int) -> View:
-    """Two prefixes that reach the place of `tokens`, and what models make of
-    them: of continuations drawn after one, which are refused after the other.
+    """Two prefixes that reach the state of `tokens`, and for each model the
+    continuations sampled after one prefix and rejected after the other.
 
-    As compression asks (Vafa et al. 2024, section 2.3).
+    Follows the metric compression (Vafa et al. 2024, section 2.3).
 
     Raises:
       InputError: the world draws no prefixes, or none reaches this place.
@@ -422,10 +422,9 @@ class Explorer:
     prefix: np.ndarray,
     suffixes: Sequence[Sequence[int]],
   ) -> list[int | None]:
-    """Place in each suffix, from 0, that is not accepted; None if all are.
+    """Index of the first rejected token of each suffix; None without one.
 
-    What comes after the longest sequence that the model reads counts as
-    accepted.
+    Tokens beyond the model's maximum length count as accepted.
     """
     places: list[int | None] = [None] * len(suffixes)
     # Of one size: each number of continuations is a program of its own.
@@ -454,7 +453,7 @@ class Explorer:
     return at if at < len(suffix) else None
 
   def apart(self, first: np.ndarray, second: np.ndarray | None) -> View:
-    """What tells two places apart, and whether the models know.
+    """Suffixes that distinguish two states, and whether models know them.
 
     The minimal suffixes that are legal after the first prefix and not after
     the second (Vafa et al. 2024, Def. 2.4); a model knows one if it accepts
@@ -490,7 +489,7 @@ class Explorer:
     }
 
   def automaton(self, name: str) -> View:
-    """The automaton that a model implies, on the world's own.
+    """The automaton that a model implies, drawn over the world's automaton.
 
     Learned within the budget LEARNED, see `wm.extract`.
 
@@ -551,10 +550,11 @@ class Explorer:
     return self._probes[name, layer]
 
   def read(self, name: str, tokens: np.ndarray) -> View:
-    """The true labels, those that a probe reads, and how good the probe is.
+    """The true labels, the labels that a probe reads, and its accuracy.
 
     Returns:
-      labels: [name, true, read, accuracy, values] of each.
+      accuracy: mean over labels.
+      labels: a row [name, true, read, accuracy, values] for each label.
     """
     probe = self.probe(name, state_probe.READ_LAYER)
     reader = self._interactive(name)
@@ -610,15 +610,15 @@ class Explorer:
   def patch(
     self, name: str, tokens: np.ndarray, label: int, value: int
   ) -> View:
-    """Next tokens once the probed label of the hidden state is another.
+    """Next tokens after an edit of one probed label in the hidden state.
 
-    As the metric intervention does at one layer (Li et al. 2023, section 4).
+    Like the metric intervention at one layer (Li et al. 2023, section 4).
 
     Args:
       name: of a model that can be patched.
       tokens: [L] prefix.
-      label: which of the labels that a probe reads.
-      value: which it is to be read as.
+      label: index of a probed label.
+      value: new value of the label.
 
     Raises:
       InputError: the model cannot be patched, or there is no such label or

@@ -1,14 +1,14 @@
-"""How numbers are computed: by which threads, memory, programs and processes.
+"""Settings of a computation: threads, memory, compilation cache, processes.
 
-How XLA divides a product of matrices on a CPU, and so in which order it sums,
-follows from the threads of its pool; so does OpenBLAS. By default both have a
-thread for each core that the process may use, and the last bits of a loss
-differ between one core and two. Here their number is fixed before they start:
-the system shares out what cores there are. Binaries call these functions
-before NumPy and JAX are imported, so this module imports neither.
+On a CPU, the number of threads determines how XLA and OpenBLAS divide a matrix
+product, and so the order of summation. By default both start a thread for each
+available core, so the last bits of a loss differ between one core and two. This
+module fixes the number of threads before XLA and OpenBLAS start. Binaries call
+these functions before NumPy and JAX are imported, so this module imports
+neither.
 
 Several processes that run one program (`jax.distributed` is initialized) divide
-its rows in order, and gather what they have computed:
+the rows of an array in order, and gather the computed rows:
 
   rows           0 1 2 3 4 5 6
   process 0      0 1 2 3              `own_rows`
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
   import numpy as np
 
-# Of these, XLA reads the first that there is, when JAX starts its CPU client.
+# XLA reads the first one that is set, when JAX starts its CPU client.
 _VARIABLES = 'PJRT_NPROC', 'NPROC'
 _BLAS = 'OPENBLAS_NUM_THREADS'
 # How NumPy's own OpenBLAS, and one of the system, call the same function.
@@ -45,13 +45,13 @@ _PREFIXES = 'scipy_openblas_{}_num_threads64_', 'openblas_{}_num_threads'
 
 
 def fix_threads(num: int) -> int:
-  """Has XLA compute with so many threads, unless JAX has started it already.
+  """Sets the number of XLA's CPU threads, unless JAX has started XLA already.
 
-  That comes with the first array of a process. What is computed with so many
-  threads is the same to the bit on any number of cores.
+  JAX starts XLA with the first array of a process. With a fixed number of
+  threads, results are bit-identical on any number of cores.
 
   Returns:
-    The threads that it has.
+    The number of threads in effect.
   """
   if not _started():
     os.environ[_VARIABLES[0]] = str(num)
@@ -72,7 +72,7 @@ def cores() -> int:
 
 
 def _started() -> bool:
-  """Has JAX started what it computes with?"""
+  """Has JAX initialized its backends?"""
   bridge = sys.modules.get('jax._src.xla_bridge')
   return bridge is not None and bridge.backends_are_initialized()
 
@@ -136,18 +136,18 @@ def keep_freed_memory() -> None:
 
 
 def cache_folder() -> Path:
-  """Where compiled programs are kept: the user's cache folder."""
+  """Folder of JAX's compilation cache, in the user's cache folder."""
   home = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
   return Path(home) / 'wm' / 'jax'
 
 
 def prepare_jax() -> None:
-  """Makes JAX keep every compiled program, and this process freed memory.
+  """Enables JAX's persistent compilation cache and `keep_freed_memory`.
 
-  All that computes with JAX calls it first, in a binary or a notebook. Programs
-  that compile in under a second are kept too, as there are many. A cache folder
-  that the user has set for JAX stays; where ours cannot be written, there is
-  none.
+  All code that computes with JAX calls this function first, in a binary or a
+  notebook. The cache includes programs that compile in under a second, as they
+  are many. A cache folder that the user has set stays. Without write access to
+  our folder, JAX caches nothing on disk.
   """
   import jax
 
@@ -189,7 +189,7 @@ def num_processes() -> int:
 
 
 def process_index() -> int:
-  """Which of them this is, from 0."""
+  """Index of this process, from 0."""
   return sys.modules['jax'].process_index() if num_processes() > 1 else 0
 
 
@@ -200,7 +200,7 @@ def _starts(total: int) -> list[int]:
 
 
 def own_rows(total: int) -> slice:
-  """This process's rows; all of them where processes are more than rows."""
+  """This process's rows; all rows if there are more processes than rows."""
   if total < num_processes():
     return slice(0, total)
   return slice(*_starts(total)[process_index() : process_index() + 2])

@@ -19,25 +19,25 @@ from wm.runtime import remote, stopping
 from wm.runtime.stopping import Exit, Stopped
 
 _LONGEST = 800  # Characters of an error's line.
-# Errors of a disk that is full, broken or may not be written, or of a file
-# system that lacks something: the user's to mend. Any other OSError is a fault
-# of the program and keeps its traceback.
+# Errors that the user can fix: a disk is full, broken or read-only, or a file
+# system lacks an operation. Any other OSError is a bug of the program and keeps
+# its traceback.
 _PLAIN = (
   *('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR', 'EIO'),
   *('ENOSYS', 'EOPNOTSUPP', 'ENODEV', 'EXDEV', 'ENOLCK'),
 )
-_FEW = 'EMFILE', 'ENFILE'  # Of this process, and of the whole system.
+_FEW = 'EMFILE', 'ENFILE'  # Too many open files: of the process, of the system.
 
 
 class Failed(RuntimeError):
-  """Work that failed for a reason that its one line says."""
+  """Work failed; the message gives the reason in one line."""
 
 
 class ProcessLost(Failed):
   """Another of the processes that run this program has ended.
 
   Attributes:
-    wait: seconds by which this one ends later than the others that are left.
+    wait: seconds by which this process ends later than the other survivors.
   """
 
   def __init__(self, message: str, wait: float = 0.0) -> None:
@@ -46,25 +46,25 @@ class ProcessLost(Failed):
 
 
 class ClusterError(core.InputError):
-  """A cluster that cannot do the work; what is done by then is kept."""
+  """A cluster that cannot do the work; finished work stays."""
 
 
-# The same command goes on after these.
+# After these errors, rerunning the command resumes.
 RESUMABLE = KeyboardInterrupt, Failed, ClusterError
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
-  """Ends the process with an error of one line, cut where it is very long."""
+  """Ends the process with a one-line error, shortened to _LONGEST."""
   line = plugins.shortened(' '.join(remote.shown(message).split()), _LONGEST)
   print('error:', line, file=sys.stderr)
   sys.exit(code)
 
 
 def _end_alone(error: ProcessLost) -> NoReturn:
-  """Ends as `fail` does, but waits for no other process.
+  """Ends like `fail`, but does not wait for other processes.
 
-  At its exit JAX waits for all, for 100 s where one has been killed, and then
-  aborts. What is written by now is complete.
+  At exit JAX would wait for all processes, 100 s if one was killed, and then
+  abort. All files are complete at this point.
   """
   try:
     fail(str(error))
@@ -76,7 +76,7 @@ def _end_alone(error: ProcessLost) -> NoReturn:
 
 
 def _fail_if_limited(error: Exception) -> None:
-  """Ends where a library cannot be loaded for a limit of address space."""
+  """Ends if an address-space limit prevents the loading of a library."""
   try:
     resources.require_address_space(f'({inputs.reason(error)}) a library')
   except core.InputError as limited:
@@ -84,15 +84,15 @@ def _fail_if_limited(error: Exception) -> None:
 
 
 def is_of_disk(number: int | None) -> bool:
-  """Is an error number one of a disk or a file system, the user's to mend?"""
+  """Is an error number a disk or file-system error that the user can fix?"""
   return errno.errorcode.get(number or 0) in _PLAIN
 
 
 @contextlib.contextmanager
 def exit_on_error(out: str | None = None) -> Iterator[None]:
-  """Turns the errors that end a binary into one line and an exit code.
+  """Turns errors that end a binary into one line and an exit code.
 
-  out: folder that it writes to; the same command resumes there after a stop.
+  out: output folder, in which the same command resumes after a stop.
 
   Raises:
     SystemExit: bad input, a full disk or memory, too many open files, or a

@@ -1,10 +1,10 @@
 """Safe files: written to a temporary name and renamed, hashed, JSON; locks.
 
-An output folder belongs to one run: `claim` writes what the run is and
-refuses a folder that holds another. One process at a time writes what a stage
-makes there, by `stage_lock`. The operating system holds that lock (`flock`),
-so it ends with its process, however that ends. Its file, `.<stage>.lock`,
-names the holder and is removed when the lock is released.
+An output folder belongs to one run: `claim` writes a description of the run
+and refuses a folder that holds another run. `stage_lock` lets one process at a
+time write the files of a stage. The lock is an operating-system lock (`flock`),
+so the lock ends with its process, even after a kill. The lock file,
+`.<stage>.lock`, names the holder and is removed when the lock is released.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ R = TypeVar('R')
 
 
 def check_folder(name: str, path: str) -> None:
-  """Raises InputError where `path`, given as `name`, can be no folder."""
+  """Raises InputError if `path`, given as `name`, cannot be a folder."""
   if not path.strip():
     raise core.InputError(f'{name} is empty; expected a folder')
   try:
     other = not stat.S_ISDIR(os.stat(path).st_mode)
   except PermissionError:
-    return  # Who makes it says why not.
+    return  # The call that makes the folder reports the reason.
   except FileNotFoundError as error:
-    # No file system of disks: nothing can be made there.
+    # /proc and /sys are virtual file systems: nothing can be created there.
     virtual = os.path.realpath(path).startswith(('/proc/', '/sys/'))
     above = [Path(path), *Path(path).parents]
     dangling = any(x.is_symlink() and not x.exists() for x in above)
@@ -70,15 +70,14 @@ def check_folder(name: str, path: str) -> None:
     raise core.InputError(f'{name}={path} is a file; expected a folder')
 
 
-# Errors of a file system that cannot do what it was asked for.
+# Errors of a file system that does not support an operation.
 LACKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV)
 
 
 def sync(file: IO[Any]) -> None:
-  """Makes what was written to a file safe on its disk.
+  """Flushes a file to its disk (fsync).
 
-  Where the file system cannot, a line on stderr says so, once for each folder,
-  and the work goes on.
+  If the file system has no fsync, warns on stderr once per folder and returns.
 
   Raises:
     OSError: the disk is full or broken; names the file.
@@ -101,7 +100,7 @@ def _say_unsafe(folder: Path, why: str) -> None:
 
 
 def rename(source: str | Path, target: str | Path) -> None:
-  """Renames a file or folder; another file there goes.
+  """Renames a file or folder; replaces an existing target file.
 
   Raises:
     InputError: the file system has no such rename.
@@ -122,9 +121,10 @@ _UNFINISHED: set[Path] = set()  # Temporary files of this process.
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-  """Gives a temporary path beside `path`, and renames it on success.
+  """Yields a temporary path beside `path`, and renames it to `path` on success.
 
-  Temporary files that killed processes of this machine left of it are removed.
+  Also removes temporary files of `path` that killed processes of this machine
+  left behind.
   """
   path = Path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
   """Writes JSON (NaN and infinity are refused), whole or not at all."""
-  # Piece by piece: the pieces of a large value take ten times its memory.
+  # `dump` streams: `dumps` of a large value takes ten times its memory.
   with replacing(path) as name, open(name, 'w', encoding='utf-8') as file:
     json.dump(value, file, indent=1, allow_nan=False, ensure_ascii=False)
     file.write('\n')
@@ -202,7 +202,7 @@ def record(
   needed: dict[str, Any],
   optional: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-  """The checks of `read_record`, on a value that was read from `where`."""
+  """Applies the checks of `read_record` to a value read from `where`."""
   return dict(schema.check(value, schema.Object(needed, optional or {}), where))
 
 
@@ -210,9 +210,9 @@ def record(
 def unclaim_on_bad_input(
   folder: str | Path, stage: str, *names: str
 ) -> Iterator[None]:
-  """Removes a claim that is made inside, where bad input ends the context.
+  """Removes a claim made inside the context if the context raises InputError.
 
-  names: files that the stage's first run makes beside its description.
+  names: further files that the stage's first run creates.
   """
   paths = [Path(folder) / name for name in (f'{stage}.run.json', *names)]
   before = [path for path in paths if path.exists()]
@@ -234,8 +234,8 @@ def sha256(path: str | Path) -> str:
 def digest(path: str | Path) -> str:
   """Hex digest of a file's bytes, or of the names and bytes in a folder.
 
-  Links are followed, each folder once. What is no regular file, such as a
-  pipe, counts by its name only.
+  Follows links, each folder once. Of a pipe or other special file, only the
+  name counts.
   """
   path = Path(path)
   if path.is_file():
@@ -258,10 +258,10 @@ def digest(path: str | Path) -> str:
 def same(
   folder: str | Path, stage: str, run: Mapping[str, Any], other: dict[str, Any]
 ) -> None:
-  """Raises InputError where two runs differ; names the first value that does.
+  """Raises InputError if two runs differ; names the first differing value.
 
-  Dictionaries among the values, such as a world's facts, are compared in the
-  keys that both have, as a later version may record more of them.
+  Compares dictionaries among the values, such as a world's facts, only in their
+  shared keys, as a later version may record more keys.
   """
   for key in sorted(run.keys() | other.keys()):
     if _differ(run.get(key), other.get(key)):
@@ -284,7 +284,7 @@ def claimed(
   run: Mapping[str, Any],
   absent: Mapping[str, Any] | None = None,
 ) -> bool:
-  """Whether a stage of `folder` is this run's already; see `claim`.
+  """Whether a stage of `folder` already belongs to this run; see `claim`.
 
   Raises:
     InputError: the folder holds another run of this stage.
@@ -306,11 +306,11 @@ def claim(
   run: Mapping[str, Any],
   absent: Mapping[str, Any] | None = None,
 ) -> None:
-  """Makes a stage of `folder` this run's.
+  """Claims a stage of `folder` for this run.
 
-  Writes `<stage>.run.json`, or compares with the one that is there.
+  Writes `<stage>.run.json`, or compares the run with an existing one.
 
-  absent: values of the keys that a description of an earlier version lacks.
+  absent: defaults for keys that descriptions of earlier versions lack.
 
   Raises:
     InputError: the folder holds another run of this stage.
@@ -319,10 +319,10 @@ def claim(
     write_json(Path(folder) / f'{stage}.run.json', run)
 
 
-_POLL = 0.2  # Seconds between tries, where one waits.
-_TRIES = 100  # Of making a folder that others remove.
-# Errors of a file system without locks, and of one that may not be written. On
-# the latter nobody writes; the first file to be written reports it.
+_POLL = 0.2  # Seconds between attempts to take a lock.
+_TRIES = 100  # Attempts to make a folder that other processes may remove.
+# Errors of a file system without locks, and of a read-only one. The latter
+# needs no lock; the first write reports the error.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -330,7 +330,7 @@ _HELD: set[int] = set()  # Open files of the locks of this process.
 
 
 def _in_child() -> None:
-  """A forked child holds none of its parent's locks."""
+  """Closes the parent's lock files in a forked child."""
   for held in _HELD:
     os.close(held)
   _HELD.clear()
@@ -347,16 +347,16 @@ Held = remote.Held
 def stage_lock(
   folder: str | Path, stage: str, part: str = '', *, wait: bool = False
 ) -> Iterator[None]:
-  """A context in which this process alone writes what `stage` makes.
+  """A context in which only this process writes the files of `stage`.
 
-  The folder is made if need be, and removed again if it stays empty. On a
-  file system without locks a line on stderr says so, and the work goes on.
+  Makes the folder if necessary, and removes the folder if it stays empty. On a
+  file system without locks, warns on stderr and continues.
 
   Args:
     folder: of a run.
     stage: 'train', 'score', ...
-    part: of the stage, where several processes share it.
-    wait: for the lock, instead of refusing.
+    part: name of a part of the stage, if several processes share the stage.
+    wait: whether to wait for the lock instead of raising.
 
   Raises:
     Held: another process has the lock; an InputError.
@@ -384,12 +384,12 @@ def stage_lock(
   finally:
     _release(path, held)
     for place in reversed(created):
-      with contextlib.suppress(OSError):  # What is written keeps it.
+      with contextlib.suppress(OSError):  # A folder with files stays.
         place.rmdir()
 
 
 def locked_stage(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-  """Decorator: holds the lock of `stage` in the folder `out` of the call."""
+  """Decorator: locks `stage` in the folder of the argument `out`."""
 
   def _decorate(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function)
@@ -406,17 +406,17 @@ def locked_stage(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _make(folder: Path) -> list[Path]:
-  """Makes a folder; those that had to be made, the outermost first."""
+  """Makes a folder and its parents; returns new folders, outermost first."""
   missing = [place for place in (folder, *folder.parents) if not place.exists()]
   _mkdir(folder)
   return missing[::-1]
 
 
 def _mkdir(folder: Path) -> None:
-  """Makes a folder that another holder may remove at the same time.
+  """Makes a folder that another process may remove at the same time.
 
-  Between two system calls of `mkdir` the folder, or one above it, may go: then
-  it raises what it raises where a file is in the way. So it is tried again.
+  If the folder or a parent disappears between two system calls, `mkdir` raises
+  the same error as for a file in the way. Therefore this function retries.
   """
   for _ in range(_TRIES):
     with contextlib.suppress(FileExistsError, FileNotFoundError):
@@ -427,7 +427,7 @@ def _mkdir(folder: Path) -> None:
 
 
 def _acquire(path: Path) -> int | None:
-  """Opens and locks a file; -1 where nobody may write, None if it is held."""
+  """Opens and locks a file; -1 if not writable, None if already locked."""
   while True:
     try:
       held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -443,19 +443,18 @@ def _acquire(path: Path) -> int | None:
       return None
     if _is(path, held):
       break
-    os.close(held)  # Its holder removed the file before we locked it.
+    os.close(held)  # The last holder removed the file before we locked it.
   _HELD.add(held)
-  with contextlib.suppress(OSError):  # A full disk: nobody reads a name.
+  with contextlib.suppress(OSError):  # On a full disk the lock has no name.
     os.truncate(held, 0)
     os.write(held, f'{os.getpid()} {socket.gethostname()}\n'.encode())
   return held
 
 
 def take_lock(held: int, folder: Path) -> bool:
-  """Locks an open file of `folder`; False where another process holds it.
+  """Locks an open file of `folder`; False if another process holds the lock.
 
-  Without locks in the system or the file system it counts as locked, and a
-  line on stderr says so.
+  If the system or file system has no locks, warns on stderr and returns True.
   """
   try:
     if fcntl is None:
@@ -482,7 +481,7 @@ def _is(path: Path, held: int) -> bool:
 
 
 def _release(path: Path, held: int) -> None:
-  if held not in _HELD:  # There was no lock, or this is a forked child.
+  if held not in _HELD:  # No lock was taken, or this is a forked child.
     return
   path.unlink(missing_ok=True)
   _HELD.discard(held)
@@ -490,7 +489,7 @@ def _release(path: Path, held: int) -> None:
 
 
 def _written(path: Path) -> tuple[str, str]:
-  """Number and host of the process that a lock names, '' if it names none."""
+  """Process id and host in a lock file; '' if the file names none."""
   with contextlib.suppress(OSError, UnicodeDecodeError):
     number, _, host = path.read_text(encoding='utf-8').strip().partition(' ')
     return number, host
@@ -499,7 +498,7 @@ def _written(path: Path) -> tuple[str, str]:
 
 def _holder(path: Path) -> str:
   number, host = _written(path)
-  # It locks the file first, and writes its name into it a moment later.
+  # A holder locks the file first, and writes its name a moment later.
   for _ in range(_TRIES):
     if number:
       return f'another process ({number} on {host})'
@@ -509,9 +508,9 @@ def _holder(path: Path) -> str:
 
 
 def stages_at_work(folder: str | Path) -> list[str]:
-  """Stages of a folder that a process is at now; nobody's lock is touched.
+  """Stages of a folder that a process executes now; takes no lock.
 
-  A lock that a killed process left counts as none.
+  Ignores lock files that killed processes left behind.
   """
   stages = []
   for path in sorted(Path(folder).glob('.?*.lock')):
@@ -529,9 +528,9 @@ _STORE: contextvars.ContextVar[tuple[Path, str] | None] = (
 
 @contextlib.contextmanager
 def partial_results(folder: str | Path, mark: str) -> Iterator[None]:
-  """Keeps parts in a folder; removes it once the work is whole.
+  """Context in which `cached_arrays` caches in a folder; removed on success.
 
-  mark: what all parts depend on besides, such as versions of the code.
+  mark: further inputs of all cached arrays, such as versions of the code.
   """
   token = _STORE.set((Path(folder), mark))
   try:
@@ -542,7 +541,7 @@ def partial_results(folder: str | Path, mark: str) -> Iterator[None]:
 
 
 def caches_arrays() -> bool:
-  """Does `cached_arrays` cache? If not, nothing needs a hash."""
+  """Does `cached_arrays` cache? If not, callers need not compute hashes."""
   return _STORE.get() is not None
 
 
@@ -570,8 +569,7 @@ def cached_arrays(
 ) -> tuple[np.ndarray, ...]:
   """Loads the arrays cached under `name`, or computes and caches them.
 
-  name: `hash_of` of all that they depend on. A file that is damaged is made
-    anew.
+  name: `hash_of` of all inputs of the arrays. A damaged file is recomputed.
   """
   store = _STORE.get()
   if store is None:

@@ -14,15 +14,15 @@ import markupsafe
 
 
 def render(package: str, template: str, **values: Any) -> str:
-  """A template filled in; what stands in an HTML page is escaped.
+  """Fills in a template; escapes values in HTML pages.
 
   Args:
-    package: whose folder `templates` holds the template.
-    template: its file name; escaping is on where it ends in '.html'. It may
-      use the filters `data_uri('png')`, which makes an image part of the
-      page, `packed`, JSON that a script unpacks, and `breakable`, which lets a
-      line end after a sign.
-    **values: names that the template uses; one that is missing raises
+    package: package whose folder `templates` holds the template.
+    template: file name; escaping is on if the name ends in '.html'. Extra
+      filters: `data_uri('png')` embeds an image in the page, `packed` makes
+      compressed JSON that a script unpacks, `breakable` allows line breaks
+      after '/', ',', '=' and '_'.
+    **values: variables of the template; a missing one raises
       jinja2.UndefinedError.
   """
   return _templates(package).get_template(template).render(values)
@@ -39,7 +39,7 @@ def macros(package: str, template: str) -> Any:
 
 
 def sentences(package: str, template: str, name: str, **values: Any) -> str:
-  """A macro of a template as one line of text, without blanks between lines."""
+  """Calls a macro; returns its text on one line, with single spaces."""
   text = macros(package, template).__dict__[name](**values)
   return ' '.join(text.split())
 
@@ -65,18 +65,18 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
 
 
 def _packed(value: Any) -> str:
-  """JSON, compressed, as Base64: what a script of the page unpacks."""
+  """Gzipped JSON as Base64, which a script of the page unpacks."""
   text = json.dumps(value, ensure_ascii=False, allow_nan=False)
   return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode('ascii')
 
 
 def _breakable(text: str) -> markupsafe.Markup:
-  """Lets a line end after a sign, not only at a blank."""
+  """Allows line breaks after '/', ',', '=' and '_'."""
   escaped = str(markupsafe.escape(text))
   return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))
 
 
 def _data_uri(content: bytes | str, kind: str) -> str:
-  """An image as the address of itself, so that a page needs no other file."""
+  """An image as a data: URI, so that a page needs no other file."""
   data = content.encode() if isinstance(content, str) else content
   return f'data:image/{kind};base64,{base64.b64encode(data).decode("ascii")}'

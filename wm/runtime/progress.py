@@ -1,12 +1,12 @@
 """Progress of long work: a bar on a terminal, lines on stderr elsewhere.
 
-Without a terminal a thread writes a line every minute as long as work is under
-way, also while the main thread is busy in compiled code.
+Without a terminal, a thread writes a line every minute during work, also while
+the main thread is busy in compiled code.
 
-Work may be several passes over units. Rates are of the units of a pass after
-the first that are reported: the time before them is mostly compilation. What is
-left is the rest of this pass, and for each pass that is expected after it as
-long as a pass has taken so far.
+Work consists of one or several passes over units. The rate of a pass excludes
+the time before the first report, which is mostly compilation. The remaining
+time is the rest of this pass, plus the mean time of a pass for each further
+expected pass.
 
     |--- compilation ---|- a pass -|---|- this pass ....|......|......|
                         ^ first units       ^ now       ^ two expected
@@ -24,14 +24,14 @@ EVERY = 60.0  # Seconds between lines.
 
 
 class Progress:
-  """One piece of work; a context. Of nested ones the innermost is shown.
+  """Context of one piece of work; of nested ones, the innermost is shown.
 
   Attributes:
     what: name of the work.
-    total: units in all; None is unknown.
+    total: units of a pass; None is unknown.
     done: units so far, of this pass.
-    note: what else is shown beside the counts.
-    passes: that are expected in all.
+    note: further text beside the counts.
+    passes: expected number of passes.
     ended: seconds of each pass that has ended.
   """
 
@@ -44,7 +44,7 @@ class Progress:
     done: int = 0,
     keep: bool = True,
   ) -> None:
-    """keep: the bar stays on the terminal once it is full."""
+    """keep: whether the bar stays on the terminal after the work."""
     self.what, self.total, self.unit, self.done = what, total, unit, done
     self.note, self.passes, self._keep, self._begun = '', 1, keep, done
     self._start = self._last = time.monotonic()
@@ -59,7 +59,7 @@ class Progress:
     self.reach(self.done + num, self.total, note)
 
   def reach(self, done: int, total: int | None, note: str = '') -> None:
-    """Sets the units done and in all; where `done` falls, a pass begins."""
+    """Sets done and total; a lower `done` or another `total` starts a pass."""
     now = time.monotonic()
     if self._first and (done < self.done or total != self.total):
       self.ended.append(self._last - self._first[1])
@@ -108,14 +108,14 @@ class Progress:
     return f'{self.what}: ' + ', '.join(parts + [self.note] * bool(self.note))
 
   def _pace(self) -> list[str]:
-    """The pass, its rate and the time that is left, as far as known."""
+    """The pass, its rate and the remaining time, as far as known."""
     number = len(self.ended) + 1
     texts = []
     if max(self.passes, number) > 1:
       texts.append(f'pass {number} of {max(self.passes, number)}')
     first, since = self._first or (self.done, 0.0)
     new, spent = self.done - first, time.monotonic() - since
-    if not new or self.done == self.total:  # Something else is under way.
+    if not new or self.done == self.total:  # No rate yet, or the pass ended.
       return texts
     texts.append(f'{new / max(spent, 1e-9):,.3g}/s')
     if self.total is not None:
@@ -126,7 +126,7 @@ class Progress:
     return texts
 
   def close(self) -> None:
-    """Ends the work; the bar stays as it is."""
+    """Ends the work and closes the bar."""
     _CLOCK.leave(self)
     if self._bar is not None:
       self._bar.close()
@@ -139,7 +139,7 @@ class Progress:
 
 
 class _Clock:
-  """Writes a line of the innermost work every minute."""
+  """Logs the innermost work every minute."""
 
   def __init__(self) -> None:
     self._open: list[Progress] = []
@@ -147,7 +147,7 @@ class _Clock:
     self.ended = threading.Event()
 
   def enter(self, work: Progress) -> None:
-    """Puts work inside of the work that is under way."""
+    """Adds work, nested in the current work."""
     with self._lock:
       self._open.append(work)
       if len(self._open) > 1:
@@ -159,7 +159,7 @@ class _Clock:
       run.start()
 
   def leave(self, work: Progress) -> None:
-    """Takes work out again."""
+    """Removes work."""
     with self._lock:
       if work in self._open:
         self._open.remove(work)
@@ -167,7 +167,7 @@ class _Clock:
         self.ended.set()
 
   def innermost(self) -> Progress | None:
-    """What is under way and has nothing under way within it."""
+    """The innermost current work; None without work."""
     with self._lock:
       return self._open[-1] if self._open else None
 
@@ -181,9 +181,9 @@ _CLOCK = _Clock()
 
 
 def report(done: int, total: int, unit: str = '') -> None:
-  """So many units of the innermost work under way are done, if there is any.
+  """Sets the done and total units of the innermost current work, if any.
 
-  For what does the work and does not know what it is a part of.
+  For code without a reference to its `Progress`.
   """
   if work := _CLOCK.innermost():
     work.unit = unit or work.unit

@@ -1,6 +1,6 @@
-"""Where a result comes from: code and files by hash, and the commit.
+"""Provenance of a result: hashes of code and files, and the commit.
 
-A stored result is valid as long as its origin is the same. An origin holds
+A stored result is valid while its origin is unchanged. An origin holds
 
   modules     the plug-in's module, and all that it imports, at the top or
               inside functions, read from source. Modules of installed
@@ -51,12 +51,12 @@ _NAMED = 3
 
 
 class Origin(NamedTuple):
-  """What something is made from.
+  """All inputs of a result.
 
   Attributes:
     inputs: name -> hash of a module ('wm/core/accept.py') or file (the path as
       a spec gives it), or version of a package ('numpy').
-    unknown: why that may not be all; '' where it is.
+    unknown: why `inputs` may be incomplete; '' if complete.
   """
 
   inputs: dict[str, str]
@@ -299,7 +299,7 @@ def _imports_by_call(function: ast.expr) -> bool:
 
 
 def _is_outdated(module: _Module, value: str) -> bool:
-  """Whether a module in memory is not what its file says, as far as known.
+  """Whether a loaded module differs from its file, as far as known.
 
   value: hash of the file.
   """
@@ -327,7 +327,7 @@ def _note(inputs: dict[str, str], name: str, value: str) -> None:
 
 
 def difference(old: dict[str, str], new: dict[str, str]) -> str:
-  """What of some inputs changed, came or went, in words; '' if nothing."""
+  """Text that names changed, added and removed inputs; '' if none."""
   names = sorted(old.keys() | new.keys())
   # What the user wrote tells more than what is below it.
   names.sort(key=lambda name: name.startswith('wm/'))
@@ -354,7 +354,7 @@ def _values(thing: Any) -> list[Any]:
 
 
 def _paths(value: Any) -> Iterator[str]:
-  """Strings in a value that are paths of what is there."""
+  """Strings in a value that are existing paths."""
   if isinstance(value, str):
     if value and os.path.exists(value):  # False, too, where it is no path.
       yield value
@@ -398,7 +398,7 @@ _CODE = '.py'
 
 
 def _git(*words: str) -> str | None:
-  """What git prints of this checkout, or None where there is no checkout."""
+  """Output of git for this checkout; None without git or a checkout."""
   root = _ROOT
   if not (root / '.git').exists():
     return None
@@ -451,7 +451,7 @@ def uncommitted(
 
 
 def _untracked(path: str | Path) -> str:
-  """How to name a file that this checkout does not hold; '' if it does."""
+  """Name of a file that git does not track; '' for a tracked file."""
   root, place = _ROOT, Path(path).resolve()
   if not place.is_relative_to(root):
     return str(place)
@@ -462,7 +462,7 @@ def _untracked(path: str | Path) -> str:
 def commit_outside(
   outside: str | Path, code: Iterable[str | Path] = ()
 ) -> str | None:
-  """As `commit`, but dirty by what `uncommitted` lists alone."""
+  """Like `commit`, but only files that `uncommitted` lists make it dirty."""
   text, changed = _git('rev-parse', 'HEAD'), uncommitted(outside, code)
   if text is None or changed is None:
     return None

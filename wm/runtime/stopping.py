@@ -1,17 +1,16 @@
-"""How a process ends: exit codes, and being told to stop.
+"""How a process ends: exit codes and signals.
 
-A binary calls `install`; nothing happens on import, and without it signals do
-what they do in Python. Once it is installed, SIGINT (Ctrl-C), SIGTERM and
-SIGUSR1 (a scheduler, as SLURM's --signal=USR1@60) and SIGHUP (a terminal that
-is closed) end the process at once: everything here may be killed at any
-moment and goes on from what is complete. Work that would be lost is done
-within `deferred`, which stops where it chooses; a second signal does not wait
-for it.
+A binary calls `install`; without that call, signals keep Python's behaviour.
+After `install`, SIGINT (Ctrl-C), SIGTERM and SIGUSR1 (schedulers, e.g. SLURM's
+--signal=USR1@60) and SIGHUP (a closed terminal) end the process at once. This
+is safe: every binary may be killed at any moment and resumes from complete
+files. Work that would be lost runs within `deferred`, which stops at a safe
+point; a second signal ends the process without waiting for that point.
 
-No exception is raised from a handler. One that is may come up within a
-callback, a destructor or a compiled dispatcher, where it is swallowed or
-leaves half a state. A thread reads the signals, so it also acts while the
-main one compiles.
+No signal handler raises an exception: an exception could arise within a
+callback, a destructor or a compiled dispatcher, which would swallow it or leave
+an inconsistent state. A separate thread reads the signals, so signals also work
+while the main thread compiles.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Exit(enum.IntEnum):
 
   DONE = 0
   FAILED = 1  # A full disk or memory, a loss that is not finite, a sweep's run.
-  BAD_INPUT = 2  # Or another process is at it.
+  BAD_INPUT = 2  # Or another process holds the lock of the folder.
   STOPPED = (
     75  # SIGTERM, SIGUSR1 or SIGHUP. The name of 75 in sysexits.h: try again.
   )
@@ -46,10 +45,10 @@ CODES: dict[int, Exit] = {
 
 
 class Stopped(KeyboardInterrupt):
-  """Raised at a safe point by work that was told to stop.
+  """Raised at a safe point after a signal came.
 
   Attributes:
-    code: exit code, by the signal.
+    code: exit code for the signal.
   """
 
   def __init__(self, code: Exit = Exit.STOPPED) -> None:
@@ -58,7 +57,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class _State:
-  """What the thread that reads signals shares with the main thread."""
+  """State shared by the main thread and the thread that reads signals."""
 
   def __init__(self) -> None:
     self.lock = threading.Lock()
@@ -73,22 +72,22 @@ _AT_END: list[Callable[[], None]] = []
 
 
 def at_end(act: Callable[[], None]) -> None:
-  """Has `act` called when a signal ends the process.
+  """Registers `act` to be called when a signal ends the process.
 
-  It must be brief, and the main thread may be in the midst of anything then.
+  `act` must be brief, and the main thread may be in any state at that time.
   """
   _AT_END.append(act)
 
 
 def farewell(code: Exit, again: bool) -> None:
-  """Writes the last line of a process that was told to stop.
+  """Calls the `at_end` functions, and writes the last line on stderr.
 
   again: whether the same command resumes the work.
   """
   for act in _AT_END:
     try:
       act()
-    # Such as a full disk: the others come all the same.
+    # E.g. a full disk; the other functions still run.
     except OSError as error:
       with contextlib.suppress(OSError):
         os.write(2, f'error: {error}\n'.encode())
@@ -102,18 +101,19 @@ def farewell(code: Exit, again: bool) -> None:
 
 
 def install(again: Callable[[], bool]) -> None:
-  """Makes the signals of CODES end this process; for its main thread to call.
+  """Makes the signals of CODES end this process; call from the main thread.
 
-  A signal that the process was started to ignore (`nohup`) stays ignored.
+  A signal that the parent set to be ignored (`nohup`) stays ignored.
 
-  again: whether the same command resumes the work; asked when a signal comes.
+  again: whether the same command resumes the work; called on a signal.
   """
   reader, writer = os.pipe()
   os.set_blocking(writer, False)
   signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
   for number in CODES:
     if signal.getsignal(number) is not signal.SIG_IGN:
-      signal.signal(number, lambda *_: None)  # Python notes it in the pipe.
+      # Python writes the signal number to the pipe.
+      signal.signal(number, lambda *_: None)
   watch = threading.Thread(
     target=_watch, args=(reader, again), name='signals', daemon=True
   )
@@ -122,7 +122,7 @@ def install(again: Callable[[], bool]) -> None:
 
 
 def _ignore() -> None:
-  """Ignores signals while Python shuts down: all work is done by then."""
+  """Ignores signals while Python shuts down, after all work is done."""
   for number in CODES:
     signal.signal(number, signal.SIG_IGN)
 
@@ -150,19 +150,19 @@ def requested() -> Exit | None:
 
 
 def check() -> None:
-  """Raises Stopped if a signal came; to be called where it is safe to stop."""
+  """Raises Stopped if a signal came; call where stopping is safe."""
   if _STATE.asked is not None:
     raise Stopped(_STATE.asked)
 
 
 @contextlib.contextmanager
 def deferred(notify: Callable[[], None] | None = None) -> Iterator[None]:
-  """A context in which a first signal is noted, and stops at its end.
+  """A context that defers a first signal until the end of the block.
 
   notify: called by another thread when the signal comes.
 
   Raises:
-    Stopped: a signal came, and the block did not raise it by `check`.
+    Stopped: a signal came, and the block did not call `check` afterwards.
   """
   with _STATE.lock:
     _STATE.deferring.append(notify)
@@ -180,6 +180,6 @@ def lives(process: int) -> bool:
     os.kill(process, 0)
   except (ProcessLookupError, OverflowError):
     return False
-  except PermissionError:  # Somebody else's.
+  except PermissionError:  # A process of another user.
     pass
   return True

@@ -1,7 +1,7 @@
 """Independent tasks: in this process, in several, or on a Dask cluster.
 
-The several are started here (`jobs`), or are those that run this program
-(`jax.distributed` is initialized, see `driven`).
+Several processes are either started by this module (`jobs`), or already run
+this program (`jax.distributed` is initialized, see `driven`).
 
 A task calls a function of a module with plain arguments. It may run on any
 machine that sees the same folders under the same paths. A task may also run
@@ -134,21 +134,21 @@ def _check_shared(tasks: Sequence[Task], where: str) -> None:
 
 
 def driven(act: Callable[[], T], call: Callable[..., Any] | None = None) -> T:
-  """What `act` returns, in each of the processes that run this program.
+  """Returns the result of `act` in each process that runs this program.
 
-  Process 0 acts. The others do their share of what it gives `run`, and get what
-  it returns, as JSON has it.
+  Process 0 calls `act`. The other processes execute their share of the tasks
+  that process 0 passes to `run`, and receive the result of `act` via JSON.
 
       process 0   act: run: | task 0 | joins | task 3 | ..... returns
       process 1             | task 1 |       | task 4 |
       process 2             | task 2 |       |        |
                           order   outcomes            end
 
-  call: of all tasks that `act` runs; each process may pass its own.
+  call: the function of all tasks that `act` runs; may differ by process.
 
   Raises:
-    InputError: in the others, where process 0 has failed.
-    Failed: a process has ended before.
+    InputError: in the other processes, if process 0 failed.
+    Failed: a process has ended early.
   """
   if compute.num_processes() == 1:
     return act()
@@ -168,12 +168,12 @@ def driven(act: Callable[[], T], call: Callable[..., Any] | None = None) -> T:
 
 
 def _ordered(order: dict[str, Any]) -> dict[str, Any]:
-  """What process 0 says."""
+  """Broadcasts the order of process 0 to all processes."""
   return json.loads(compute.exchanged(json.dumps(order).encode())[0])
 
 
 def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
-  """See run: each process does one of as many tasks at a time."""
+  """See `run`: in each round, every process executes one task."""
   num = compute.num_processes()
   left = []
   for task in tasks:
@@ -194,9 +194,9 @@ def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
 
 
 def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
-  """Does this process's task of an order; outcomes of all processes.
+  """Executes this process's task of an order; returns all processes' outcomes.
 
-  An outcome is ['', result], or the kind of an error and what it says.
+  An outcome is ['', result], or [error class, *arguments of the error].
   """
   error: core.InputError | OSError | None = None
   result, context = None, WorkerContext(*order['context'])
@@ -277,7 +277,7 @@ def code() -> str:
 def _call(
   call: Callable[..., Any], arguments: dict[str, Any], context: WorkerContext
 ) -> tuple[core.InputError | None, Any]:
-  """Runs a task; bad input is returned, as Dask tries again after errors."""
+  """Runs a task; returns InputErrors, as Dask retries after raised errors."""
   try:
     with _cluster_errors():
       _check_process(context)
@@ -289,7 +289,7 @@ def _call(
 
 
 def _check_process(context: WorkerContext) -> None:
-  """Raises InputError where a task in this process could do harm."""
+  """Raises InputError if this process cannot run tasks safely."""
   where = f'worker {socket.gethostname()}, process {os.getpid()}'
   if worker := _worker():
     check_address(worker.address)
@@ -330,7 +330,7 @@ def cancelled() -> bool:
 def _executor(
   jobs: int, cluster: str | None, again: bool
 ) -> Iterator[concurrent.futures.Executor]:
-  """Processes, or a client of a cluster; what has not begun is cancelled."""
+  """Local processes or a cluster client; cancels pending tasks at the end."""
   if cluster:
     with _client(cluster, again) as client:
       executor = client.get_executor(pure=False, retries=_RETRIES)
@@ -349,7 +349,7 @@ def _executor(
 
 
 def _begin() -> None:
-  """Makes a process leave Ctrl-C to its parent, and end when that has ended."""
+  """Makes a process ignore Ctrl-C, and end when its parent has ended."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   parent = multiprocessing.parent_process()
   assert parent is not None  # It was started by `_executor`.
@@ -373,7 +373,7 @@ def run_shards(
   num: int,
   workers: Workers,
 ) -> None:
-  """Has `call` do shards (0, num) to (num - 1, num) of some work."""
+  """Calls `call` for the shards (0, num) to (num - 1, num)."""
   todo = [Task(call, {**arguments, 'shard': (k, num)}) for k in range(num)]
   with progress.Progress(title, num, 'shards') as bar:
     for _ in run(todo, workers.jobs, workers.cluster):
@@ -381,7 +381,7 @@ def run_shards(
 
 
 def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
-  """Tasks that run at a time now, at least 1; raises InputError as `run`."""
+  """Number of tasks that run at a time, at least 1; raises like `run`."""
   if (num := compute.num_processes()) > 1:
     if jobs > 1 or cluster:
       raise core.InputError(
@@ -397,7 +397,7 @@ def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
 
 @contextlib.contextmanager
 def _client(cluster: str, again: bool = False) -> Iterator[Any]:
-  """A client of a scheduler; again: waits for one that was lost.
+  """A client of a scheduler; again: wait for a lost scheduler to restart.
 
   Raises:
     ClusterError: as `run` says. Failed: a task ended one worker after another.

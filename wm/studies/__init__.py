@@ -1,14 +1,14 @@
-"""Studies: many models, trained and measured by one call that can be resumed.
+"""Studies: one resumable call trains and measures many models.
 
-Rows such as 'walks: MODEL on WORLD with steps=500' come in; folders of runs and
-a report go out. There are three calls, each of which lists `runs.Run`s:
+The input is rows such as 'walks: MODEL on WORLD with steps=500'; the output is
+run folders and a report. Three calls each build a list of `runs.Run`s:
 
   study      rows x seeds x settings, and a report of all
-  sweep      a grid of training settings: runs are ranked, the best are scored
-  miniature  rows x seeds: each pair gives a small result file, by which
-             findings of papers are judged
+  sweep      a grid of training settings: ranks the runs and scores the best
+  miniature  rows x seeds: each pair writes a small result file, the evidence
+             on which findings of papers are judged
 
-Read `rows` first, which says what a row is, and `grid`, what varies; then
-`runs`, which has the stages of one run and does runs in processes. `baselines`
-adds the rows to compare with: uniform, oracle, Bayes.
+Read `rows` first (a row), then `grid` (the settings that vary), then `runs`
+(the stages of one run, and processes that execute runs). `baselines` adds rows
+for comparison: uniform, oracle, Bayes.
 """

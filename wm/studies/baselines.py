@@ -1,10 +1,10 @@
 """The rows that a study adds for comparison: baselines and ceilings.
 
-Rows and metrics come in; further rows go out, and why others cannot be had. Two
-know nothing: the untrained network and a uniform guesser. One knows the rules:
-the oracle. Two know the rules and the sampler of the training data, and so are
-ceilings: the Bayes predictor, which takes nothing for possible that the sampler
-never draws, and the Bayes predictor that plans again from there.
+The input is rows and metrics; the output is further rows, and reasons why other
+baselines are unavailable. The untrained network and the uniform guesser know
+nothing. The oracle knows the rules. Two ceilings know the rules and the sampler
+of the training data: the Bayes predictor gives probability 0 to tokens that the
+sampler never draws; the replanning Bayes predictor plans again after them.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _BOUNDS = {'uniform': 'uniform()', 'oracle': 'oracle()'}
 def added(
   rows: Sequence[Row], stages: Stages, metrics: Sequence[core.Metric]
 ) -> tuple[list[Row], list[str]]:
-  """Baselines that rows lack, and why others cannot be had.
+  """Baselines that the rows lack, and reasons why others are unavailable.
 
-  An untrained model for each architecture and rules, a uniform guesser and an
-  oracle for each rules, both ceilings for each world. A baseline is called as
-  what it is, 'bayes'; where there are several, the row that it is for follows,
-  'bayes_walks'.
+  Adds an untrained model for each architecture and rule set, a uniform guesser
+  and an oracle for each rule set, and both ceilings for each world. A baseline
+  is named after its kind ('bayes'). Several of one kind are named after their
+  row, too ('bayes_walks').
 
   Args:
     rows: all rows of a study, as `rows_of` makes them.
-    stages: options; what is trained to name states names none untrained.
-    metrics: that they are scored by; what none can measure is left out.
+    stages: options; rows with objective='state' get no untrained model.
+    metrics: of the study; a baseline that no metric can measure is left out.
 
   Returns:
-    The baselines, in the order of the rows, and a line for each that a world
-    does not have.
+    The baselines, in the order of the rows, and a line for each world without
+    ceilings.
   """
   rows = [*map(_as_trained, rows)]
-  asked: list[tuple[Row, str]] = []  # A baseline, and the row that it is for.
+  asked: list[tuple[Row, str]] = []  # (baseline, name of its row).
   taken = [row for row in rows if row.trained_on is None]
   reasons: dict[str, None] = {}
   for row in _subjects(rows):
@@ -71,7 +71,7 @@ def added(
 
 
 def _as_trained(row: Row) -> Row:
-  """The folder of a run as a row of its model that is trained here."""
+  """Replaces a run folder by a row that trains the folder's model."""
   if not isinstance(row.model, str):
     return row
   run = files.read_record(pathlib.Path(row.model, 'train.run.json'), {})
@@ -80,13 +80,13 @@ def _as_trained(row: Row) -> Row:
 
 
 def _lacks(baseline: Row, metric: core.Metric) -> bool:
-  """Can a metric not measure a baseline?"""
+  """Is a metric unable to measure a baseline?"""
   assert isinstance(baseline.model, core.Model)
   return bool(lacks(metric, baseline.model.gives[0], type(baseline.scored_in)))
 
 
 def _subjects(rows: Sequence[Row]) -> list[Row]:
-  """Rows that are no baselines themselves."""
+  """Rows that are not baselines themselves."""
   trained = [registry.spec(r.model) for r in rows if r.trained_on is not None]
   return [
     row
@@ -100,7 +100,7 @@ def _subjects(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_copy(baseline: Row, row: Row) -> bool:
-  """Is a row that is not trained the same as a baseline?"""
+  """Does an untrained row equal a baseline?"""
   if registry.spec(row.model) != registry.spec(baseline.model):
     return False
   if registry.spec(row.scored_in) == registry.spec(baseline.scored_in):
@@ -110,7 +110,7 @@ def _is_copy(baseline: Row, row: Row) -> bool:
 
 
 def _named(asked: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> list[Row]:
-  """Baselines under names that no row has."""
+  """Renames baselines so that no two rows share a name."""
   names = [baseline.name for baseline, _ in asked]
   taken = {row.name for row in rows}
   renamed = []
@@ -126,7 +126,7 @@ def _named(asked: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> list[Row]:
 
 
 def is_possible(baseline: Row) -> bool:
-  """Does its world have a baseline?"""
+  """Can the baseline's model be built for its world?"""
   model: Any = baseline.model
   try:
     model.predictor(baseline.scored_in, 0)

@@ -1,14 +1,14 @@
-"""Grids: what varies, and the settings of each place.
+"""Grids: the axes that vary, and the settings of each grid point (`Place`).
 
-An axis is a name and its values by label. The name is a flag, or 'flagfile',
-whose values are flags of a file. A place takes its settings from, each stronger
-than the one before:
+An axis is a name and a map of label -> value. The name is a flag, or
+'flagfile', whose values are the flags of a file. A grid point combines these
+settings; later ones override earlier ones:
 
     the defaults
     its flagfiles
-    what the sweep itself is given
-    the winner of an earlier sweep that it starts from: its place in that grid
-    its place in the grid
+    the flags of the sweep itself
+    the grid point of an earlier sweep's winner, if the sweep starts from one
+    its values on the axes
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from wm import core
 from wm.core import registry
 
 FILE = 'flagfile'
-SEED = 'seed'  # Runs that differ in it alone make one candidate.
+SEED = 'seed'  # Runs that differ only in the seed form one candidate.
 _PLAIN = (FILE, 'model', 'world')  # Axes whose labels need no 'NAME='.
-MOST = 100_000  # Places of a grid.
+MOST = 100_000  # Grid points.
 _LONGEST = 60  # Characters of a label made from a value.
 
 Flags = dict[str, Any]
@@ -37,12 +37,12 @@ Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """A place of a grid.
+  """A grid point.
 
   Attributes:
     labels: axis -> label.
     flags: all settings.
-    chosen: those that the grid makes, which a second sweep keeps.
+    chosen: settings from the axes, which a second sweep keeps.
   """
 
   labels: dict[str, str]
@@ -51,12 +51,12 @@ class Place:
 
   @property
   def name(self) -> str:
-    """Its labels joined, for a folder."""
+    """The joined labels, as a folder name."""
     return _joined(self.labels, _PLAIN) or 'run'
 
   @property
   def title(self) -> str:
-    """Its name where seeds are put together: 'slice_d128,human'."""
+    """The name without the seed: 'slice_d128,human'."""
     labels = {key: x for key, x in self.labels.items() if key != SEED}
     joined = _joined(labels, (*_PLAIN, 'data'))
     return joined or registry.parse(self.flags['model'])[0]
@@ -75,15 +75,15 @@ def parse(
   value: Callable[[str, str], Any],
   read: Callable[[str], Flags],
 ) -> Axes:
-  """Axes as written; those of one name are put together.
+  """Parses axes; merges axes of the same name.
 
   Args:
     texts: 'NAME=VALUE|VALUE|...'; a value may be 'LABEL: VALUE'.
-    value: (flag, text) -> its value.
-    read: flags that a flagfile gives.
+    value: (flag, text) -> the flag's value.
+    read: path of a flagfile -> its flags.
 
   Raises:
-    InputError: one is not of this form, or two values have one label.
+    InputError: a text has another form, or two values share a label.
   """
   axes: Axes = {}
   for text in texts:
@@ -103,7 +103,7 @@ def parse(
 
 
 def label_of(name: str, text: str) -> str:
-  """A value as part of a folder's name."""
+  """Turns a value into a part of a folder name."""
   if name == FILE:
     text = re.split(r'[/\\]', text)[-1].removesuffix('.flags')
   label = re.sub(r'[^\w.+=-]+', '_', text).strip('_.')
@@ -113,10 +113,10 @@ def label_of(name: str, text: str) -> str:
 
 
 def labelled(grid: Grid) -> Axes:
-  """Axes of a grid; values that have no label are labelled as written.
+  """Axes of a grid; a value without a label gets its text as the label.
 
   Raises:
-    InputError: two values of an axis are called the same.
+    InputError: two values of an axis share a label.
   """
   axes: Axes = {}
   for name, values in grid.items():
@@ -141,15 +141,15 @@ def places(
   settings: Flags | None = None,
   starts: Sequence[Place] = (Place({}, {}, {}),),
 ) -> list[Place]:
-  """Every place of a grid, the first axis slowest.
+  """All grid points; the first axis varies slowest.
 
   Args:
-    axes: what varies.
-    settings: those that the sweep itself was started with.
-    starts: where to start from: the defaults, or winners of an earlier sweep.
+    axes: name -> label -> value.
+    settings: flags of the sweep itself.
+    starts: base settings: the defaults, or winners of an earlier sweep.
 
   Raises:
-    InputError: there are more than MOST.
+    InputError: the grid has more than MOST points.
   """
   sizes = [len(starts), *map(len, axes.values())]
   if math.prod(sizes) > MOST:

@@ -1,15 +1,15 @@
-"""Rows of a study: what is trained and scored, and the settings of each.
+"""Rows of a study: the models to train and score, and their settings.
 
-A line such as 'walks: MODEL on WORLD with steps=500' comes in; a `Row` goes
-out, by `rows_of` with its model and worlds made. `study` runs such rows.
+`Row.parse` turns a line such as 'walks: MODEL on WORLD with steps=500' into a
+`Row`. `rows_of` also builds the row's model and worlds. `study` runs rows.
 
-The setting `match` names what a row has as much of as the first trained row
-without a match: 'sequences' (num is the other's number of distinct training
-sequences), 'steps' of training, or both, 'sequences+steps'. `resolve_matches`
-puts numbers in its place, for which the other's data are sampled first, by the
-same seed. A row is then trained as if the numbers had been written down.
+The setting `match` equalizes a row with its partner, the first trained row
+without a match. Values: 'sequences' (num becomes the partner's number of
+distinct training sequences), 'steps' (of training), or 'sequences+steps'.
+`resolve_matches` samples the partner's data first, with the same seed, and
+replaces `match` by these numbers.
 
-`crossed` puts every trained row at each place of a grid, such as its seeds.
+`crossed` copies every trained row to each grid point, such as each seed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wm.options.calls import Matching, Sampling, Stages, Units
 from wm.options.training import Training
 from wm.studies.grid import SEED, Grid, Place, labelled, places
 
-# What a row may have to itself.
+# Settings that a single row may override.
 SETTINGS: dict[str, dataclasses.Field] = {
   **{name: field for name, (field, _) in options.declared(Sampling).items()},
   **{name: field for name, (field, _) in options.declared(Training).items()},
@@ -36,12 +36,12 @@ SETTINGS: dict[str, dataclasses.Field] = {
 }
 for name in ('seed', 'text', 'distributed', 'coordinator', 'threads'):
   del SETTINGS[name]
-# What a grid may vary of a row.
+# Settings of a row that a grid may vary.
 VARIED = {
   **{k: x for k, x in SETTINGS.items() if k not in ('match', 'seeds')},
   SEED: options.declared(Training)[SEED][0],
 }
-# What is matched -> the setting that it decides.
+# Value of `match` -> the setting that it determines.
 DECIDES = {'sequences': 'num', 'steps': 'steps'}
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)'
@@ -55,18 +55,18 @@ class Row:
   """A model of a study.
 
   Attributes:
-    name: of its folder and its row in tables; letters, digits, underscores.
-    model: spec or object; of a study also a `wm.Run` or path of one, or a text
-      with a slash, which was trained before.
-    trained_on: world that it is trained on first; None: scored as it is.
-    scored_in: world that it is scored in; None is `trained_on`, or else the
-      study's.
-    settings: fields of Sampling and Training that this row has to itself;
+    name: of the run folder and the table row; letters, digits, underscores.
+    model: spec or object. A study also takes a model trained before: a
+      `wm.Run`, or the path of a run folder (a text with a slash).
+    trained_on: training world; None scores the model without training.
+    scored_in: world for scoring; None means `trained_on`, or else the study's
+      world.
+    settings: fields of Sampling and Training that only this row overrides;
       `match` (see `Matching`), and `seeds` of a miniature.
-    title: what tables call it; '' is its name. Rows of one title that differ in
-      their seed of training alone are a line together.
-    data: folder of its sampled data in that of the study, which its seeds
-      share; '' is its own folder.
+    title: name in tables; '' means `name`. Rows that share a title and differ
+      only in the training seed share one table line.
+    data: subfolder of the study for the sampled data, shared by all seeds; ''
+      means the row's own folder.
   """
 
   name: str
@@ -84,7 +84,7 @@ class Row:
     '... with steps=500, lr=3e-3' may follow, or '... with match="sequences"'.
 
     Raises:
-      InputError: it is not of this form.
+      InputError: the text has another form.
     """
     match = re.fullmatch(_ROW, text)
     if not match:
@@ -102,7 +102,7 @@ class Row:
 
   @property
   def kinds(self) -> list[str]:
-    """What it has as much of as another row."""
+    """The parts of `match`: 'sequences', 'steps', both or none."""
     match = self.settings.get('match')
     return match.split('+') if match else []
 
@@ -118,7 +118,7 @@ class Row:
     return dataclasses.replace(replaced, training=training)
 
   def specs(self) -> Row:
-    """The row as another process is told it: specs, without settings."""
+    """The row for another process: specs for objects, no settings."""
     return dataclasses.replace(
       self,
       model=spec_of(self.model),
@@ -131,9 +131,9 @@ class Row:
 def _check_setting(
   where: str, name: str, value: Any, available: Mapping[str, dataclasses.Field]
 ) -> None:
-  """Raises InputError for a setting that rows lack, or a value it cannot have.
+  """Raises InputError for an unknown setting or an invalid value.
 
-  where: what gives it, for the message.
+  where: source of the setting, for the message.
   """
   inputs.check_known(name, available, f'{where} has no setting {name!r}')
   what, field = f'{where}: {name}={value!r}', available[name]
@@ -152,9 +152,9 @@ def spec_of(plug_in: object) -> str:
 def rows_of(
   rows: Sequence[Row | str], world: core.World | str, runs: bool = False
 ) -> list[Row]:
-  """Rows with objects for specs; raises InputError where one is bad.
+  """Builds the model and worlds of each row; InputError for a bad spec.
 
-  runs: may a model be the folder of a run? It stays text.
+  runs: whether a model may be a run folder, which stays text.
   """
   resolved: list[Row] = []
   for entry in rows:
@@ -175,7 +175,7 @@ def rows_of(
 
 
 def _named_apart(rows: list[Row]) -> list[Row]:
-  """The rows; raises InputError where two have one name."""
+  """Returns the rows; raises InputError if two share a name."""
   names = [row.name for row in rows]
   for name in names:
     if names.count(name) > 1:
@@ -203,7 +203,7 @@ def _check_trained(
 
 
 def _model(row: Row, runs: bool) -> core.Model | str:
-  """The row's model, or the folder of a run as it is."""
+  """The row's model, or the path of a run folder, unchanged."""
   text = row.model if isinstance(row.model, str) else ''
   if isinstance(row.model, os.PathLike):
     text = os.path.join(os.curdir, row.model)
@@ -222,10 +222,10 @@ def _model(row: Row, runs: bool) -> core.Model | str:
 
 
 def partner_of(rows: Sequence[Row]) -> Row | None:
-  """The row that matched rows have as much as: the first trained one of others.
+  """The row that `match` refers to: the first trained row without a match.
 
   Raises:
-    InputError: a row that cannot be matched as it says.
+    InputError: the `match` of a row cannot be resolved.
   """
   unmatched = [r for r in rows if r.trained_on is not None and not r.kinds]
   partner = unmatched[0] if unmatched else None
@@ -261,13 +261,13 @@ def resolve_matches(
   distinct: Callable[[Row], int | None],
   log: Callable[[str], None],
 ) -> list[Row]:
-  """Rows with the numbers that their matches come to, in the same order.
+  """Replaces each `match` by numbers; keeps the order of the rows.
 
   Args:
-    rows: those of one place, as `rows_of` makes them.
-    stages: options of the place.
-    distinct: counts the different training sequences of a row, which it samples
-      first; None where they are not at hand, and the number then stays open.
+    rows: of one grid point, as `rows_of` makes them.
+    stages: options of the grid point.
+    distinct: samples a row's training sequences and counts the distinct ones;
+      None (in a dry run without data) leaves `num` unchanged.
     log: gets the numbers of each match.
 
   Raises:
@@ -293,13 +293,14 @@ def resolve_matches(
 
 
 def crossed(rows: Sequence[Row], grid: Grid) -> list[list[Row]]:
-  """All rows at each place of a grid, the last axis fastest.
+  """All rows at each grid point; the last axis varies fastest.
 
-  A row that is trained has a name, a title and settings by its place. Others
-  are the same at every place.
+  The grid point changes the name, title and settings of a trained row. Other
+  rows are the same at every grid point.
 
   Raises:
-    InputError: no row is trained, or has such a setting; a row has seeds.
+    InputError: no row is trained, the grid names an unknown setting or an
+      invalid value, two rows share a name, or a row sets seeds.
   """
   for row in rows:
     if 'seeds' in row.settings:
@@ -323,7 +324,7 @@ def crossed(rows: Sequence[Row], grid: Grid) -> list[list[Row]]:
 
 
 def flat(crossed: Sequence[Sequence[Row]]) -> list[Row]:
-  """Rows at all places, those that are not trained once."""
+  """Rows of all grid points; untrained rows appear once."""
   return [
     row
     for same in zip(*crossed, strict=True)
@@ -332,7 +333,7 @@ def flat(crossed: Sequence[Sequence[Row]]) -> list[Row]:
 
 
 def _at(row: Row, place: Place) -> Row:
-  """A row at a place of a grid; see `crossed`."""
+  """A row at a grid point; see `crossed`."""
   if row.trained_on is None:
     return row
   varied = [f'{k}={x}' for k, x in place.labels.items() if k != SEED]

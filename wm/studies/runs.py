@@ -1,18 +1,18 @@
-"""Runs: a row at a place of its grid, sampled for, trained, scored and mapped.
+"""Runs: sample data, train, score and map for one row at one grid point.
 
-A `Run` says what is done in one folder. `study`, `sweep` and `miniature` list
-runs, and a `JobPool` does them in processes, several at a time:
+A `Run` describes the work in one folder. `study`, `sweep` and `miniature` list
+runs, and a `JobPool` executes several at a time in processes:
 
-    FOLDER/run.log        what its processes printed
-    FOLDER/failed.json    how the last one ended, if it failed
-    FOLDER/run.json       what its scores depended on, once it was scored
-    FOLDER/.lock          held by the process that works on it
+    FOLDER/run.log        output of the run's processes
+    FOLDER/failed.json    reason why the last process failed, if it failed
+    FOLDER/run.json       hash of all inputs of the scores, once scored
+    FOLDER/.lock          held by the process that executes the run
 
-A process inherits the lock and holds it as long as it lives, even when what
-started it dies. So the same runs can be started again at once, and several
-pools, here or on other machines over one file system, share the work. On a
-cluster each process is a task (`wm.runtime.tasks`), and the worker that starts
-it takes the lock. What such a process runs is in `worker`.
+A process inherits the lock and holds it until the process ends, even if the
+parent dies first. So the same runs can be started again at once, and several
+pools, on this machine or on others with the same file system, share the work.
+On a cluster each process is a task (`wm.runtime.tasks`), and the Dask worker
+that starts the process takes the lock. `worker` is the program of a process.
 """
 
 from __future__ import annotations
@@ -53,35 +53,35 @@ from wm.runtime import (
 )
 from wm.studies.rows import Row, spec_of
 
-FAILED = 'failed.json'  # How a process of the run ended, if it failed.
-DONE = 'run.json'  # What its scores depended on.
-# Besides worlds, models and metrics.
+FAILED = 'failed.json'  # Reason why a process of the run failed.
+DONE = 'run.json'  # Hash of all inputs of the scores.
+# Modules that scores depend on besides worlds, models and metrics.
 _CODE = 'wm.evaluation.scoring', 'wm.training.checkpoints'
-_READING = threading.Lock()  # Runs are asked in threads.
+_READING = threading.Lock()  # Threads call `Run.mark` concurrently.
 TRAIN, SCORE = 'train', 'score'
-# Names of models that generate routes untrained; language models would be asked
-# for each token.
+# Untrained models that generate routes for a map. Language models are left out:
+# each token would cost a call.
 _MAPPED = 'uniform', 'bayes'
-LOCK = '.lock'  # A file of a run's folder.
+LOCK = '.lock'  # File in a run folder.
 LOG = 'run.log'
-# Seconds between looks at a lock that another process holds, and at a process.
+# Polling intervals in seconds: for another process's lock, and for a process.
 _POLL, _TICK = 1.0, 0.05
-# Exit codes of a process that was stopped by a signal and can be started again.
+# Exit codes of a process that a signal stopped; the process can be restarted.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """What is done in one folder.
+  """The work in one folder.
 
   Attributes:
     row: objects or specs.
     stages: options of all stages, with the row's settings.
-    metrics: objects or specs; without any the row is only trained.
+    metrics: objects or specs; without metrics the row is only trained.
     folder: of the run.
-    shared: folder of its sampled data, which may be that of several runs.
-    mapped: are routes sampled, and the map reconstructed that they imply?
+    shared: folder of the sampled data; several runs may share the folder.
+    mapped: whether to sample routes and reconstruct the map that they imply.
   """
 
   row: Row
@@ -93,38 +93,38 @@ class Run:
 
   @property
   def name(self) -> str:
-    """In lines of the log."""
+    """Name in log lines."""
     return self.row.name
 
   @property
   def stage(self) -> str:
-    """What it ends with."""
+    """The last stage: SCORE or TRAIN."""
     return SCORE if self.metrics else TRAIN
 
   @property
   def specs(self) -> list[str]:
-    """Of its metrics."""
+    """Specs of the metrics."""
     return [*map(spec_of, self.metrics)]
 
   def order(self) -> dict[str, Any]:
-    """JSON values that another process makes the same run of."""
+    """JSON values from which `of` rebuilds the run in another process."""
     run = dataclasses.replace(self, row=self.row.specs(), metrics=self.specs)
     return dataclasses.asdict(run)
 
   @classmethod
   def of(cls, order: dict[str, Any]) -> Run:
-    """The run that `order` has written."""
+    """Rebuilds the run from the values of `order`."""
     parts = {'row': Row(**order['row']), 'stages': Stages.of(order['stages'])}
     return cls(**order | parts)
 
   @property
   def steps(self) -> int:
-    """That it is trained for."""
+    """Training steps; 0 for an untrained row."""
     trained = self.row.trained_on is not None
     return self.stages.training.steps if trained else 0
 
   def done(self) -> bool:
-    """Is it trained to its last step, and scored by the same as now?
+    """Is the run trained to its last step and scored with today's inputs?
 
     Raises:
       InputError: the folder holds another training run.
@@ -143,9 +143,9 @@ class Run:
     return mark.exists() and files.read_json(mark) == self.mark()
 
   def mark(self) -> str:
-    """Hash of what its scores depend on: specs, code, files and training."""
+    """Hash of all inputs of the scores: specs, code, files and training."""
     row, seed = self.row.specs(), self.stages.sampling.seed
-    before = os.path.isdir(str(row.model))  # It was trained in a folder.
+    before = os.path.isdir(str(row.model))  # The model is a run folder.
     summary = pathlib.Path(str(row.model if before else self.folder))
     summary /= 'train.json'
     trained = files.read_record(summary, {}) if summary.exists() else {}
@@ -162,9 +162,9 @@ class Run:
     return files.hash_of([asked, sorted(trained.items()), inputs])
 
   def _check_trained(self, path: pathlib.Path) -> None:
-    """Raises InputError where the folder was trained by other settings.
+    """Raises InputError if the folder was trained with other settings.
 
-    path: what `train` has written, if it was called.
+    path: the record that `train` writes; may be absent.
     """
     if not path.exists():
       return
@@ -172,17 +172,17 @@ class Run:
     model = registry.resolve('model', self.row.model)
     run = self.stages.training.run()
     run |= {'world': registry.spec(world), 'model': registry.spec(model)}
-    del run['threads']  # JAX may have started with others.
+    del run['threads']  # JAX may have started with another number.
     before = {**Training.usual(), **files.read_record(path, {})}
     same = {key: before.get(key) for key in run}
     files.same(path.parent, TRAIN, json.loads(json.dumps(run)), same)
 
   def sample(self, log: Log) -> Training:
-    """Samples what it is trained on; the options of its training."""
+    """Samples the training data; returns the training options with its path."""
     training = self.stages.training
     if training.data is not None:
       return training
-    assert self.row.trained_on is not None  # Others are not asked.
+    assert self.row.trained_on is not None  # Only trained rows sample.
     log(f'== {self.name}: sample')
     with files.stage_lock(self.shared, 'share', wait=True):
       calls.sample(
@@ -191,9 +191,9 @@ class Run:
     return dataclasses.replace(training, data=f'{self.shared}/data')
 
   def distinct(self, log: Log, dry_run: bool = False) -> int | None:
-    """Different training sequences, which are sampled first.
+    """Samples the training data; returns the number of distinct sequences.
 
-    Of a dry run, which samples nothing, None where they are not at hand.
+    A dry run samples nothing; without data on disk a dry run returns None.
     """
     data = self.stages.training.data or f'{self.shared}/data'
     if not dry_run:
@@ -203,15 +203,15 @@ class Run:
     return exposure.counts(stores.open(pathlib.Path(data, TRAIN))).distinct
 
   def do(self, log: Log) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Does all stages, or what is left of them.
+    """Executes all stages, or the remaining ones.
 
-    log: gets a title for each stage, and what the stages say.
+    log: gets a title for each stage, and the messages of the stages.
 
     Returns:
-      The entries of the scores, and the summary of the map, {} without one.
+      The score entries, and the summary of the map ({} without a map).
     """
     row, folder, stages = self.row, self.folder, self.stages
-    # Before a row that is not trained starts JAX.
+    # Must precede the first JAX array, also in an untrained row.
     compute.fix_threads(stages.training.threads)
     source: Any = row.model
     if row.trained_on is not None:
@@ -240,10 +240,10 @@ class Run:
 
 
 def do_all(runs: Sequence[Run], log: Log) -> None:
-  """Does runs one after the other.
+  """Executes runs in order.
 
   Raises:
-    InputError: of the first that cannot be done, after the others.
+    InputError: the first error of a run; raised after all other runs.
   """
   errors = []
   for run in runs:
@@ -257,10 +257,10 @@ def do_all(runs: Sequence[Run], log: Log) -> None:
 
 
 def is_mapped(row: Row) -> bool:
-  """Are routes sampled from a row, and the map reconstructed that they imply?
+  """Does a row get a map, reconstructed from sampled routes?
 
-  Where the world has streets, from what is trained, and from what stands beside
-  it: untrained models, a uniform guesser, and the Bayes predictors.
+  In worlds with streets, trained rows and their baselines do: untrained models,
+  a uniform guesser, and the Bayes predictors.
   """
   assert row.scored_in is not None  # Of checked rows.
   if not has_streets(registry.resolve('world', row.scored_in)):
@@ -268,16 +268,16 @@ def is_mapped(row: Row) -> bool:
   if row.trained_on is not None:
     return True
   if isinstance(row.model, str) and os.path.isdir(row.model):
-    return False  # The folder of a run, which may have a map of its own.
+    return False  # A run folder may already have a map.
   model = registry.resolve('model', row.model)
   return isinstance(model, core.Trainable) or model.name in _MAPPED
 
 
-Job = Sequence[Run]  # Runs of one process; its folder is the first's.
+Job = Sequence[Run]  # Runs of one process; the first run's folder is the job's.
 
 
 def command(job: Job) -> list[str]:
-  """The process that does a job."""
+  """Command line of the process that executes a job."""
   order = {'out': job[0].folder, 'runs': [run.order() for run in job]}
   return [sys.executable, '-m', 'wm.studies.worker', json.dumps(order)]
 
@@ -287,14 +287,16 @@ def _is_done(job: Job) -> bool:
 
 
 class JobPool:
-  """Does jobs in processes.
+  """Executes jobs in processes.
 
   Attributes:
-    at_once: processes at a time on this machine; a cluster has its own.
-    cluster: whose workers start the processes; None is this machine.
-    devices: CUDA_VISIBLE_DEVICES of the processes, in turn; empty leaves it.
-    running: folders of the jobs whose processes run here.
-    finished: names of the runs that `work` did last, and that ended well.
+    at_once: processes at a time on this machine; a cluster ignores the number.
+    cluster: Dask cluster whose workers start the processes; None is this
+      machine.
+    devices: CUDA_VISIBLE_DEVICES values, assigned to processes in turn; empty
+      leaves the variable unchanged.
+    running: folders of the jobs whose processes run on this machine.
+    finished: names of the runs that succeeded in the last call of `work`.
   """
 
   def __init__(
@@ -303,7 +305,7 @@ class JobPool:
     cluster: str | None = None,
     devices: Sequence[str] = (),
   ) -> None:
-    """Raises InputError where no cluster answers."""
+    """Raises InputError if the cluster does not answer."""
     self.at_once, self.cluster, self.devices = at_once, cluster, devices
     tasks.num_workers(1, cluster)
     self.running: set[str] = set()
@@ -313,19 +315,19 @@ class JobPool:
   def work(
     self, jobs: Sequence[Job], line: Callable[[Job], str], log: Log
   ) -> None:
-    """Does the jobs that are not done.
+    """Executes the jobs that are not done.
 
-    A job that failed before is tried again. A failure is recorded, and stops
-    no other job.
+    Retries jobs that failed before. A failure is recorded and does not stop
+    other jobs.
 
     Args:
       jobs: in this order.
-      line: what to tell of a job that has ended.
-      log: gets such lines, numbered.
+      line: returns the log line for a job that has ended.
+      log: gets these lines, numbered.
 
     Raises:
-      Stopped: this process was told to stop, and has told its jobs; or one of
-        its jobs was told, and the others have been done.
+      Stopped: a signal stopped this process, which then stopped its jobs; or a
+        signal stopped a single job, and all other jobs have ended.
     """
     self.finished.clear()
     todo = [job for job in jobs if not _is_done(job)]
@@ -349,7 +351,7 @@ class JobPool:
               stopping.CODES.get(-code, code) if code in _TOLD else 0
             )
             ended += 1
-            # Not `update`: a bar would be drawn among the lines.
+            # Not `update`, which would draw a bar between the log lines.
             shown.done = ended
             log(f'[{ended}/{len(jobs)}] {line(job)}')
     if code := max(codes):
@@ -358,7 +360,7 @@ class JobPool:
   def _in_threads(
     self, jobs: Sequence[Job], wait: bool
   ) -> Generator[tuple[Job, int | None]]:
-    """Yields jobs and exit codes, None where another process holds a lock."""
+    """Yields (job, exit code); None if another process holds the job's lock."""
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(self.at_once):
       slots.put(slot)
@@ -377,7 +379,7 @@ class JobPool:
   def _attempt(
     self, job: Job, slots: queue.SimpleQueue[int], wait: bool
   ) -> int | None:
-    """Does a job in a process of a slot; its exit code, see `run_locked`."""
+    """Runs a job's process in a free slot; see `run_locked` for the result."""
     folder, slot = job[0].folder, slots.get()
     variables = {}
     if self.devices:
@@ -402,7 +404,7 @@ class JobPool:
   def _on_cluster(
     self, jobs: Sequence[Job], wait: bool
   ) -> Generator[tuple[Job, int | None]]:
-    """As `_in_threads`; the cluster's workers start the processes."""
+    """Like `_in_threads`, but the cluster's workers start the processes."""
     by_folder, todo = {}, []
     for job in jobs:
       folder = job[0].folder
@@ -417,7 +419,7 @@ class JobPool:
 
 
 def _is_cancelled(seconds: float) -> bool:
-  """Is the cluster's task no longer needed, after so many seconds?"""
+  """Waits `seconds`; is the cluster's task cancelled then?"""
   time.sleep(seconds)
   return tasks.cancelled()
 
@@ -433,24 +435,24 @@ def run_locked(
   started: Callable[[subprocess.Popen], None] = lambda process: None,
   variables: Mapping[str, str] | None = None,
 ) -> int | None:
-  """Runs a job's process; on a cluster, a task of its workers.
+  """Runs a job's process under the job's lock; on a cluster, as a task.
 
-  A process that is no longer needed here is told to stop, once: a second signal
-  would end it without a checkpoint.
+  Sends one SIGTERM to a process that is no longer needed: a second signal would
+  end the process without a checkpoint.
 
   Args:
-    command: of the process; the first word is this machine's Python.
-    folder: the job's.
+    command: of the process; this machine's Python replaces the first word.
+    folder: of the job.
     stage: for the record of a failure.
-    wait: for another process that holds the job's lock; a result or a failure
-      of that one settles the job.
-    stopped: waits so many seconds; is the process no longer needed then?
-    done: asked once the lock is held.
+    wait: whether to wait for another holder of the lock, and to accept that
+      process's result or failure.
+    stopped: waits so many seconds; returns whether to stop the process.
+    done: whether the job is complete; called under the lock.
     started: gets the process.
-    variables: of its environment.
+    variables: added to the process's environment.
 
   Returns:
-    Exit code; None where another process holds the lock.
+    Exit code; None if another process holds the lock.
   """
   failed, log = pathlib.Path(folder, FAILED), pathlib.Path(folder, LOG)
   with hold_lock(log.parent, wait, stopped) as lock:
@@ -464,7 +466,7 @@ def run_locked(
       started(process)
       while process.poll() is None and not stopped(_TICK):
         pass
-      process.terminate()  # Nothing happens to one that has ended.
+      process.terminate()  # No effect on a process that has ended.
       code = process.wait()
     if code and code not in _TOLD and not stopped(0):
       how = {'stage': stage, 'code': code, 'error': _error(log, start, code)}
@@ -478,9 +480,9 @@ def hold_lock(
   wait: bool = False,
   stopped: Callable[[float], bool] = lambda seconds: False,
 ) -> Iterator[IO | None]:
-  """The lock of a job's folder; None where another process holds it.
+  """Yields the lock of a job's folder; None if another process holds the lock.
 
-  wait: for that process, until `stopped`.
+  wait: whether to wait for that process, until `stopped` returns True.
   """
   folder.mkdir(parents=True, exist_ok=True)
   with open(folder / LOCK, 'w') as lock:
@@ -495,7 +497,7 @@ def hold_lock(
 def _process(
   command: list[str], path: pathlib.Path, lock: IO, variables: Mapping[str, str]
 ) -> Iterator[tuple[subprocess.Popen, int]]:
-  """Starts a process that holds a lock; gives it, and how long its log was."""
+  """Starts a process that holds a lock; yields (process, log size before)."""
   root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
   paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
   env = {**os.environ, **plugins.trust_environment(), **variables}
@@ -525,7 +527,7 @@ def _pin(pid: int, slot: int, at_once: int) -> None:
 
 
 def _error(log: pathlib.Path, start: int, code: int) -> str:
-  """Line of a log, from byte `start`, that says why a process failed."""
+  """Reason of a process's failure, from its log after byte `start`."""
   text = log.read_bytes()[start:].decode('utf-8', 'replace')
   lines = [line.strip() for line in text.splitlines() if line.strip()]
   if code < 0:

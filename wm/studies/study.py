@@ -1,8 +1,8 @@
-"""Runs the rows of a study: each is sampled for, trained, scored and mapped.
+"""Runs a study: for each row, samples data, trains, scores and maps.
 
-Rows, seeds and settings that vary, a world, metrics and the options of all
-stages come in; a folder for each row and a report go out. With several jobs
-rows are done in processes, see `runs`.
+The input is rows, seeds, varied settings, a world, metrics and the options of
+all stages. The output is a folder for each row and a report. With several jobs,
+processes execute the rows, see `runs`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wm.studies.rows import (
   spec_of,
 )
 
-_REPORT = 'report'  # OUT/report is no row.
+_REPORT = 'report'  # OUT/report holds the report, so no row has this name.
 
 
 @takes(
@@ -48,35 +48,34 @@ def study(
   workers: Crossing,
   log: Log = calls.no_log,
 ) -> pathlib.Path:
-  """Samples for, trains, scores and maps every row, then reports them.
+  """Samples data, trains, scores and maps for every row; writes a report.
 
   Args:
     rows: models, as `Row` or as text (see `Row.parse`). A row may be matched
       to the first trained row without a match: 'walks: MODEL on WORLD with
-      match="sequences+steps"' samples as many sequences as that has distinct
-      ones, and is trained for as many steps.
-    world: that rows are scored in which name none.
-    metrics: what to measure.
+      match="sequences+steps"' samples as many sequences as that row has
+      distinct ones, and trains for as many steps.
+    world: for scoring rows that name no world.
+    metrics: to measure, each a spec or an object.
     out: folder; each row is a run in OUT/NAME.
-    scoring: seed of every stage, whatever its options say; accept, the rule for
-      all metrics that have one, None leaves theirs; and other fields of all
-      metrics that have them, as in a spec.
-    stages: options of sampling, training and reconstruction, and num_samples,
-      routes sampled for a map.
-    workers: seeds by which every trained row is made, and settings that vary,
-      each with each; a folder for each, OUT/walks_lr_0_001_seed_0, and a line
-      of the report for all seeds. Rows at a time, in processes of their own;
-      with one job all is done in this process. Processes are told specs, so
-      models, worlds and metrics must have such. With dry_run rows and their
-      stages are listed, and nothing is made.
-    log: gets a title for each stage, and what the stages say.
+    scoring: `seed` overrides the seed of every stage. `accept` overrides the
+      rule of all metrics that have one; None leaves their rules.
+      `metric_overrides` sets other fields of all metrics that have them.
+    stages: options of sampling, training and reconstruction; num_samples is
+      the number of routes sampled for a map.
+    workers: `seeds` and `axes` cross every trained row; each combination has a
+      folder (OUT/walks_lr_0_001_seed_0), and a report line covers all seeds.
+      `jobs` rows run at a time, in separate processes; with one job, all run in
+      this process. Other processes receive specs, so models, worlds and metrics
+      need specs. `dry_run` lists rows and stages, and writes nothing.
+    log: gets a title for each stage, and the messages of the stages.
 
   Returns:
     Path of the report, OUT/report/report.html.
 
   Raises:
-    InputError: bad specs, or a folder that holds something else; of the first
-      row that cannot be done, after the others.
+    InputError: bad specs, or a folder that holds another run; the first error
+      of a row is raised after all other rows ran.
   """
   folder, plain = pathlib.Path(out), rows_of(rows, world, runs=True)
   seeds = {SEED: workers.seeds} if workers.seeds else {}
@@ -86,7 +85,7 @@ def study(
       f'no row can be named {_REPORT!r}: the report is in {folder / _REPORT}'
     )
   for place in places:
-    partner_of(place)  # What is bad shows before a folder is made.
+    partner_of(place)  # Bad matches fail before a folder is made.
   asked = calls.metrics_of(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
@@ -101,7 +100,7 @@ def study(
     return runs.Run(row, mine, asked, *where, runs.is_mapped(row))
 
   def all_runs(dry_run: bool) -> tuple[list[runs.Run], list[runs.Run]]:
-    """Those of rows, whose matches are resolved, and of baselines."""
+    """Runs of the rows, with matches resolved, and runs of the baselines."""
 
     def distinct(row: Row) -> int | None:
       return run_of(row).distinct(log, dry_run)
@@ -129,9 +128,9 @@ def _done(
   pool: runs.JobPool,
   log: Log,
 ) -> list[str]:
-  """Does the runs of rows and of baselines, which raise as `study` says.
+  """Executes the runs of rows and baselines; raises errors as `study` does.
 
-  Baselines that cannot be had are removed; a line on each is returned.
+  Removes unavailable baselines; returns a line for each.
   """
   todo = [*resolved, *added]
   if pool.cluster or pool.at_once > 1:
@@ -139,22 +138,22 @@ def _done(
     where = pool.cluster or f'{pool.at_once} rows at a time'
     log(f'== {where}; each says how far it is in {runs.LOG}')
     pool.work(_divided(todo, num, log), _line, log)
-  # Rows that no process has finished: those that failed there are run again,
-  # and cached ones are checked, as code may have changed.
+  # Rows that no process has finished: failed rows run again here, and cached
+  # rows are checked, as the code may have changed.
   runs.do_all([x for x in resolved if x.name not in pool.finished], log)
   notes = []
   for run in [x for x in added if x.name not in pool.finished]:
     try:
       run.do(log)
     except core.InputError as error:
-      # The rows are reported without a baseline that cannot be had.
+      # The report omits an unavailable baseline.
       notes.append(f'No {run.name}: {error}')
       added.remove(run)
   return notes
 
 
 def _planned(run: runs.Run) -> str:
-  """A line on a run: that it is done, or the stages that it has."""
+  """A line on a run: 'done', or the stages to execute."""
   if run.done():
     return f'{run.name}: done'
   row, training, steps = run.row, run.stages.training, []
@@ -172,15 +171,15 @@ def _planned(run: runs.Run) -> str:
 
 
 def _divided(todo: Sequence[runs.Run], num: int, log: Log) -> list[runs.Job]:
-  """Jobs of runs, whose data are sampled here.
+  """Samples the data of the runs, and divides the runs into jobs.
 
-  Rows that are not trained share `num` processes, as one takes longer to start
-  than many a row.
+  Untrained rows share `num` processes, as starting a process often takes
+  longer than scoring a row.
   """
-  # The longest first: the others fill the processors beside it.
+  # The longest run starts first; shorter runs fill the other processors.
   trained = [run for run in todo if run.row.trained_on is not None]
   trained.sort(key=lambda run: -run.steps)
-  for run in trained:  # Rows of the same data wait for nothing.
+  for run in trained:  # Sampled now, so that no job waits for shared data.
     run.sample(log)
   others = [run for run in todo if run.row.trained_on is None]
   parts = [others[n::num] for n in range(min(num, len(others)))]
@@ -188,5 +187,5 @@ def _divided(todo: Sequence[runs.Run], num: int, log: Log) -> list[runs.Job]:
 
 
 def _line(job: runs.Job) -> str:
-  """What is told of a job that has ended."""
+  """Log line for a job that has ended."""
   return ', '.join(run.folder for run in job)

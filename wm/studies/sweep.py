@@ -1,11 +1,12 @@
-"""Trains all runs of a grid, each in a process of its own, and scores the best.
+"""Trains all runs of a grid in separate processes, and scores the best runs.
 
-A grid, settings and options come in; a folder for each run and a table go out:
+The input is a grid, settings and options; the output is run folders and a
+table:
 
-    OUT/sweep.json, sweep.md    how every run stands, rewritten as runs end
-    OUT/runs/NAME/              a run: what `train` and `score` write
+    OUT/sweep.json, sweep.md    status of every run, rewritten as runs end
+    OUT/runs/NAME/              a run folder of `train` and `score`
 
-A sweep that was stopped is started again, and several sweeps share the work.
+Rerunning a stopped sweep resumes. Several processes can share one sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from wm.studies.rows import Row, spec_of
 from wm.studies.runs import FAILED as FAILURE
 from wm.studies.runs import JobPool, Run
 
-FOLDER = 'runs'  # OUT/runs/NAME is a run's.
+FOLDER = 'runs'  # OUT/runs/NAME is a run folder.
 DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
 _KEPT = (
   *('parameters', 'step', 'best_loss', 'best_loss_moves', 'best_step'),
@@ -41,14 +42,14 @@ _KEPT = (
 
 
 class Standing(NamedTuple):
-  """A run of a sweep and what is known of it.
+  """A run of a sweep: status, training summary and error.
 
   Attributes:
     run: its place in the grid.
     status: 'done', 'failed', 'running' or 'waiting'.
-    summary: values of its train.json, empty until it is trained; they stay
-      while it is scored, and if that fails.
-    error: one line on why it failed, else ''.
+    summary: values of the run's train.json; empty until the run is trained.
+      The values stay during scoring, and if scoring fails.
+    error: reason of a failure in one line, else ''.
   """
 
   run: Place
@@ -58,15 +59,15 @@ class Standing(NamedTuple):
 
   @property
   def loss(self) -> float:
-    """Best held-out loss after the prompt; infinite where there is none.
+    """Best held-out loss after the prompt; infinite if the run has none.
 
-    Runs by earlier versions kept that of all tokens.
+    Runs of earlier versions give the loss of all tokens instead.
     """
     losses = map(self.summary.get, ('best_loss_moves', 'best_loss'))
     return next((loss for loss in losses if loss is not None), math.inf)
 
 
-Candidate = Sequence[Standing]  # Runs that differ in their seed alone.
+Candidate = Sequence[Standing]  # Runs that differ only in their seed.
 
 
 def has_ended(candidate: Candidate) -> bool:
@@ -75,19 +76,19 @@ def has_ended(candidate: Candidate) -> bool:
 
 
 def mean_loss(candidate: Candidate) -> float:
-  """Over the seeds, of the best held-out loss; infinite if one failed."""
+  """Mean over seeds of the best held-out loss; infinite if a seed has none."""
   return sum(member.loss for member in candidate) / len(candidate)
 
 
 def _labels(run: Place) -> dict[str, str]:
-  """All but the seed's."""
+  """All labels except the seed."""
   return {key: label for key, label in run.labels.items() if key != SEED}
 
 
 def groups(
   standings: Sequence[Standing], per: Sequence[str]
 ) -> dict[tuple[str, ...], list[Candidate]]:
-  """Candidates by their labels on the axes `per`, the best first.
+  """Groups candidates by their labels on the axes `per`, best first.
 
   Raises:
     InputError: the grid has no such axis.
@@ -115,10 +116,11 @@ class Sweep:
 
   Attributes:
     out: the folder.
-    runs: what to do, in this order.
-    options: axes, each value of which has its best run; how many of these keep
-      their checkpoints, 0 being all; and jobs.
-    pool: where its processes run.
+    runs: grid points to run, in this order.
+    options: `per` (axes; each combination of their values has a best
+      candidate), `keep` (candidates per combination that keep checkpoints; 0
+      keeps all), and jobs.
+    pool: executes the processes.
   """
 
   def __init__(
@@ -129,7 +131,7 @@ class Sweep:
     self.pool = JobPool(options.jobs, cluster, options.devices)
 
   def run_of(self, place: Place) -> Run:
-    """How a place is trained."""
+    """The training run of a grid point."""
     flags, folder = place.flags, str(self.out / FOLDER / place.name)
     fields = {field.name for field in dataclasses.fields(Training)}
     training = Training(**{k: x for k, x in flags.items() if k in fields})
@@ -137,7 +139,7 @@ class Sweep:
     return Run(row, Stages(training=training), [], folder, folder)
 
   def scored(self, place: Place, scoring: Scoring) -> Run:
-    """How the run of a place, which was trained before, is scored."""
+    """The scoring run of a trained grid point."""
     folder = str(self.out / FOLDER / place.name)
     world = scoring.world or place.flags['world']
     row = Row(place.name, folder, None, world, title=place.title)
@@ -148,7 +150,7 @@ class Sweep:
     return Run(row, stages, metrics, folder, folder)
 
   def check(self, scoring: Scoring | None) -> None:
-    """Raises InputError where a run lacks a setting or a folder is taken."""
+    """Raises InputError if a run lacks a setting or its folder is taken."""
     groups(self.standings(), self.options.per)
     for kind in ('world', 'model'):
       for place in self.runs:
@@ -159,7 +161,7 @@ class Sweep:
     for run in map(self.run_of, self.runs):
       check(run.stages.training)
       run.done()
-    if scoring:  # What is bad of it shows here, not after the training.
+    if scoring:  # Bad options fail here, not after the training.
       if scoring.checkpoint != Scoring.checkpoint:
         raise core.InputError(
           f'checkpoint={scoring.checkpoint!r}: a sweep scores the best of each '
@@ -169,10 +171,10 @@ class Sweep:
       registry.resolve('world', world)
 
   def work(self, runs: Sequence[Run], log: Log) -> None:
-    """Does the runs that are not done; log gets a line on each that ends."""
+    """Executes the runs that are not done; logs a line as each run ends."""
 
     def line(job: Sequence[Run]) -> str:
-      """What is told of a run that has ended; it tables all runs anew."""
+      """Log line for a run that has ended; also rewrites the table."""
       run, now = job[0], {x.run.name: x for x in self.table()}
       standing = now[run.name]
       if standing.error:
@@ -187,7 +189,7 @@ class Sweep:
     self.pool.work([[run] for run in runs], line, log)
 
   def score(self, scoring: Scoring, log: Log) -> list[str]:
-    """Scores the trained runs that have a checkpoint; folders of the scored."""
+    """Scores the best candidates that `keep` keeps; returns their folders."""
     ranked = groups(self.table(), self.options.per).values()
     keep = self.options.keep or None
     best = [c for candidates in ranked for c in candidates[:keep]]
@@ -197,7 +199,7 @@ class Sweep:
     return [run.folder for run in runs if run.done()]
 
   def standings(self) -> list[Standing]:
-    """Reads how each run stands."""
+    """Reads the status of each run."""
     rows = []
     for place in self.runs:
       folder = self.out / FOLDER / place.name
@@ -213,8 +215,8 @@ class Sweep:
     return rows
 
   def table(self) -> list[Standing]:
-    """Reads how all runs stand, writes the table, and deletes checkpoints that
-    `keep` does not keep."""
+    """Reads the status of all runs, writes the table, and deletes the
+    checkpoints of candidates beyond `keep`."""
     now, options = self.standings(), self.options
     write(self.out, now, options.per)
     for candidates in groups(now, options.per).values():
@@ -227,7 +229,7 @@ class Sweep:
 
 
 def _kept(summary: dict[str, Any]) -> dict[str, Any]:
-  """What the table holds of a train.json."""
+  """The fields of a train.json that the table holds."""
   best = {key: x for key, x in summary.items() if key.startswith('best_')}
   return {**{key: summary.get(key) for key in _KEPT}, **best}
 
@@ -235,7 +237,7 @@ def _kept(summary: dict[str, Any]) -> dict[str, Any]:
 def write(
   out: pathlib.Path, standings: Sequence[Standing], per: Sequence[str]
 ) -> None:
-  """OUT/sweep.json and OUT/sweep.md."""
+  """Writes OUT/sweep.json and OUT/sweep.md."""
   rows = []
   for standing in standings:
     about = {'status': standing.status, **standing.summary}
@@ -263,7 +265,7 @@ def write(
 def _table(
   candidates: Sequence[Candidate], every: Sequence[Standing]
 ) -> list[str]:
-  """Lines of a table; every: what was evaluated of any run has a column."""
+  """Lines of a table; each measure of any run in `every` has a column."""
   keys = {key: None for standing in every for key in standing.summary}
   names = [key.removeprefix('best_') for key in keys if 'best_' in key]
   more = [n for n in names if n != 'step' and not n.startswith('loss')]
@@ -275,7 +277,7 @@ def _table(
 
 
 def _cells(candidate: Candidate, more: Sequence[str]) -> list[str]:
-  """A candidate's line; more: what was evaluated besides losses."""
+  """A candidate's table cells; more: names of measures besides losses."""
   trained = [member for member in candidate if member.summary]
   losses = [member.loss for member in trained]
   errors = [member.error for member in candidate if member.error]
@@ -308,10 +310,11 @@ _BOOK = schema.Object({'runs': schema.List(_ROW), 'per': schema.List(str)})
 def winners(path: str | pathlib.Path, top: int) -> list[Place]:
   """The `top` best candidates of each group of a sweep that has ended.
 
-  Each comes as a run: its first seed's, without the seed.
+  Returns the grid point of each candidate's first seed, without the seed.
 
   Raises:
-    InputError: no such sweep, or some of its runs have not ended.
+    InputError: no such sweep, some runs have not ended, or all runs of a group
+      failed.
   """
   path = pathlib.Path(path) / 'sweep.json'
   book = schema.read(path, _BOOK)
@@ -346,7 +349,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[Place]:
 
 
 def settings() -> dict[str, Any]:
-  """Every setting of a run, at its default: world, model, and of Training."""
+  """Defaults of all settings of a run: world, model, fields of Training."""
   fields = dataclasses.asdict(Training())
   del fields['log_every']
   return {'seed': fields.pop('seed'), 'world': None, 'model': None, **fields}
@@ -355,7 +358,7 @@ def settings() -> dict[str, Any]:
 def runs_of(
   grid: Grid, out: Path, fixed: Mapping[str, Any], options: Sweeping
 ) -> list[Place]:
-  """The runs that `sweep` does; see there."""
+  """The grid points that `sweep` runs; see `sweep` for the arguments."""
   fixed, axes = _written(fixed), grids.labelled(_written(grid))
   defaults = settings()
   for name in (*fixed, *axes):
@@ -375,7 +378,7 @@ def runs_of(
 
 
 def _written(value: Any) -> Any:
-  """A setting, or several, with specs for worlds and models."""
+  """Replaces worlds and models in a setting, or in several, by their specs."""
   if isinstance(value, Mapping):
     return {name: _written(part) for name, part in value.items()}
   if isinstance(value, list | tuple):
@@ -394,25 +397,25 @@ def sweep(
   scoring: Scoring | None = None,
   log: Log = calls.no_log,
 ) -> list[Standing]:
-  """Trains every run of a grid, each in a process of its own, and tables them.
+  """Trains every run of a grid in a separate process, and writes a table.
 
   Args:
-    grid: what varies, each with each: setting -> values, or label -> value.
+    grid: axes to cross: setting -> values, or setting -> {label: value}.
       Settings are 'world', 'model', and the fields of `Training`.
     out: folder; OUT/sweep.md fills as runs end, OUT/runs/NAME is a run.
-    fixed: settings of every run; its data are by default in OUT/data.
-    options: axes that each have a best run, jobs, devices, and where to start
-      from.
-    scoring: what is then done to the runs that kept their checkpoints; they
-      are reported together in OUT/report.
-    log: gets a line on each run that ends.
+    fixed: settings of every run; the default data folder is OUT/data.
+    options: axes with a best candidate per value, jobs, devices, and an earlier
+      sweep to start from.
+    scoring: options to score the runs that kept their checkpoints; OUT/report
+      reports these runs together. None scores nothing.
+    log: gets a line as each run ends.
 
   Returns:
-    How each run stands: its settings, status, losses and error.
+    Each run's settings, status, losses and error.
 
   Raises:
     InputError: bad settings, or a folder that holds another run.
-    Stopped: a signal came; what is done is kept.
+    Stopped: a signal came; finished work stays.
   """
   folder = pathlib.Path(out)
   todo = runs_of(grid, folder, fixed, options)

@@ -1,9 +1,10 @@
-"""What a process of a study runs: runs, told as JSON, one after the other.
+"""Worker process of a study: executes runs, given as JSON, in order.
 
   python -m wm.studies.worker '{"out": "runs/a", "runs": [...]}'
 
-A `runs.JobPool` starts it. It ends as a binary does: one line on stderr and an
-exit code, see `wm.runtime.exit_codes`. Signals stop it where it can go on.
+A `runs.JobPool` starts the process. On an error the process prints one line on
+stderr and exits with a code of `wm.runtime.exit_codes`. A signal stops the
+process at a point from which a rerun resumes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wm.studies import runs
 
 
 def main() -> None:
-  """Does the runs that the command line holds."""
+  """Executes the runs on the command line."""
   stopping.install(lambda: True)
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)
@@ -27,7 +28,7 @@ def main() -> None:
   with exit_codes.exit_on_error(order['out']), progress.Progress('runs'):
     kind = runs.Run
     if 'results' in order['runs'][0]:
-      # By name, as rooms below lab/ do not depend on it.
+      # Imported by name: packages below wm.lab must not depend on wm.lab.
       kind = importlib.import_module('wm.lab.miniature').UnitRun
     runs.do_all([kind.of(run) for run in order['runs']], print)
 
