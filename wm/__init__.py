@@ -15,6 +15,7 @@ Words, as they are used here:
 
   acceptance rule   decides which next tokens a model accepts: those above a
                     probability, the k most likely, a share of the mass
+  audit             asks for the next token in every state of a finite world
   boundary          Myhill-Nerode boundary of two states: the shortest suffixes
                     that are legal from the first and not from the second
   capability        a small class for an optional ability, which a world, a
@@ -24,6 +25,7 @@ Words, as they are used here:
   cluster           trials that share a draw, such as a state, and are not
                     independent; intervals count clusters, not trials; where all
                     states of a world were drawn, each draw is a cluster
+  coherence         does an error recur after another prefix of the same state?
   compression       does a model accept the same suffixes after two prefixes
                     that lead to the same state? (Vafa et al. 2024)
   distinction       does it tell apart prefixes that lead to different states?
@@ -40,6 +42,7 @@ Words, as they are used here:
   miniature         small-scale replication: a study small enough for two cores,
                     whose results show a paper's findings or do not
   model             a spec that becomes a predictor, some of them by training
+  null model        errs as much as a trained model, at random
   origin            all code and files that a result depends on, by hash; a
                     result is reused while its origin is the same
   predictor         gives next-token probabilities: a network, a table, an API
