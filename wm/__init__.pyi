@@ -18,6 +18,7 @@ from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
+from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count
