@@ -57,9 +57,12 @@ def test_every_metric_that_can_be_asked_is_asked():
     for name in registry.names('metric')
     if not lacks(registry.find('metric', name), *types)
   ]
-  # Learning small tasks, and the implied automaton, have tests of their own.
+  # Learning small tasks, the implied automaton, and questions in every state have
+  # tests of their own.
   others = (
+    'audit',
     'automaton',
+    'coherence',
     'inductive_bias',
     'relearn',
     'state_recovery',

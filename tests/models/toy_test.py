@@ -173,7 +173,7 @@ def test_every_metric_that_can_be_asked_is_asked():
   tested = {spec.partition('(')[0] for spec in BEHAVIOUR}
   # They learn small tasks by their states, as the oracle does.
   adapting = {'inductive_bias', 'relearn', 'state_recovery', 'transfer'}
-  others = {'automaton', 'probe', 'intervention'}
+  others = {'audit', 'automaton', 'coherence', 'probe', 'intervention'}
   assert {*asked} == tested | adapting | others
 
 

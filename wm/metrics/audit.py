@@ -63,15 +63,16 @@ class Metric(core.Metric):
   Glossary:
     exact: Share of states in which the model accepts exactly the legal tokens.
       All states count alike.
-    false: Share of states in which the model accepts a token that is illegal,
-      such as a street that does not exist.
-    missing: Share of states in which the model refuses a token that is legal.
+    false: Share of states in which the model accepts an illegal token. On a map
+      that is a street that does not exist.
+    missing: Share of states in which the model refuses a legal token. On a map
+      that is a street that exists.
     illegal_mass: Probability that the model puts on illegal tokens, mean over
-      states.
-    exact_sampled: As exact, but states count as often as the world's sampler
-      visits them.
-    illegal_mass_sampled: As illegal_mass, but states count as often as the
+      states. It counts tokens that are too unlikely to be accepted, too.
+    exact_sampled: As exact, with other weights. States count as often as the
       world's sampler visits them.
+    illegal_mass_sampled: As illegal_mass, with other weights. States count as
+      often as the world's sampler visits them.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)

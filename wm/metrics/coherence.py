@@ -43,7 +43,9 @@ class Metric(core.Metric):
     false: Share of false tokens that are accepted again after another prefix of
       the same state, above chance. It is 1 if the model holds a wrong map
       consistently, and 0 if its errors do not depend on the state.
-    missing: As false, for tokens that are legal and refused.
+    missing: Share of missing tokens that are refused again after another prefix
+      of the same state, above chance. It is 1 if the model lacks the same moves
+      whatever came before.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
