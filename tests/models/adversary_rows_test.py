@@ -57,8 +57,7 @@ def test_every_metric_that_can_be_asked_is_asked():
     for name in registry.names('metric')
     if not lacks(registry.find('metric', name), *types)
   ]
-  # Learning small tasks, the implied automaton, and questions in every state have
-  # tests of their own.
+  # Small tasks, the implied automaton and the audit have tests of their own.
   others = (
     'audit',
     'automaton',
