@@ -186,5 +186,5 @@ def test_the_text_tells_all_pairs():
     for name in registry.names(kind):
       assert any(line.split()[:1] == [name] for line in lines)
   (row,) = [line for line in lines if line.split()[:1] == ['chess']][:1]
-  # acceptance, automaton, belief, capability.
-  assert row.split()[1:5] == ['+', '+', 'Latent', 'Verbal.questions']
+  # acceptance, audit, automaton, belief, capability.
+  assert row.split()[1:6] == ['+', '+', '+', 'Latent', 'Verbal.questions']
