@@ -238,4 +238,5 @@ def test_code_calls_no_predictor_coherent(root):
   for path in (root / 'wm').rglob('*'):
     if path.suffix in ('.py', '.html', '.md', '.js', '.j2', '.toml'):
       text = path.read_text(encoding='utf-8')
-      assert not re.search('coheren', text, re.I), path
+      # Errors have a coherence, which a metric measures.
+      assert not re.search('coherent', text, re.I), path
