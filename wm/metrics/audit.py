@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.special
+import scipy
 
 from wm import core
 from wm.core import basics, capabilities, registry

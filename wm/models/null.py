@@ -14,7 +14,7 @@ import pathlib
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.special
+import scipy
 
 from wm import core
 from wm.core import basics, registry
