@@ -41,6 +41,31 @@ def test_it_is_like_a_run(tmp_path):
   assert like.share == asked.share > 0
 
 
+def test_like_a_perfect_run_it_makes_no_error(tmp_path):
+  scores = [{'quantity': 'valid_mass', 'value': 1.0}]
+  (tmp_path / 'scores.json').write_text(json.dumps(scores))
+  null, _ = predictor(f"null(like='{tmp_path}')")
+  assert null.share < 1e-9
+
+
+@pytest.mark.parametrize('text', ['[1]', '{}', '7', '[{"value": 1}]', 'junk'])
+def test_scores_that_are_none_are_one_line(tmp_path, text):
+  (tmp_path / 'scores.json').write_text(text)
+  with pytest.raises(wm.InputError, match='scores') as error:
+    predictor(f"null(like='{tmp_path}')")
+  assert '\n' not in str(error.value)
+
+
+def test_recency_remembers_k_tokens():
+  null, world = predictor("null(kind='recency', k=1, excess=0.1)")
+  steps = world.sample(200, 0)
+  memory = null.init(200)
+  for t in range(6):
+    memory = null.advance(memory, steps.tokens[:, t])
+  keys = null._keys(*null._split(memory)[1:])
+  assert len(np.unique(keys)) == len(np.unique(steps.tokens[:, 5]))
+
+
 @pytest.mark.parametrize('kind', ['prefix', 'state', 'token', 'recency'])
 def test_sessions_and_batches_say_the_same(kind):
   null, world = predictor(f"null(kind='{kind}', excess=0.1)")

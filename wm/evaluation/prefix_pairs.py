@@ -71,10 +71,9 @@ def draw(
   two_states: whether the prefixes of a trial reach two different states
     (distinction) or one state (compression).
   """
-  accept, sampler = (
-    membership.resolved(spec, predictor, world)
-    for spec in (metric.accept, metric.sampler or metric.accept)
-  )
+  accept = sampler = membership.resolved(metric.accept, predictor, world)
+  if metric.sampler:
+    sampler = membership.resolved(metric.sampler, predictor, world)
   # With support='sampler' prefixes come from sampled sequences: uniformly drawn
   # states may have no supported prefix.
   if metric.support == 'sampler':

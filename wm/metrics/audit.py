@@ -138,7 +138,7 @@ def questions(
     states = states[~world.over(states)]
   else:
     states = listed[0]
-  repeats = prefixes or -(-QUESTIONS // len(states))
+  repeats = prefixes or -(-QUESTIONS // max(len(states), 1))
   rows = np.repeat(np.arange(len(states)), repeats)
   drawn = _prefixes(world, states[rows], seed)
   ids = world.state_id(states)
@@ -146,11 +146,12 @@ def questions(
     group = np.unique(ids, return_inverse=True)[1][rows]
     return Questions(states[rows], drawn, group, None)
   # A state that no move leads to is reached by a prompt alone.
-  left = np.flatnonzero(~drawn.ok)
-  for row in left:
+  for row in np.flatnonzero(~drawn.ok):
     path = listed[1](rows[row])
-    drawn.tokens[row, : len(path)], drawn.lengths[row] = path, len(path)
-  drawn.ok[left] = True
+    # No sequence comes back to the first state by so many tokens.
+    if len(path) < world.max_len:
+      drawn.tokens[row, : len(path)] = path
+      drawn.lengths[row], drawn.ok[row] = len(path), True
   # No state is drawn, so that only the prefixes of states vary.
   visits = _visits(world, ids, seed)[rows] / repeats
   return Questions(states[rows], drawn, np.arange(len(rows)), visits)

@@ -49,10 +49,14 @@ class Null(process.ProcessPredictor):
   many_states = True
 
   def __init__(
-    self, world: core.World, base: process.ProcessPredictor, model: Model
+    self,
+    world: core.World,
+    base: process.ProcessPredictor,
+    model: Model,
+    seed: int,
   ) -> None:
-    """base: gives p; model: the kind, k and seed of the errors."""
-    self.world, self.base, self.model = world, base, model
+    """base: gives p; model: the kind and k of the errors; seed: of these."""
+    self.world, self.base, self.model, self.seed = world, base, model, seed
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self.share = world.max_len, 0.0
     # Words of 32 bits, whatever the type of the state of p.
@@ -108,7 +112,7 @@ class Null(process.ProcessPredictor):
       case 'prefix':
         return np.ascontiguousarray(history[:, :2]).view(np.uint64)[:, 0]
       case 'recency':
-        return basics.hash64(*history.T)
+        return basics.hash64(*history[:, -self.model.k :].T)
     return np.zeros(len(states), np.uint64)
 
   def wrong(
@@ -120,8 +124,7 @@ class Null(process.ProcessPredictor):
       even = np.full(self.vocab_size, 1 / (self.vocab_size - 1))
       even[core.PAD] = 0
       return np.where(alive, probs, even)
-    tokens = np.arange(self.vocab_size)
-    seed = self.model.seed
+    tokens, seed = np.arange(self.vocab_size), self.seed
     normal, other = (
       scipy.special.ndtri(
         np.clip(
@@ -174,7 +177,7 @@ class Null(process.ProcessPredictor):
 
   def _positions(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p [R, V], legal tokens [R, V] and keys [R] at sampled positions."""
-    sequences = self.world.sample(_SEQUENCES, self.model.seed, split='heldout')
+    sequences = self.world.sample(_SEQUENCES, self.seed, split='heldout')
     memory, parts = self.init(len(sequences)), []
     for t in range(sequences.tokens.shape[1]):
       rows = np.flatnonzero(t + 1 < sequences.lengths)
@@ -214,7 +217,6 @@ class Model(core.Model):
     like: folder of a scored run in place of both: its excess loss, of
       excess_loss(), or else its probability of illegal tokens, of next_token().
     k: tokens that 'recency' remembers.
-    seed: of the errors.
   """
 
   gives: ClassVar[tuple[type, ...]] = (Null,)
@@ -224,7 +226,6 @@ class Model(core.Model):
   illegal_mass: float = field(0.0, least=0, below=1)
   like: str = ''
   k: int = field(4, least=1)
-  seed: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -239,9 +240,8 @@ class Model(core.Model):
     """See core.Model; InputError if no share of errors reaches the target."""
     base = 'bayes()' if isinstance(world, core.Generative) else 'oracle()'
     model: Any = dataclasses.replace(self, **self._target(base))
-    null = Null(
-      world, registry.make('model', base).predictor(world, seed), model
-    )
+    right = registry.make('model', base).predictor(world, seed)
+    null = Null(world, right, model, seed)
     null.calibrate()
     return null
 
@@ -249,16 +249,17 @@ class Model(core.Model):
     """The excess loss or the illegal mass of the run `like`."""
     if not self.like:
       return {}
-    target: dict[str, Any] = {'like': ''}
+    target: dict[str, Any] = {'like': '', 'excess': 0.0}
     path = pathlib.Path(self.like, 'scores.json')
     with core.inputs.reading(str(path), 'the scores of a run'):
       entries = json.loads(path.read_text(encoding='utf-8'))
-    values = {e['quantity']: e['value'] for e in entries}
-    if base == 'bayes()' and values.get('excess_loss'):
-      return target | {'excess': values['excess_loss']}
-    if values.get('valid_mass'):
-      return target | {'illegal_mass': 1 - values['valid_mass']}
+      values = {entry['quantity']: entry['value'] for entry in entries}
+    excess, legal = values.get('excess_loss'), values.get('valid_mass')
+    if base == 'bayes()' and excess is not None:
+      return target | {'excess': excess}
+    if legal is not None:
+      return target | {'illegal_mass': 1 - legal}
     raise core.InputError(
-      f'{path} has no excess_loss and no valid_mass above 0; expected a run '
+      f'{path} has no excess_loss and no valid_mass; expected a run '
       'that excess_loss() or next_token() scored'
     )
