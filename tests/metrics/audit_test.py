@@ -1,5 +1,7 @@
 """Audit: every state by hand, by formula, and the adversaries' verdicts."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -185,3 +187,15 @@ def test_other_metrics_and_worlds_are_refused_in_a_line():
     wm.audit('oracle()', CITY, metric='probe()')
   with pytest.raises(wm.InputError, match='draws no states'):
     wm.audit('uniform()', 'hmm()')
+
+
+def test_tokens_that_look_like_numbers_stay_text(tmp_path):
+  """Names of a city's intersections are numbers, and most cells are empty."""
+  wm.score('uniform()', 'audit()', 'maps(rows=3, columns=3)', out=tmp_path)
+  with warnings.catch_warnings():
+    warnings.simplefilter('error')
+    rows = wm.rows(tmp_path)
+  first = rows[rows.quantity == 'exact'].iloc[0]
+  assert isinstance(first.location, str)
+  assert first.location in first.state
+  assert set(rows.false.dropna().map(type)) == {str}
