@@ -198,4 +198,4 @@ def test_tokens_that_look_like_numbers_stay_text(tmp_path):
   first = rows[rows.quantity == 'exact'].iloc[0]
   assert isinstance(first.location, str)
   assert first.location in first.state
-  assert set(rows.false.dropna().map(type)) == {str}
+  assert set(rows.false_tokens.dropna().map(type)) == {str}

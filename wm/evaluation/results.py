@@ -435,7 +435,8 @@ def write_rows(results: Sequence[Result], file: TextIO) -> None:
 # Columns that are text even if all of their cells look like numbers.
 TEXTS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
-  *('reason', *_SHARED, 'suffix', 'outcome', 'location', 'false', 'missing'),
+  *('reason', *_SHARED, 'suffix', 'outcome'),
+  *('location', 'false_tokens', 'missing_tokens'),  # Names may be numbers.
 )
 CODED = tuple(name for name in TEXTS if name != 'trial_key')
 _CSV_BYTES = b'csv_bytes'  # Metadata of a Parquet file: the size of its CSV.

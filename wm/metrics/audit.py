@@ -51,8 +51,8 @@ class Metric(core.Metric):
   accepts the token in any state of the location.
 
   Side columns of `exact`: `state`, `location` (the part of the state on which
-  the legal moves depend, such as an intersection), and the tokens that are
-  `false` (accepted, illegal) and `missing` (legal, refused) there.
+  the legal moves depend, such as an intersection), `false_tokens` (accepted and
+  illegal) and `missing_tokens` (legal and refused).
 
   Attributes:
     states: most states visited; of a world with more, so many are drawn.
@@ -271,8 +271,8 @@ def _scores(
   rows[0].columns.update(
     state=capabilities.written(world, asked.states),
     location=places,
-    false=_names(world, false),
-    missing=_names(world, missing),
+    false_tokens=_names(world, false),
+    missing_tokens=_names(world, missing),
     **context.tags(world, asked.states),
   )
   if asked.visits is None:
@@ -448,7 +448,7 @@ def wrong_moves(exact: core.Scores, kind: str) -> list[WrongMove]:
   errors = collections.Counter(
     (location, token)
     for location, tokens in zip(
-      exact.columns['location'], exact.columns[kind], strict=True
+      exact.columns['location'], exact.columns[f'{kind}_tokens'], strict=True
     )
     for token in tokens.split()
   )
