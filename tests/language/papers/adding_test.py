@@ -57,12 +57,14 @@ def test_a_folder_is_a_paper_without_an_entry_anywhere(copy):
   assert run(copy, RUN, 'solver')[-2:] == ['success', '1.0']
   assert run(copy, RUN, 'yes')[-2:] == ['success', '0.0']
   live, recorded = map(pathlib.Path, run(copy, REPORT))
-  text = (copy / live).with_suffix('.md').read_text()
+  text = (copy / live).read_text()
   assert 'Right sums' in text
-  assert '| wm/solver | 3 | 1.000 too few sums |' in text
+  assert '<td>wm/solver</td><td>3</td><td>1.000<small>too few sums<' in text
   assert (copy / live).with_name('right.svg').read_text().startswith('<svg')
-  page = (copy / recorded).with_suffix('.md').read_text()
-  assert '| recorded/clerk | 3 | 0.333 too few sums |' in page
+  page = (copy / recorded).read_text()
+  assert (
+    '<td>recorded/clerk</td><td>3</td><td>0.333<small>too few sums<' in page
+  )
   rows = json.loads((copy / recorded).with_name('scores.json').read_text())
   assert [row['value'] for row in rows['answers']] == [1, 0, 0]
   assert (copy / 'recorded' / 'logs' / 'sums-clerk.eval').exists()
