@@ -22,12 +22,12 @@ from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
   Asking,
   Extraction,
-  Jobs,
   Planning,
   RouteSource,
   Sampling,
   Scoring,
   Stages,
+  StudyJobs,
   Sweeping,
   Topology,
   Units,
@@ -124,7 +124,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Asking, Workers, Jobs, Sweeping, Topology, Units, Planning, Stages),
+  *(Asking, Workers, StudyJobs, Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 

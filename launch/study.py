@@ -12,7 +12,7 @@ A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 --grid='lr=1e-3|3e-3' trains every row with each, and --grid='seed=0|1|2' by
 each seed of training; a line of the report is the mean over seeds.
 Baselines and ceilings that no row names are added as rows (--nobaselines leaves
-them out).
+them out). --nulls adds models without learning that err as much as each row.
 The stages `sample`, `train`, `score` and `reconstruct` make each row in its
 folder OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
 processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
@@ -38,7 +38,7 @@ def main() -> None:
     FLAGS.out,
     seed=FLAGS.seed,
     axes=common.axes(FLAGS.grid, READ),
-    **common.keywords(common.Jobs),
+    **common.keywords(common.StudyJobs),
     **common.row_options(),
   )
 
@@ -53,6 +53,7 @@ if __name__ == '__main__':
       'jobs',
       'cluster',
       'dry_run',
+      'nulls',
       'num_samples',
       'max_degree',
       'max_miles',

@@ -32,7 +32,11 @@ def made(tmp_path):
     metric = registry.make('metric', SPEC)
     world = registry.make('world', about.pop('world', WORLD))
     scores = core.scores(
-      QUANTITY, np.asarray(value, float), group=group, bounds=bounds
+      QUANTITY,
+      np.asarray(value, float),
+      group=group,
+      bounds=bounds,
+      columns=about.pop('columns', None),
     )
     seed = about.pop('seed', 0)
     entries, parts = results.summarize(
@@ -85,6 +89,35 @@ def test_other_trials_are_not_compared(made, changed):
   assert table is not None
   assert table.rows[0][1] == 'not the same trials'
   assert 'Not the same trials' in table.note
+
+
+@pytest.mark.parametrize(
+  ('rules', 'states', 'compared'),
+  [
+    (('r', 'r'), ('s', 's'), True),
+    (('r', 'q'), ('s', 's'), False),  # A state of the same name elsewhere.
+    ((None, None), ('s', 's'), False),  # Of an earlier version.
+    (('r', 'r'), ('s', 't'), False),
+  ],
+)
+def test_samplers_of_one_city_have_the_same_trials(
+  made, rules, states, compared
+):
+  worlds = 'maps(rows=3, columns=3)', "maps(rows=3, traversal='shortest')"
+  runs = [
+    made(
+      *(name, values(share)),
+      world=world,
+      columns={'state': np.array([state] * 40)},
+      **({'rules': rule} if rule else {}),
+    )
+    for name, share, world, rule, state in zip(
+      'ab', (0.9, 0.1), worlds, rules, states, strict=True
+    )
+  ]
+  table = model_comparison.paired_table(runs, tables.results(runs))
+  assert table is not None
+  assert (table.rows[0][1] != 'not the same trials') == compared
 
 
 def test_results_without_trials_say_so(made):

@@ -529,3 +529,42 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   )
   joined = pd.read_csv(out / 'rows.csv').drop(columns='run')
   pd.testing.assert_frame_equal(joined, each, check_dtype=False)
+
+
+# Thresholds of acceptance.
+
+
+def curve_of(model, low, high) -> dict:
+  """Breakdown of a model with two values, at .01 and at .1."""
+  known = {'metric': 'compression', 'spec': 'compression(curve=True)'}
+  known |= {'quantity': 'precision_by_epsilon', 'world': 'maps()'}
+  return {
+    'breakdown': [
+      entry(model, value=value, where={'epsilon': x}, **known)
+      for x, value in ((0.01, low), (0.1, high))
+    ]
+  }
+
+
+@pytest.mark.parametrize(
+  ('values', 'expected'),
+  [
+    ((0.3, 0.6, 0.6, 0.3), ['depends on the threshold of acceptance: a at']),
+    ((0.3, 0.3, 0.6, 0.6), ['b has a higher compression precision than a at']),
+    ((0.3, 0.6, 0.6, 0.65), []),  # Intervals overlap at 0.1.
+  ],
+)
+def test_an_order_of_models_holds_over_thresholds_or_not(
+  tmp_path, values, expected
+):
+  runs = [
+    run_of(tmp_path / name, entry(name), **curve_of(name, *values[k : k + 2]))
+    for name, k in (('a', 0), ('b', 2))
+  ]
+  parts = tables.results(runs, breakdown=True)
+  lines = [*sentences.threshold_notes(parts.assign(role=ceilings.TRAINED))]
+  assert len(lines) == len(expected)
+  for line, text in zip(lines, expected, strict=True):
+    assert text in line
+  # Baselines are not ranked.
+  assert not [*sentences.threshold_notes(parts.assign(role=ceilings.ORACLE))]

@@ -9,6 +9,7 @@ from tests import page_text
 from wm import core
 from wm.core import registry
 from wm.options.calls import Stages
+from wm.reporting import ceilings
 from wm.studies import baselines
 from wm.studies import rows as rows_lib
 
@@ -181,3 +182,52 @@ def test_baselines_are_not_scored_twice(tmp_path):
   wm.study(rows, **inputs)
   assert [path.stat().st_mtime_ns for path in parts] == times
   assert parts
+
+
+def test_null_models_stand_beside_the_rows_that_they_err_as_much_as(tmp_path):
+  page = wm.study(
+    [f'walks: ngram(order=2) on {WALKS}', f'best: bayes() in {WALKS}'],
+    WALKS,
+    ['next_token(num=50)', 'compression(trials=40, samples=5)'],
+    tmp_path,
+    sampling=wm.Sampling(num=100, num_heldout=20),
+    num_samples=5,
+    nulls=True,
+  )
+  folders = {path.parent.name for path in tmp_path.glob('*/scores.json')}
+  assert {x for x in folders if '_null_' in x} == {
+    *('walks_null_prefix', 'walks_null_state')
+  }
+  values = {}
+  for name in ('walks', 'walks_null_prefix', 'walks_null_state'):
+    entries = json.loads((tmp_path / name / 'scores.json').read_text())
+    values[name] = {entry['quantity']: entry for entry in entries}
+  mass = values['walks']['valid_mass']['value']
+  for kind in ceilings.NULLS:
+    entry = values[f'walks_null_{kind}']['valid_mass']
+    assert entry['value'] == pytest.approx(mass, abs=0.05)
+    # The error is in the spec, so that the results are reused.
+    assert f'illegal_mass={1 - mass:.6f}'.rstrip('0') in entry['model_spec']
+  assert values['walks_null_state']['precision']['value'] == 1
+  heads, *rows = page_text.table(page_text.read(page), 'Beside null models')
+  cells = {row[0]: dict(zip(heads, row, strict=True)) for row in rows}
+  assert {name.split(': ')[1] for name in cells} == {'validity', 'precision'}
+  (of_pairs,) = (x for name, x in cells.items() if 'precision' in name)
+  assert of_pairs['errors of the state'] == '1.000'
+  assert of_pairs['beside these'] == 'as random errors'
+
+
+def test_a_row_whose_error_is_not_known_has_no_null_models(tmp_path):
+  page = wm.study(
+    [f'walks: ngram(order=2) on {WALKS}'],
+    WALKS,
+    'compression(trials=10, samples=2)',
+    tmp_path,
+    sampling=wm.Sampling(num=50, num_heldout=5),
+    num_samples=5,
+    nulls=True,
+  )
+  text = page_text.read(page)
+  assert 'No null models of walks' in text
+  assert 'has no excess_loss and no valid_mass' in text
+  assert 'Beside null models' not in text

@@ -177,29 +177,31 @@ def vocab_sha256(world: World) -> str:
 _WALKS, _STEPS = 32, 64  # Random walks that compare rules, and their steps.
 
 
-def same_rules(first: Any, second: Any, seed: int = 0) -> bool:
+def rules_hash(world: Any) -> str:
+  """Hex hash of a world's vocabulary, lengths and rules.
+
+  The rules are those along random walks; the sampler does not count.
+  """
+  sizes = world.end, world.max_len, world.prompt_len
+  digest = hashlib.sha256(f'{vocab_sha256(world)} {sizes}'.encode())
+  draw, states = np.random.default_rng(0), world.init(_WALKS)
+  for _ in range(min(_STEPS, world.max_len)):
+    legal = world.legal(states)
+    digest.update(np.packbits(legal).tobytes())
+    alive = legal.any(-1)
+    if not alive.any():
+      break
+    states, legal = states[alive], legal[alive]
+    tokens = (draw.random(legal.shape) * legal).argmax(-1).astype(np.int32)
+    states = world.advance(states, tokens)
+  return digest.hexdigest()[:16]
+
+
+def same_rules(first: Any, second: Any) -> bool:
   """Whether two worlds have the same vocabulary, length and rules.
 
   The rules are compared on random walks; the samplers may differ.
   """
-  sizes = [(w.vocab, w.end, w.max_len, w.prompt_len) for w in (first, second)]
-  if type(first) is not type(second) or sizes[0] != sizes[1]:
+  if type(first) is not type(second):
     return False
-  if first == second:
-    return True
-  draw = np.random.default_rng(seed)
-  states, others = first.init(_WALKS), second.init(_WALKS)
-  for _ in range(min(_STEPS, first.max_len)):
-    legal = first.legal(states)
-    if not np.array_equal(legal, second.legal(others)):
-      return False
-    alive = legal.any(-1)
-    if not alive.any():
-      break
-    states, others, legal = states[alive], others[alive], legal[alive]
-    tokens = (draw.random(legal.shape) * legal).argmax(-1).astype(np.int32)
-    states, others = (
-      first.advance(states, tokens),
-      second.advance(others, tokens),
-    )
-  return True
+  return bool(first == second) or rules_hash(first) == rules_hash(second)

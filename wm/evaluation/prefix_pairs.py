@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,9 @@ NO_TWO = {
 }
 
 DIRECTIONS, FILTERS = ('first', 'both'), ('none', 'model')
+# Thresholds of a curve: three a decade, so that its mean is over log epsilon.
+CURVE = 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1
+BY_EPSILON = '_by_epsilon'  # Ends the name of a quantity of a curve.
 
 # Pairs of prefixes (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -37,7 +41,7 @@ Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class PairMetric(core.Metric):
   """Base of metrics whose trials are pairs of prefixes."""
 
-  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
+  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'epsilon')
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
@@ -48,9 +52,14 @@ class PairMetric(core.Metric):
   prefix_filter: str
   support: str
   attempts: int
+  curve: bool
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    if self.curve and (self.sampler or self.prefix_filter != 'none'):
+      raise field_error(
+        self, 'curve sampler prefix_filter', "sampler='', prefix_filter='none'"
+      )
     if self.support != 'all' and (self.world or self.prefix_filter != 'none'):
       expected = "world='' and prefix_filter='none'"
       raise field_error(self, 'support world prefix_filter', expected)
@@ -316,3 +325,43 @@ def model_filter(
     return (steps[:, 0, 0] == rest).reshape(-1, 2).all(1)
 
   return keep
+
+
+def curves(
+  trials: Trials, measure: Callable[[Trials], Sequence[core.Scores]]
+) -> list[core.Scores]:
+  """Quantities by the threshold of acceptance, on the same trials.
+
+  Rows of all thresholds of CURVE follow each other, with the threshold in the
+  column `epsilon`; the mean is the area under the curve over log epsilon.
+
+  Args:
+    trials: drawn trials.
+    measure: returns the quantities of trials under their rule.
+
+  Returns:
+    A quantity NAME_by_epsilon for each.
+  """
+  several = []
+  for threshold in CURVE:
+    rule = rules.epsilon(threshold)
+    several.append(
+      measure(dataclasses.replace(trials, accept=rule, sampler=rule))
+    )
+  return [_joined(parts) for parts in zip(*several, strict=True)]
+
+
+def _joined(parts: Sequence[core.Scores]) -> core.Scores:
+  """Rows of a quantity at all thresholds of CURVE."""
+  value, reason, group, weight = (
+    np.concatenate([getattr(part, name) for part in parts])
+    for name in ('value', 'reason', 'group', 'weight')
+  )
+  return core.scores(
+    parts[0].quantity + BY_EPSILON,
+    value,
+    reason=reason,
+    group=group,
+    weight=weight,
+    columns={'epsilon': np.repeat(CURVE, len(value) // len(CURVE))},
+  )

@@ -264,7 +264,8 @@ def _about(world: core.World, log: results.Log) -> results.Entry:
   for name, text in notes.items():
     log(f'{name}: {text}')
   noted = {'world_notes': notes} if notes else {}
-  return {**noted, 'commit': provenance.commit()}
+  rules = core.world.rules_hash(world)
+  return {**noted, 'rules': rules, 'commit': provenance.commit()}
 
 
 def _across_processes(predictor: core.TokenReader) -> core.TokenReader:

@@ -64,6 +64,8 @@ class Metric(prefix_pairs.PairMetric):
       cut from sampled sequences. A trial without judged tokens is unmeasured
       (off_support).
     attempts: draws of prefixes before a trial is given up; 1 as published.
+    curve: also measure precision on the same trials at seven thresholds of
+      acceptance, from 0.001 to 0.1.
 
   Glossary:
     precision: Share of pairs of prefixes of one state after which the model
@@ -79,7 +81,10 @@ class Metric(prefix_pairs.PairMetric):
       or 1.
     first_violation: Position, from 1, of the first refused token in a refused
       continuation. Early violations are worse.
+    precision_by_epsilon: As precision, a mean over seven thresholds of
+      acceptance. Its breakdown is the curve, and needs `curve`.
     direction: direction: 0 as drawn, 1 with the prefixes swapped
+    epsilon: threshold of acceptance (probability)
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
@@ -90,6 +95,7 @@ class Metric(prefix_pairs.PairMetric):
       side='same',
       picture='accepted after one prefix, refused after the other',
     ),
+    'precision_by_epsilon': core.Measure(panel=True),
   }
 
   trials: int = field(1000, least=1)
@@ -104,9 +110,12 @@ class Metric(prefix_pairs.PairMetric):
   sampler: str = ''
   support: str = field('all', choices=supports.CHOICES)
   attempts: int = field(32, least=1)
+  curve: bool = False
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    if self.curve and self.suffixes != 'model':
+      raise field_error(self, 'curve suffixes', "suffixes='model'")
     if self.support != 'all' and self.suffixes != 'model':
       raise field_error(self, 'support suffixes', "suffixes='model'")
     if self.suffixes == 'world' and (not self.k or self.sampler):
@@ -131,7 +140,14 @@ class Metric(prefix_pairs.PairMetric):
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, two_states=False)
     measure = _asked if self.suffixes == 'world' else _sampled
-    return self._scores(trials, measure(self, trials))
+    quantities = self._scores(trials, measure(self, trials))
+    if not self.curve:
+      return quantities
+    plain = dataclasses.replace(self, graded=False)
+    curves = prefix_pairs.curves(
+      trials, lambda at: plain._scores(at, _sampled(plain, at))[:1]
+    )
+    return (*quantities, *curves)
 
   def _scores(
     self, trials: Trials, outcome: Outcome

@@ -76,6 +76,8 @@ class Metric(prefix_pairs.PairMetric):
       cut from sampled sequences. Precision counts suffixes that are judged;
       recall counts suffixes that are supported, weighted by probability.
     attempts: draws of a pair before a trial is given up; 1 as published.
+    curve: also measure precision and recall on the same trials at seven
+      thresholds of acceptance, from 0.001 to 0.1.
 
   Glossary:
     precision: Of the continuations that separate two states for the model, the
@@ -95,12 +97,17 @@ class Metric(prefix_pairs.PairMetric):
       continuation. Otherwise the long ones, which are many, would dominate.
     recall_definition: As recall, but two states that no continuation separates
       count 1. That is the definition, and the published program agrees.
+    precision_by_epsilon: As precision, a mean over seven thresholds of
+      acceptance. Its breakdown is the curve, and needs `curve`.
+    recall_by_epsilon: As recall, a mean over seven thresholds of acceptance.
+      Its breakdown is the curve, and needs `curve`.
     direction: direction: 0 as drawn, 1 with the prefixes swapped
+    epsilon: threshold of acceptance (probability)
     parts_after: frames until the sequences after the two states differ
   """
 
   version: ClassVar[str] = '2'
-  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'parts_after')
+  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'epsilon', 'parts_after')
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Prefixed,
@@ -119,6 +126,8 @@ class Metric(prefix_pairs.PairMetric):
       side='apart',
       picture='told apart by the world, not by the model',
     ),
+    'precision_by_epsilon': core.Measure(panel=True),
+    'recall_by_epsilon': core.Measure(panel=True),
   }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
@@ -142,6 +151,7 @@ class Metric(prefix_pairs.PairMetric):
   sampler: str = ''
   support: str = field('all', choices=supports.CHOICES)
   attempts: int = field(32, least=1)
+  curve: bool = False
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -151,9 +161,11 @@ class Metric(prefix_pairs.PairMetric):
   def why_not_static(self) -> str:
     """See core.Metric."""
     plain = self.prefix_filter == 'none' and self.support == 'all'
-    if not self.samples and plain:
+    if not self.samples and plain and not self.curve:
       return ''
-    return "expected samples=0, max_elements=5, prefix_filter='none'"
+    return (
+      "expected samples=0, max_elements=5, prefix_filter='none' and no curve"
+    )
 
   def passes(self) -> int:
     """See core.Metric: the model's boundaries, and the world's."""
@@ -164,6 +176,19 @@ class Metric(prefix_pairs.PairMetric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, two_states=True)
+    quantities = self._scores(trials)
+    if self.curve:
+      quantities += prefix_pairs.curves(
+        trials,
+        lambda at: [
+          scores
+          for scores in self._scores(at)
+          if scores.quantity in ('precision', 'recall')
+        ],
+      )
+    return tuple(quantities)
+
+  def _scores(self, trials: Trials) -> list[core.Scores]:
     quantities = []
     if self.samples:
       listed = _sampled(self, trials)
@@ -172,7 +197,7 @@ class Metric(prefix_pairs.PairMetric):
       quantities += _precision(trials, listed)
     if self.k:
       quantities += _recall(self, trials)
-    return tuple(quantities)
+    return quantities
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -239,27 +239,31 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; InputError if no share of errors reaches the target."""
     base = 'bayes()' if isinstance(world, core.Generative) else 'oracle()'
-    model: Any = dataclasses.replace(self, **self._target(base))
     right = registry.make('model', base).predictor(world, seed)
-    null = Null(world, right, model, seed)
+    null = Null(world, right, self.fixed(world), seed)
     null.calibrate()
     return null
 
-  def _target(self, base: str) -> dict[str, Any]:
-    """The excess loss or the illegal mass of the run `like`."""
+  def fixed(self, world: core.World) -> Model:
+    """The model with numbers in place of `like`.
+
+    Raises:
+      InputError: the folder's scores have neither number.
+    """
     if not self.like:
-      return {}
-    target: dict[str, Any] = {'like': '', 'excess': 0.0}
+      return self
     path = pathlib.Path(self.like, 'scores.json')
     with core.inputs.reading(str(path), 'the scores of a run'):
       entries = json.loads(path.read_text(encoding='utf-8'))
       values = {entry['quantity']: entry['value'] for entry in entries}
     excess, legal = values.get('excess_loss'), values.get('valid_mass')
-    if base == 'bayes()' and excess is not None:
-      return target | {'excess': excess}
-    if legal is not None:
-      return target | {'illegal_mass': 1 - legal}
-    raise core.InputError(
-      f'{path} has no excess_loss and no valid_mass; expected a run '
-      'that excess_loss() or next_token() scored'
-    )
+    if isinstance(world, core.Generative) and excess is not None:
+      more = {'excess': max(round(excess, 6), 0.0)}
+    elif legal is not None:
+      more = {'excess': 0.0, 'illegal_mass': max(round(1 - legal, 6), 0.0)}
+    else:
+      raise core.InputError(
+        f'{path} has no excess_loss and no valid_mass; expected a run that '
+        'excess_loss() or next_token() scored'
+      )
+    return dataclasses.replace(self, like='', **more)

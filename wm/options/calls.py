@@ -143,7 +143,22 @@ class Jobs(Workers):
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Crossing(Jobs):
+class StudyJobs(Jobs):
+  """How the rows of a study are executed, and what stands beside them."""
+
+  # A metric that has this value too shows how much a model errs, not what it
+  # has learned.
+  nulls: bool = option(
+    False,
+    'Score beside each trained row two models without learning that err as '
+    'much, at random: their errors depend on the whole prefix, and on the '
+    'state.',
+  )
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Crossing(StudyJobs):
   """Seeds and settings of trained rows: keywords of `wm.study`."""
 
   # A row's mean over seeds is a line of the report.

@@ -19,12 +19,16 @@ from wm.reporting.collect import Entry, Run
 
 UNTRAINED: str = 'untrained'
 UNIFORM: str = 'uniform'
+NULL: str = 'null'
 TRAINED: str = 'trained'
 PARTICLES: str = 'particles'
 BAYES: str = 'bayes'
 REPLANNING: str = 'replanning'
 ORACLE: str = 'oracle'
-ROLES = UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE
+ROLES = (
+  *(UNTRAINED, UNIFORM, NULL, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE),
+)
+NULLS = 'prefix', 'state'  # What the errors of null models depend on.
 # Particles come near the Bayes predictor where it cannot be computed.
 NAMES = {
   BAYES: 'Bayes',
@@ -50,11 +54,16 @@ def role(name: str, model: str, trained: bool, specs: Iterable[str]) -> str:
     return REPLANNING if "'replan'" in model else BAYES
   if plug_in == 'particle_filter':
     return PARTICLES
-  if plug_in in (UNIFORM, ORACLE):
+  if plug_in in (UNIFORM, ORACLE, NULL):
     return plug_in
   if not trained and (model in specs or name.startswith(UNTRAINED)):
     return UNTRAINED
   return TRAINED
+
+
+def null_name(row: str, kind: str) -> str:
+  """Name of the null model of a row whose errors depend on `kind`."""
+  return f'{row}_null_{kind}'
 
 
 def _model(run: Run) -> str:

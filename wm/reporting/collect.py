@@ -52,6 +52,7 @@ OPTIONAL = {
   **dict.fromkeys(('least', 'most'), _NUMBER),  # Possible values.
   **dict.fromkeys(('interval', 'accept', 'checkpoint'), _TEXT),
   **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
+  'rules': _TEXT,
   **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
   **dict.fromkeys(('status', 'trials_sha256'), _TEXT),
 }

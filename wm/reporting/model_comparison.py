@@ -134,6 +134,57 @@ def _rows_of_pairs(
   return [*table.values()]
 
 
+def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
+  """Tables trained models beside null models that err as much.
+
+  Args:
+    runs: all of a report.
+    frame: their `tables.results`.
+
+  Returns:
+    A row for each headline quantity and trained model; None without null
+    models.
+  """
+  places: dict[str, int] = {run.folder.name: n for n, run in enumerate(runs)}
+  shown = frame[(frame.headline != '') & frame.value.notna()]
+  entries = {
+    (row.run, row.spec, row.quantity): row.entry for row in shown.itertuples()
+  }
+  rows = []
+  for row in shown[shown.role == ceilings.TRAINED].itertuples():
+    measure = catalog.measure(row.metric, row.quantity)
+    if measure is not None and measure.likely:
+      continue  # Null models are made to be equal in these.
+    run = runs[row.run]
+    cells, ends = {}, list[float]()
+    for kind in ceilings.NULLS:
+      nulls = [
+        entry
+        for each in run.each or (run,)
+        if (place := places.get(ceilings.null_name(each.folder.name, kind)))
+        is not None
+        and (entry := entries.get((place, row.spec, row.quantity)))
+      ]
+      if nulls:
+        values = sorted({tables.number(entry['value']) for entry in nulls})
+        ends += [end for entry in nulls for end in ceilings.ends(entry)]
+        cells[f'errors of the {kind}'] = ' to '.join(
+          dict.fromkeys((values[0], values[-1]))
+        )
+    if cells:
+      low, high = ceilings.ends(row.entry)
+      beside = 'as random errors'
+      if low > max(ends) or high < min(ends):
+        beside = 'above both' if low > max(ends) else 'below both'
+      about = {'quantity': f'{row.spec}: {row.quantity}', 'model': row.model}
+      value = {'value': tables.interval(row.entry)}
+      rows.append({**about, **value, **cells, 'beside these': beside})
+  if not rows:
+    return None
+  rows.sort(key=operator.itemgetter('quantity'))
+  return tables.of_rows('Beside null models', rows, tables.note('nulls'))
+
+
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
   """Trials of a run by quantity; {} where there is no usable file of them."""
   path = results.path(run.folder, metric, spec)
@@ -152,15 +203,41 @@ def _difference(
   second_scores: Mapping[str, core.Scores],
 ) -> comparisons.Difference | str:
   """The difference of two results on their trials, or why there is none."""
-  if any(first.get(key) != second.get(key) for key in results.SAME):
+  unlike = [k for k in results.SAME if first.get(k) != second.get(k)]
+  rules = {entry.get('rules') for entry in (first, second)}
+  if unlike and (unlike != ['world'] or len(rules) > 1 or None in rules):
     return _OTHER
   measured = first_scores.get(first['quantity'])
   other = second_scores.get(first['quantity'])
   if measured is None or other is None:
     return _MISSING
-  if not np.array_equal(measured.group, other.group):
-    return _OTHER
-  return comparisons.paired(measured, other)
+  same = np.array_equal(measured.group, other.group)
+  # Samplers of worlds with the same rules may draw other trials.
+  if unlike:
+    same &= _drawn_alike(first_scores, second_scores)
+  return comparisons.paired(measured, other) if same else _OTHER
+
+
+_DRAWN = 'state', 'prefix', 'other_state', 'other_prefix'  # Of a trial.
+
+
+def _drawn_alike(
+  first: Mapping[str, core.Scores], second: Mapping[str, core.Scores]
+) -> bool:
+  """Do two results of a metric have the same states and prefixes?"""
+  columns = [
+    {
+      (quantity, name): scores.columns[name]
+      for quantity, scores in several.items()
+      for name in _DRAWN
+      if name in scores.columns
+    }
+    for several in (first, second)
+  ]
+  mine, theirs = columns
+  return bool(mine) and all(
+    key in theirs and np.array_equal(x, theirs[key]) for key, x in mine.items()
+  )
 
 
 def _difference_cell(difference: comparisons.Difference | str) -> str:

@@ -60,6 +60,9 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[MeasurePanel]:
   """
   against, colours = ceilings.Against(runs), looks(frame)
   shown = frame[(frame.headline != '') & frame.plain.astype(bool)]
+  if (shown.role == ceilings.TRAINED).any():
+    # A table puts null models beside the models that they err as much as.
+    shown = shown[shown.role != ceilings.NULL]
   shown = shown.assign(at=shown['at'].astype(float))
   last = shown.groupby(['metric', 'headline'])['at'].transform('max')
   shown = shown[shown['at'].isna() | (shown['at'] == last)]

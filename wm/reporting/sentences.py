@@ -460,3 +460,66 @@ def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
   apart = any('same' in better[k] and 'apart' in better[not k] for k in better)
   names = {'first': first.label, 'other': other.label}
   return tables.note('opposed', above=above, below=below, apart=apart, **names)
+
+
+# Where thresholds disagree.
+
+_BY_EPSILON = '_by_epsilon'  # Ends the name of a quantity with a curve.
+
+
+def threshold_notes(parts: pd.DataFrame) -> Iterator[str]:
+  """Sentences on pairs of trained models whose order depends on epsilon, and
+  on pairs whose order does not.
+
+  Models are compared by their intervals at each threshold of a curve.
+
+  Args:
+    parts: `tables.results` of breakdowns.
+  """
+  mask = parts.quantity.astype(str).str.endswith(_BY_EPSILON)
+  mask &= (parts.column == 'epsilon') & (parts.role == ceilings.TRAINED)
+  shown = parts[mask & parts.value.notna()]
+  keys = ['world', 'metric', 'quantity', 'spec']
+  for (_, metric, quantity, _), rows in shown.groupby(keys, sort=False):
+    measure = catalog.measure(metric, quantity)
+    if measure is None or not measure.panel:
+      continue
+    of = f'{metric} {quantity.removesuffix(_BY_EPSILON)}'
+    curves = {
+      model: dict(zip(points.place, points.entry, strict=True))
+      for model, points in rows.groupby('model', sort=False)
+    }
+    pairs = itertools.combinations(curves, 2) if len(curves) <= _MOST else ()
+    for names in pairs:
+      yield from _order_note(of, names, [curves[name] for name in names])
+
+
+def _order_note(
+  of: str, names: Sequence[str], curves: Sequence[Mapping[float, Entry]]
+) -> Iterator[str]:
+  """A sentence on two models, where one is clearly above the other."""
+  mine, theirs = curves
+  both = sorted(mine.keys() & theirs.keys())
+  above: list[list[float]] = [[], []]
+  for place in both:
+    ends = [ceilings.ends(curve[place]) for curve in curves]
+    for side in (0, 1):
+      if ends[side][0] > ends[1 - side][1]:
+        above[side].append(place)
+  values = [
+    joined(
+      [
+        f'{x:g} ({mine[x]["value"]:.2f} and {theirs[x]["value"]:.2f})'
+        for x in each
+      ]
+    )
+    for each in above
+  ]
+  words = {'first': names[0], 'other': names[1], 'of': of}
+  if all(above):
+    yield tables.note('reversed', above=values[0], below=values[1], **words)
+  for side, places in enumerate(above):
+    if len(places) == len(both) > 1:
+      words |= {'first': names[side], 'other': names[1 - side]}
+      span = f'{both[0]:g} to {both[-1]:g}'
+      yield tables.note('steady', above=span, **words)

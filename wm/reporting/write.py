@@ -170,7 +170,10 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'references': [
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
-    'disagreements': sentences.disagreements(answers),
+    'disagreements': [
+      *sentences.disagreements(answers),
+      *sentences.threshold_notes(measured.parts),
+    ],
     'cautions': [
       *cautions.cautions_of_worlds(together),
       *map(str, warned),
@@ -298,6 +301,7 @@ def _sections(
       tables.main_table(together, frame),
       model_comparison.paired_table(together, frame),
       model_comparison.paired_table(together, frame, several_seeds=True),
+      model_comparison.null_table(together, frame),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
     part(

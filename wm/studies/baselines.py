@@ -18,6 +18,7 @@ from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
 from wm.options.calls import Stages
+from wm.reporting import ceilings
 from wm.runtime import files
 from wm.studies.rows import Row
 
@@ -68,6 +69,32 @@ def added(
         asked.append((baseline, row.name))
         taken.append(baseline)
   return _named(asked, rows), [*reasons]
+
+
+def nulls(row: Row, folder: str | pathlib.Path) -> list[Row]:
+  """Models without learning that err as much as a trained row.
+
+  Args:
+    row: trained here or before, and scored.
+    folder: its run folder.
+
+  Returns:
+    Rows 'NAME_null_prefix' and 'NAME_null_state'; none of a row that was not
+    trained.
+
+  Raises:
+    InputError: the scores do not say how much it errs.
+  """
+  if row.trained_on is None and not isinstance(row.model, str):
+    return []
+  assert isinstance(row.scored_in, core.World)  # By `rows_of`.
+  several = []
+  for kind in ceilings.NULLS:
+    model: Any = registry.make('model', f'null(kind={kind!r})')
+    like = dataclasses.replace(model, like=str(folder)).fixed(row.scored_in)
+    name = ceilings.null_name(row.name, kind)
+    several.append(Row(name, like, None, row.scored_in))
+  return several
 
 
 def _as_trained(row: Row) -> Row:

@@ -112,11 +112,18 @@ def study(
   if workers.dry_run:
     for run in itertools.chain(*all_runs(dry_run=True)):
       log(_planned(run))
+      if workers.nulls and run.row.trained_on is not None:
+        log(f'{run.name}: then null models that err as much')
     return folder / _REPORT / 'report.html'
   pool = runs.JobPool(workers.jobs, workers.cluster)
   with files.stage_lock(folder, 'study'):
     resolved, added = all_runs(dry_run=False)
     notes += _done(resolved, added, pool, log)
+    if workers.nulls:
+      more, lines = _nulls(resolved)
+      beside = [run_of(row) for row in more]
+      notes += lines + _done([], beside, pool, log)
+      added += beside
     log('== report')
     folders = [run.folder for run in (*resolved, *added)]
     return report.report(folders, folder, notes=notes, log=log)
@@ -150,6 +157,17 @@ def _done(
       notes.append(f'No {run.name}: {error}')
       added.remove(run)
   return notes
+
+
+def _nulls(resolved: Sequence[runs.Run]) -> tuple[list[Row], list[str]]:
+  """Null models of scored runs, and a line for each run that has none."""
+  rows, notes = list[Row](), list[str]()
+  for run in resolved:
+    try:
+      rows += baselines.nulls(run.row, run.folder)
+    except core.InputError as error:
+      notes.append(f'No null models of {run.name}: {error}')
+  return rows, notes
 
 
 def _planned(run: runs.Run) -> str:
