@@ -29,6 +29,10 @@ A findings.json is {"findings": [...]}. A finding has
       exclusions    seeds to leave out, a list of {"metric": ..., "quantity":
                     ..., "where": ..., "below" or "above": number}; optional
       published     row -> the paper's value; optional
+    earlier         judgements under another rule or of other seeds, a list of
+                    {"date": ..., "rule": hash, "verdict": ...}; optional. Each
+                    costs: p values are multiplied by their number plus one.
+                    Units that were begun under one of these rules count
     picture         how it is drawn, see `wm.lab.miniatures`; optional
 
 For example
@@ -167,6 +171,20 @@ class Claim:
     return {key: value for key, value in rule.items() if value != usual[key]}
 
 
+class Look(NamedTuple):
+  """An earlier judgement of a finding.
+
+  Attributes:
+    date: ISO day of its rule.
+    rule: hash of the rule.
+    verdict: what it came to.
+  """
+
+  date: str
+  rule: str
+  verdict: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
   """One finding of a paper; see the module's docstring."""
@@ -181,6 +199,12 @@ class Finding:
   claims: tuple[Claim, ...]
   seeds: int = 3
   picture: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  earlier: tuple[Look, ...] = ()
+
+  @property
+  def looks(self) -> int:
+    """How many times it has been judged, this one included."""
+    return len(self.earlier) + 1
 
   @property
   def rule_hash(self) -> str:
@@ -190,6 +214,8 @@ class Finding:
       'seeds': self.seeds,
       'claims': [claim.rule() for claim in self.claims],
     }
+    if self.earlier:
+      rule['earlier'] = [look.rule for look in self.earlier]
     return _hash(rule)
 
 
@@ -264,7 +290,8 @@ def parse(record: Any, where: str) -> Finding:
     **dict.fromkeys((*_WORDS, 'miniature', 'date'), str),
     'claims': list,
   }
-  check(record, where, needed, {'seeds': int, 'picture': dict})
+  optional = {'seeds': int, 'picture': dict, 'earlier': list}
+  check(record, where, needed, optional)
   try:
     datetime.date.fromisoformat(record['date'])
   except ValueError:
@@ -282,7 +309,13 @@ def parse(record: Any, where: str) -> Finding:
   ]
   if not claims:
     raise core.InputError(f'{where} has no claims')
-  return Finding(**{**record, 'claims': tuple(claims)})
+  looks = []
+  for n, look in enumerate(record.get('earlier', [])):
+    fields = dict.fromkeys(Look._fields, str)
+    check(look, f'{where}, earlier {n}', fields, {})
+    looks.append(Look(**look))
+  parts = {'claims': tuple(claims), 'earlier': tuple(looks)}
+  return Finding(**{**record, **parts})
 
 
 def _claim(record: Any, where: str) -> Claim:

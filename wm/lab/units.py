@@ -200,6 +200,7 @@ class Amount(NamedTuple):
       where a seed has no interval.
     n, clusters: sums over seeds.
     values: of each seed, in order.
+    bimodal: whether these fall in two groups; see `statistics.bimodal`.
     variances: of values by their trials, of seeds that have an interval.
     trained: does the row have training seeds?
   """
@@ -212,6 +213,7 @@ class Amount(NamedTuple):
   values: tuple[float, ...]
   variances: tuple[float, ...]
   trained: bool
+  bimodal: bool = False
 
   @property
   def seeds(self) -> int:
@@ -367,15 +369,19 @@ def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:
   if not measured:
     return None
   entries = [entry for _, entry in measured]
-  columns = [[e[k] for e in entries] for k in ('value', 'low', 'high')]
+  values, lows, highs = (
+    [e[k] for e in entries] for k in ('value', 'low', 'high')
+  )
   n, clusters = (sum(e[k] for e in entries) for k in ('n', 'clusters'))
   variances = [
     comparisons.variance(e['value'], e['low'], e['high'], e['clusters'])
     for e in entries
   ]
   return Amount(
-    *statistics.over_seeds(*columns),
-    *(n, clusters, tuple(columns[0])),
+    *statistics.over_seeds(values, lows, highs),
+    *(n, clusters, tuple(values)),
     tuple(x for x in variances if x is not None),
     any('training' in unit.key for unit, _ in measured),
+    # Most quantities are shares; others lie in a range of that size.
+    statistics.bimodal(values, lows, highs, (0.0, 1.0)),
   )

@@ -11,6 +11,15 @@ that errs to the safe side, and hides differences where a seed has few clusters
 and so a wide interval. A row that is not trained and has one seed has the
 variance of its trials.
 
+A t test takes seeds to be of one mode. Where a row's seeds fall in two groups,
+such as models that grok and models that do not, rows are compared by an exact
+permutation test, and a comparison with a number decides nothing: the finding is
+marked as bimodal. A share that is stated to be nearer to 1 than a number is
+also has to pass a test for distances from a bound (`comparisons.nearer`). Of a
+row whose seeds are all of one mode nothing says that there is no other: of
+three seeds, one that a fifth of trainings end in is missed in half of all
+studies.
+
 A finding is the conjunction of its comparisons. It is shown if each of them is,
 so its p value is the largest (the intersection-union test, Berger 1982,
 Technometrics 24). It is shown absent if one of them is shown to fail, so that p
@@ -21,12 +30,16 @@ not be tested count in. Each of the two is tested at .025, together at .05.
     shown            the finding holds
     shown absent     it does not
     undecided        neither is shown
+    bimodal          undecided, and the seeds of a row fall in two groups
     one seed         a trained row has a single seed, which decides nothing
     not tested here  a row, or some of its seeds, is missing or was refused, or
                      lacks a quantity by which the rule excludes seeds
 
-A finding whose units do not record its present rule was fixed, or changed,
-after the data.
+A finding that was judged before, by fewer seeds or under another rule, pays for
+it: its p values are multiplied by the number of times that it has been judged
+(Bonferroni), and the page names the earlier verdicts. A finding whose units
+record neither its present rule nor an earlier one was fixed, or changed, after
+the data.
 """
 
 from __future__ import annotations
@@ -43,8 +56,9 @@ from wm.lab.units import Amount, Results, Rows, Unit
 from wm.reporting import ceilings, tables
 from wm.reporting.ceilings import BAYES, ORACLE, REPLANNING
 
-SHOWN, ABSENT, UNDECIDED, ONE_SEED, UNTESTED = VERDICTS = (
-  *('shown', 'shown absent', 'undecided', 'one seed', 'not tested here'),
+SHOWN, ABSENT, UNDECIDED, BIMODAL, ONE_SEED, UNTESTED = VERDICTS = (
+  *('shown', 'shown absent', 'undecided', 'bimodal', 'one seed'),
+  'not tested here',
 )
 AFTER = 'after the data'
 ALPHA = 0.025  # One-sided.
@@ -71,6 +85,19 @@ class Comparison(NamedTuple):
   difference: Difference
   shown: float
   absent: float
+
+  @property
+  def bimodal(self) -> bool:
+    """Do the seeds of a trained row fall in two groups?"""
+    sides = self.amount, self.other_amount
+    return any(side.trained and side.bimodal for side in sides if side)
+
+  @property
+  def verdict(self) -> str:
+    """Of this comparison alone, without corrections."""
+    if min(self.shown, self.absent) <= ALPHA:
+      return SHOWN if self.shown <= ALPHA else ABSENT
+    return BIMODAL if self.bimodal else UNDECIDED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +165,25 @@ def judge(
   ]
   for paper in dict.fromkeys(finding.paper for finding in several):
     family = [n for n, each in enumerate(judged) if each.finding.paper == paper]
-    shown = comparisons.holm([judged[n].shown for n in family])
-    absent = comparisons.holm([judged[n].absent for n in family])
+    looks = [judged[n].finding.looks for n in family]
+    shown, absent = (
+      comparisons.holm(
+        [min(p * times, 1.0) for p, times in zip(side, looks, strict=True)]
+      )
+      for side in (
+        [judged[n].shown for n in family],
+        [judged[n].absent for n in family],
+      )
+    )
     titles = tuple(judged[n].finding.title for n in family)
     for n, p_shown, p_absent in zip(family, shown, absent, strict=True):
       verdict = judged[n].verdict
       if verdict == UNDECIDED and min(p_shown, p_absent) <= ALPHA:
         verdict = ABSENT if p_absent <= ALPHA else SHOWN
+      elif verdict == UNDECIDED and any(
+        x.bimodal for x in judged[n].comparisons
+      ):
+        verdict = BIMODAL
       judged[n] = dataclasses.replace(
         judged[n],
         verdict=verdict,
@@ -189,9 +228,8 @@ def _compare(finding: Finding, results: Results) -> Judged:
   compared = [
     each._replace(absent=p) for each, p in zip(compared, fails, strict=True)
   ]
-  changed = any(
-    unit.rules.get(finding.name) != finding.rule_hash for unit in used
-  )
+  rules = {finding.rule_hash, *(look.rule for look in finding.earlier)}
+  changed = any(unit.rules.get(finding.name) not in rules for unit in used)
   tested = verdict == UNDECIDED
   return Judged(
     finding,
@@ -281,11 +319,33 @@ def _comparison(
         _mean_of_pairs(pairs, claim), comparisons.number(0.0)
       )
   way = -1 if claim.relation == 'below' else 1
-  return Comparison(
+  plain = Comparison(
     *(claim, row, other, amount, other_amount, difference),
     comparisons.beyond(difference, claim.margin, way),
     comparisons.beyond(difference, -claim.margin, -way),
   )
+  return _robust(plain, way)
+
+
+def _robust(plain: Comparison, way: int) -> Comparison:
+  """p values that hold for seeds of two modes, and near the bound of shares."""
+  claim, amount, other = plain.claim, plain.amount, plain.other_amount
+  if plain.bimodal:
+    p_values = 1.0, 1.0
+    if isinstance(plain.other, str) and amount and other:
+      both = amount.values, [claim.times * x for x in other.values]
+      p_values = (
+        comparisons.permuted(*both, claim.margin, way),
+        comparisons.permuted(*both, -claim.margin, -way),
+      )
+    return plain._replace(shown=p_values[0], absent=p_values[1])
+  if isinstance(plain.other, float) and amount and amount.trained and way > 0:
+    number = claim.times * plain.other + claim.margin
+    values = amount.values
+    if 0.5 <= number < 1 and 0 <= min(values) <= max(values) <= 1:
+      near = comparisons.nearer(values, number, 1.0)
+      return plain._replace(shown=max(plain.shown, near))
+  return plain
 
 
 def _within_seeds(
@@ -382,6 +442,7 @@ def _comparison_row(each: Comparison, rows: Rows) -> dict[str, str]:
     'seeds': _seeds(each),
     'p shown': _p(each.shown) if tested else '–',
     'p absent': _p(each.absent) if tested else '–',
+    'alone': each.verdict if tested else '–',
     'ceiling': '; '.join(_ceilings(each.row, claim, rows)) or '–',
     'paper': ', '.join(paper) or '–',
   }
