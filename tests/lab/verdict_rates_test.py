@@ -119,3 +119,47 @@ def test_whole_verdicts_have_the_size_and_power_that_are_stated():
   assert sum(rates[0.0]) < 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
   assert rates[4.0][0] > 0.8
   assert rates[4.0][1] == 0
+
+
+# Shares of 1,000 trials in seeds of a beta distribution, by the ratio of the
+# seeds' spread to their distance from 1.
+@pytest.mark.parametrize('seeds', [3, 5, 8])
+@pytest.mark.parametrize('ratio', [0.2, 0.5, 1.0])
+@pytest.mark.parametrize('mean', [0.97, 0.9])
+def test_shares_near_1_are_not_found_above_what_they_are(seeds, ratio, mean):
+  """At most 1.5 times the nominal .025 of 4,000 studies, within 3 errors."""
+  rng = np.random.default_rng(1)
+  away, runs = 1 - mean, 4000
+  size = mean * away / (ratio * away) ** 2 - 1
+  shares = rng.beta(mean * size, away * size, (runs, seeds))
+  values = rng.binomial(1000, shares) / 1000
+  shown = 0
+  for row in values:
+    within = row * (1 - row) / 1000
+    side = comparisons.mean(row, within, floored=False)
+    difference = comparisons.of_means(side, comparisons.number(mean))
+    p = comparisons.beyond(difference, 0.0, 1)
+    shown += max(p, comparisons.nearer(row, mean, 1.0)) <= verdicts.ALPHA
+  limit = 1.5 * verdicts.ALPHA
+  assert shown / runs < limit + 3 * (limit / runs) ** 0.5
+
+
+def test_models_that_grok_or_not_are_refused_where_it_shows():
+  """Four of five seeds of each row grok; of five seeds, in 1,000 studies."""
+  rng = np.random.default_rng(2)
+  counts = {}
+  for _ in range(1000):
+    walks, paths = (
+      np.where(rng.random(5) < 0.8, 0.98, 0.3) + rng.normal(0, 0.01, 5)
+      for _ in range(2)
+    )
+    seen = judged(
+      finding(WALKS, seeds=5),
+      {
+        name: [unit(name, n, entry(x)) for n, x in enumerate(of)]
+        for name, of in (('walks', walks), ('paths', paths))
+      },
+    ).verdict
+    counts[seen] = counts.get(seen, 0) + 1
+  assert counts.get(SHOWN, 0) + counts.get(ABSENT, 0) < 0.05 * 1000
+  assert counts['bimodal'] > 0.5 * 1000

@@ -16,9 +16,17 @@ from tests.lab.units_made_up import (
   rows,
   unit,
 )
+from wm.evaluation import comparisons
 from wm.lab import verdicts
 from wm.lab.units import Results
-from wm.lab.verdicts import ABSENT, ONE_SEED, SHOWN, UNDECIDED, UNTESTED
+from wm.lab.verdicts import (
+  ABSENT,
+  BIMODAL,
+  ONE_SEED,
+  SHOWN,
+  UNDECIDED,
+  UNTESTED,
+)
 
 
 def verdict(claim: dict, **values) -> str:
@@ -103,11 +111,11 @@ def test_p_values_are_those_of_scipy():
   ends = peer.confidence_interval()
   shown = each.difference
   assert (shown.low, shown.high) == pytest.approx((ends.low, ends.high))
-  claim = {**WALKS, 'than': 0.5, 'margin': 0.1}
+  claim = {**WALKS, 'than': 0.3, 'margin': 0.1}
   (each,) = judged(finding(claim), by_row).comparisons
-  peer = stats.ttest_1samp(values['walks'], 0.6, alternative='greater')
+  peer = stats.ttest_1samp(values['walks'], 0.4, alternative='greater')
   assert each.shown == pytest.approx(peer.pvalue)
-  assert each.difference.value == pytest.approx(0.3)
+  assert each.difference.value == pytest.approx(0.5)
 
 
 def test_a_finding_is_shown_as_its_weakest_comparison():
@@ -252,7 +260,7 @@ def test_seeds_are_excluded_by_the_rule_and_not_counted():
     for seed, value in enumerate(NEAR)
   ]
   by_row = {'walks': walks, 'paths': paths}
-  assert judged(finding(WALKS), by_row).verdict == UNDECIDED
+  assert judged(finding(WALKS), by_row).verdict == BIMODAL
   result = judged(finding(claim), by_row)
   assert result.verdict == SHOWN
   assert result.comparisons[0].amount.values == (0.9, 0.91, 0.89)
@@ -413,3 +421,80 @@ def test_more_than_five_seeds_are_a_range():
   )
   assert ' (0.200 to 0.940), n=1800' in table.rows[0][1]
   assert 'of more than five the least to the greatest' in table.note
+
+
+# Seeds of two modes, shares near 1, findings that were judged before.
+
+GROKS, FAILS_TO = (0.99, 0.98, 0.3), (0.31, 0.29, 0.3)
+
+
+def test_seeds_of_two_modes_decide_nothing_about_a_number():
+  result = judged(finding({**WALKS, 'than': 0.2}), rows(walks=GROKS))
+  assert result.verdict == BIMODAL
+  (each,) = result.comparisons
+  assert (each.shown, each.absent, each.verdict) == (1, 1, BIMODAL)
+  cells = verdicts.comparison_table(result, {}).frame.iloc[0]
+  assert '(0.990, 0.980, 0.300)' in str(cells['row'])
+  assert cells['alone'] == BIMODAL
+
+
+def test_rows_of_two_modes_are_compared_by_all_permutations():
+  walks, paths = (*GROKS, 0.97, 0.98), (*FAILS_TO, 0.28, 0.27)
+  result = judged(finding(WALKS, seeds=5), rows(walks=walks, paths=paths))
+  (each,) = result.comparisons
+  peer = stats.permutation_test(
+    (walks, paths),
+    lambda x, y, axis: x.mean(axis) - y.mean(axis),
+    alternative='greater',
+    vectorized=True,
+  )
+  assert each.bimodal
+  assert each.shown == pytest.approx(peer.pvalue)
+  # No seed of the one is below any of the other, but for one tie.
+  assert each.shown < verdicts.ALPHA
+  assert result.verdict == SHOWN
+  margin = comparisons.permuted(walks, paths, 0.8, 1)
+  assert margin > 0.5
+
+
+def test_a_finding_pays_for_each_time_that_it_was_judged():
+  values = {'walks': (0.56, 0.57, 0.55), 'paths': (0.5, 0.51, 0.52)}
+  look = {'date': '2026-01-01', 'rule': 'abc', 'verdict': 'undecided'}
+  once = judged(finding(WALKS), rows(**values))
+  twice = judged(finding(WALKS, earlier=[look]), rows(**values))
+  assert twice.shown == pytest.approx(2 * once.shown)
+  assert twice.finding.rule_hash != once.finding.rule_hash
+  assert '2 times' in verdicts.rule_text(twice)
+  assert 'undecided' in verdicts.rule_text(twice)
+  begun = {
+    'walks': [
+      unit('walks', n, entry(x), rules={'f': rule})
+      for n, (x, rule) in enumerate(
+        zip(
+          FAR,
+          ('abc', once.finding.rule_hash, twice.finding.rule_hash),
+          strict=True,
+        )
+      )
+    ],
+    'paths': [
+      unit('paths', n, entry(x), rules={'f': 'abc'}) for n, x in enumerate(NEAR)
+    ],
+  }
+  assert judged(finding(WALKS, earlier=[look]), begun).label == SHOWN
+  assert judged(finding(WALKS), begun).label == 'shown, after the data'
+
+
+def test_an_undecided_finding_says_what_it_could_have_shown():
+  values = {'walks': (0.6, 0.5, 0.55), 'paths': (0.5, 0.55, 0.45)}
+  result = judged(finding({**WALKS, 'margin': 0.01}), rows(**values))
+  text = verdicts.deciding_effect(result)
+  error = np.hypot(0.05, 0.05) / 3**0.5
+  # stats: t of 4 degrees at .975 and .8, and the normal distribution's.
+  least = 0.01 + (stats.t.ppf([0.975, 0.8], 4)).sum() * error
+  seeds = 3 * (stats.norm.ppf([0.975, 0.8]).sum() * error / 0.04) ** 2
+  assert text.endswith(
+    f'; could show > {least:.2g}, decides at {np.ceil(seeds):.0f} seeds'
+  )
+  shown = judged(finding(WALKS), rows(walks=FAR, paths=NEAR))
+  assert 'could show' not in verdicts.deciding_effect(shown)

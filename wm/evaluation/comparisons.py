@@ -267,7 +267,7 @@ def beyond(difference: Difference, margin: float, direction: int) -> float:
 
 # Seeds whose distances from a bound vary by less than this part of their mean
 # are far enough from it for a t test; chosen by simulation.
-_UNEVEN = 0.25
+_UNEVEN = 0.15
 
 
 def nearer(values: Sequence[float], number: float, bound: float) -> float:
@@ -374,9 +374,21 @@ class SampleSize(NamedTuple):
   reason: str = ''
 
 
+def detectable_errors(
+  alpha: float, degrees: float = math.inf, power: float = POWER
+) -> float:
+  """Number of standard errors that a detectable difference must have.
+
+  alpha: one-sided. degrees: of freedom of the error.
+  """
+  bars = [1 - alpha, power]
+  if math.isinf(degrees):
+    return float(scipy.special.ndtri(bars).sum())
+  return float(scipy.special.stdtrit(degrees, bars).sum())
+
+
 def _normal_errors(power: float) -> float:
-  """Number of standard errors that a detectable difference must have."""
-  return float(scipy.special.ndtri([(1 + LEVEL) / 2, power]).sum())
+  return detectable_errors((1 - LEVEL) / 2, power=power)
 
 
 def trials_needed(

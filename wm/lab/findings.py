@@ -209,14 +209,25 @@ class Finding:
   @property
   def rule_hash(self) -> str:
     """First digits of the SHA-256 of its rule, independent of its words."""
-    rule = {
+    rule = self._rule()
+    if self.earlier:
+      rule['earlier'] = [look.rule for look in self.earlier]
+    return _hash(rule)
+
+  @property
+  def rule_hashes(self) -> set[str]:
+    """Hashes that units may record: of this rule, with and without what was
+    judged earlier, and of the earlier rules.
+    """
+    earlier = {look.rule for look in self.earlier}
+    return {self.rule_hash, _hash(self._rule()), *earlier}
+
+  def _rule(self) -> dict[str, Any]:
+    return {
       'miniature': self.miniature,
       'seeds': self.seeds,
       'claims': [claim.rule() for claim in self.claims],
     }
-    if self.earlier:
-      rule['earlier'] = [look.rule for look in self.earlier]
-    return _hash(rule)
 
 
 def _hash(rule: Any) -> str:

@@ -45,6 +45,7 @@ the data.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -228,8 +229,9 @@ def _compare(finding: Finding, results: Results) -> Judged:
   compared = [
     each._replace(absent=p) for each, p in zip(compared, fails, strict=True)
   ]
-  rules = {finding.rule_hash, *(look.rule for look in finding.earlier)}
-  changed = any(unit.rules.get(finding.name) not in rules for unit in used)
+  changed = any(
+    unit.rules.get(finding.name) not in finding.rule_hashes for unit in used
+  )
   tested = verdict == UNDECIDED
   return Judged(
     finding,
@@ -386,12 +388,43 @@ _CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
 def deciding_effect(judged: Judged) -> str:
   """'D 0.39 [0.32, 0.46], stated: > 0.05', of the comparison that decides.
 
-  Empty where the finding was not tested.
+  Of an undecided finding it says how large an effect could have been shown, and
+  how many seeds would decide if D is what it was. Empty where the finding was
+  not tested.
   """
   if judged.verdict == UNTESTED:
     return ''
   each = judged.deciding
-  return f'D {_interval(each.difference._asdict())}, stated: {_bound(each)}'
+  text = f'D {_interval(each.difference._asdict())}, stated: {_bound(each)}'
+  return text + (_power(each) if judged.verdict == UNDECIDED else '')
+
+
+_MOST_SEEDS = 100  # More are not worth naming.
+
+
+def _power(each: Comparison) -> str:
+  """What an undecided comparison could have shown, with a power of .8.
+
+  By the normal approximation, as degrees of freedom grow with the seeds.
+  """
+  difference = each.difference
+  if not difference.error or difference.degrees is None:
+    return ''
+  way = -1 if each.claim.relation == 'below' else 1
+  margin = each.claim.margin
+  errors = comparisons.detectable_errors(ALPHA, difference.degrees)
+  least = way * (margin + errors * difference.error)
+  sign = '<' if way < 0 else '>'
+  text = f'; could show {sign} {least:.2g}'
+  gap = abs(way * (difference.value or 0.0) - margin)
+  sides = (each.amount, each.other_amount)
+  seeds = [side.seeds for side in sides if side and side.trained]
+  if seeds and gap:
+    ratio = comparisons.detectable_errors(ALPHA) * difference.error / gap
+    needed = max(math.ceil(min(seeds) * ratio**2), min(seeds) + 1)
+    most = f'more than {_MOST_SEEDS}'
+    text += f', decides at {needed if needed <= _MOST_SEEDS else most} seeds'
+  return text
 
 
 def rule_text(judged: Judged) -> str:
