@@ -2,8 +2,10 @@
 
 import warnings
 
+import matplotlib.figure
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -199,3 +201,27 @@ def test_tokens_that_look_like_numbers_stay_text(tmp_path):
   assert isinstance(first.location, str)
   assert first.location in first.state
   assert set(rows.false_tokens.dropna().map(type)) == {str}
+
+
+def test_moves_that_are_added_or_lacking_are_named_by_their_share():
+  rows = pd.DataFrame(
+    {
+      'quantity': 'exact',
+      'reason': ['', np.nan, '', 'no_prefix', ''],
+      'location': ['1', '1', '1', '1', '2'],
+      'false_tokens': ['N E', 'N', '', 'S', np.nan],
+      'missing_tokens': ['', 'W', np.nan, 'W', 'S'],
+    }
+  )
+  named = [tuple(each) for each in audit.wrong_tokens(rows)]
+  assert named == [
+    ('2', 'S', False, 1.0),
+    ('1', 'N', True, pytest.approx(2 / 3)),
+    ('1', 'E', True, pytest.approx(1 / 3)),
+    ('1', 'W', False, pytest.approx(1 / 3)),
+  ]
+  figure = matplotlib.figure.Figure()
+  assert audit.Metric.draw({'a $ b': rows}, figure)
+  (axis,) = figure.axes
+  assert next(text.get_text() for text in axis.get_yticklabels()) == '2 S'
+  assert not audit.Metric.draw({'right': rows[:0]}, matplotlib.figure.Figure())

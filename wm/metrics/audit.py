@@ -13,7 +13,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -22,6 +22,10 @@ from wm import core
 from wm.core import basics, capabilities, registry
 from wm.core.fields import field
 from wm.evaluation import context, membership
+
+if TYPE_CHECKING:
+  import pandas as pd
+  from matplotlib.figure import Figure
 
 # Questions at least, if a world has fewer states: several prefixes a state.
 QUESTIONS = 1000
@@ -34,6 +38,7 @@ _ATTEMPTS = 32
 # may have too little to be accepted.
 TOLERANCE, MASS = 0.01, 0.05
 MOVES = 'moves', 'false_moves', 'missing_moves'
+_BARS = 24  # Moves that a model's picture names.
 # Confidence of the bound on that share.
 _LEVEL = 0.95
 
@@ -108,6 +113,70 @@ class Metric(core.Metric):
       predictor, tokens, lengths, rule, reason
     )
     return _scores(world, asked, answers)
+
+  @staticmethod
+  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
+    """Moves that a model adds (red) or lacks (grey), the most frequent first.
+
+    A move is a location and a token, such as a street. A bar is the share of
+    the states of the location in which the model accepts a move that does not
+    exist, or refuses one that does.
+    """
+    shown = {
+      model: worst
+      for model, of_model in rows.items()
+      if (worst := wrong_tokens(of_model)[:_BARS])
+    }
+    if not shown:
+      return False
+    most = max(map(len, shown.values()))
+    figure.set_size_inches(2.6 * len(shown), 0.5 + 0.2 * most)
+    axes = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
+    for axis, (model, worst) in zip(axes, shown.items(), strict=True):
+      places = np.arange(len(worst))[::-1]
+      colours = ['#c33' if each.false else '0.55' for each in worst]
+      axis.barh(places, [each.share for each in worst], color=colours)
+      names = [f'{each.location} {each.token}' for each in worst]
+      axis.set_yticks(places, [name.replace('$', r'\$') for name in names])
+      axis.tick_params(labelsize=7)
+      axis.set(xlim=(0, 1), ylim=(places.min() - 1, most))
+      axis.set_title(model.replace('$', r'\$'), fontsize=8)
+      axis.spines[['top', 'right']].set_visible(False)
+    axes[0].set_xlabel('share of states', fontsize=7)
+    return True
+
+
+class WrongToken(NamedTuple):
+  """A move that a model adds or lacks.
+
+  Attributes:
+    location, token: of the move.
+    false: whether it is added; else it is lacking.
+    share: of the questions at the location that the model answers so.
+  """
+
+  location: str
+  token: str
+  false: bool
+  share: float
+
+
+def wrong_tokens(rows: pd.DataFrame) -> list[WrongToken]:
+  """Moves that a model adds or lacks, by their share of questions.
+
+  rows: of the quantity `exact`, with the columns of rows.csv.
+  """
+  rows = rows[(rows.quantity == 'exact') & (rows.reason.fillna('') == '')]
+  several = []
+  for location, of_place in rows.groupby(rows.location.astype(str)):
+    for column, false in (('false_tokens', True), ('missing_tokens', False)):
+      texts = of_place[column].fillna('').astype(str)
+      counts = collections.Counter(' '.join(texts).split())
+      several += [
+        WrongToken(str(location), token, false, num / len(of_place))
+        for token, num in counts.items()
+      ]
+  return sorted(several, key=lambda each: (-each.share, each.location))
 
 
 class Questions(NamedTuple):
