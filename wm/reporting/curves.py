@@ -90,18 +90,22 @@ def curves(runs: Sequence[Run], parts: pd.DataFrame) -> list[Curve]:
 
 
 def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
-  """Returns the curves of one picture, for each metric with panels."""
-  plain = parts[parts.plain.astype(bool)]
+  """Returns the curves of one picture, for each metric with panels.
+
+  Of several settings that have a curve, it is that of the shortest spec.
+  """
   result = []
-  for metric, of_metric in plain.groupby('metric', sort=False):
+  for metric, of_metric in parts.groupby('metric', sort=False):
     curves = []
     for quantity, measure in catalog.metric_class(metric).measures.items():
       if not measure.panel:
         continue
       column = quantity.rpartition('_')[2]
-      mine = (of_metric.quantity == quantity) & (of_metric.column == column)
-      if mine.any():
-        curves.append(_curve(metric, quantity, column, of_metric[mine]))
+      mask = (of_metric.quantity == quantity) & (of_metric.column == column)
+      mine = of_metric[mask]
+      if len(mine):
+        plain = mine[mine.spec == min(mine.spec, key=len)]
+        curves.append(_curve(metric, quantity, column, plain))
     if curves:
       result.append(curves)
   return result
