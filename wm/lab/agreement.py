@@ -438,6 +438,15 @@ def trend(cells: pd.DataFrame) -> tuple[float, float]:
   return float(tested.statistic), float(tested.pvalue)
 
 
+def of_worlds(cells: pd.DataFrame) -> pd.DataFrame:
+  """Means of each world's cells, which are no independent samples of it.
+
+  cells: from `by_cell`, with a column world.
+  """
+  columns = ['mean', 'correlation']
+  return cells.dropna().groupby('world', sort=False)[columns].mean()
+
+
 def added(
   table: pd.DataFrame,
   metrics: Sequence[str],

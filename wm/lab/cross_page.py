@@ -374,9 +374,12 @@ def prediction_answer(cells: pd.DataFrame, prediction: Prediction) -> str:
   """Whether a prediction holds in the cells that had not been seen."""
   new = cells[cells.new]
   tested = new.dropna()
+  worlds = agreement.of_worlds(new)
   return tables.note(
     'prediction_answer',
     prediction=prediction,
+    worlds=len(worlds),
+    of_worlds=agreement.trend(worlds),
     done=int(new.models.fillna(0).sum()),
     of=int(new.planned.sum()),
     tested=agreement.trend(new),
