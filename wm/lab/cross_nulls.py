@@ -26,7 +26,13 @@ from wm.lab import agreement, cross, units
 from wm.library import calls
 from wm.runtime import files
 
-KINDS = 'prefix', 'recency', 'state'
+# Label -> fields of a null: what its errors depend on, and how many tokens they
+# make likely. Errors of the state alone leave compression at 1.
+KINDS = {
+  f'{kind}, {words}': f'kind={kind!r}, spread={spread}'
+  for kind in ('prefix', 'recency')
+  for words, spread in (('few', 3.0), ('many', 1.0))
+}
 LOSSES = 6  # Excess losses of a world at which nulls are measured.
 _LEAST = 1e-3  # Smaller excess losses are taken for this, in nats a token.
 CONTROL = 'excess_loss'
@@ -50,9 +56,9 @@ def measured(
 ) -> list[float]:
   """Values of both metrics of a null model; 0 where it has none.
 
-  world: spec. kind, excess: of the null.
+  world: spec. kind: of KINDS. excess: of the null.
   """
-  model = f'null(kind={kind!r}, excess={excess!r})'
+  model = f'null({KINDS[kind]}, excess={excess!r})'
   specs = [of.parts[0].metric for of in measures]
   entries = calls.score(model, specs, world, seed=seed)
   values = []
@@ -166,7 +172,7 @@ def _trend(whose: str, cells: pd.DataFrame) -> list[Any]:
   new = cells[cells.new].dropna()
   worlds = agreement.of_worlds(new)
   numbers = *agreement.trend(new), len(worlds), *agreement.trend(worlds)
-  return [whose, len(new), *(round(x, 3) for x in numbers)]
+  return [whose, len(new), *map(_rounded, numbers)]
 
 
 def _side_by_side(cells: dict[str, pd.DataFrame]) -> list[list[Any]]:
@@ -179,9 +185,14 @@ def _side_by_side(cells: dict[str, pd.DataFrame]) -> list[list[Any]]:
   wide.insert(0, 'mean', mean)
   wide = wide.dropna(subset=['mean', 'trained']).sort_values('mean')
   return [
-    [*map(str, key[:3]), *(None if x != x else round(float(x), 2) for x in row)]
+    [*map(str, key[:3]), *map(_rounded, row)]
     for key, row in zip(wide.index, wide.to_numpy(float), strict=True)
   ]
+
+
+def _rounded(value: float) -> float | None:
+  """With three digits; None for NaN, where a metric is constant."""
+  return None if value != value else round(float(value), 3)
 
 
 def main() -> None:

@@ -26,9 +26,6 @@ KINDS = 'prefix', 'state', 'token', 'recency', 'support'
 _SEQUENCES, _POSITIONS = 256, 2048
 # Halvings of the share of random probability.
 _HALVINGS = 40
-# Logits of random tokens have this standard deviation: few tokens have most of
-# the probability, so that some are accepted.
-_SPREAD = 3.0
 
 
 class Null(process.ProcessPredictor):
@@ -37,7 +34,7 @@ class Null(process.ProcessPredictor):
   With p the probabilities of the Bayes predictor, or of the oracle where it is
   not known, and g, g' standard normal numbers for each token:
 
-    (1 - share) * softmax(log p + sqrt(2 share) g) + share * softmax(SPREAD g')
+    (1 - share) * softmax(log p + sqrt(2 share) g) + share * softmax(spread g')
 
   Both parts cost about as much loss. The numbers are a hash of the token and of
   what `kind` names.
@@ -139,7 +136,7 @@ class Null(process.ProcessPredictor):
       )
     # A sequence does not contain padding.
     other[:, core.PAD] = -np.inf
-    random = scipy.special.softmax(_SPREAD * other, axis=-1)
+    random = scipy.special.softmax(self.model.spread * other, axis=-1)
     mixed = (1 - share) * np.exp(right) + share * random
     return np.where(alive, mixed, probs)
 
@@ -217,6 +214,9 @@ class Model(core.Model):
     like: folder of a scored run in place of both: its excess loss, of
       excess_loss(), or else its probability of illegal tokens, of next_token().
     k: tokens that 'recency' remembers.
+    spread: standard deviation of the logits of random tokens. Of 3 few tokens
+      have most of the probability and are accepted; of 1 many are, so that a
+      model that errs much accepts nearly everything, as an untrained one does.
   """
 
   gives: ClassVar[tuple[type, ...]] = (Null,)
@@ -226,6 +226,7 @@ class Model(core.Model):
   illegal_mass: float = field(0.0, least=0, below=1)
   like: str = ''
   k: int = field(4, least=1)
+  spread: float = field(3.0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
