@@ -550,7 +550,7 @@ def curve_of(model, low, high) -> dict:
   ('values', 'expected'),
   [
     ((0.3, 0.6, 0.6, 0.3), ['depends on the threshold of acceptance: a at']),
-    ((0.3, 0.3, 0.6, 0.6), ['b has a higher compression precision than a at']),
+    ((0.3, 0.3, 0.6, 0.6), ['(epsilon 0.01 to 0.1): b above a']),
     ((0.3, 0.6, 0.6, 0.65), []),  # Intervals overlap at 0.1.
   ],
 )

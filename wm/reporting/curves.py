@@ -241,6 +241,7 @@ def draw_panels(
       *(curve.axis, curve.quantity.partition('_')[0], _points(curve.points)),
       x_scale=charts.log_scale(curve.points.place, _DECADES) or _PLACES,
       y_scale=_SHARE,
+      guides=_usual(curve),
       width=220,
       height=160,
     )
@@ -249,7 +250,20 @@ def draw_panels(
   return charts.lines(panels, looks, intervals='')
 
 
-_DECADES = 100  # Greatest place over the least, from which an axis is in logs.
+_USUAL = 0.01  # Epsilon of the paper, at which other measures are taken.
+
+
+def _usual(curve: Curve) -> list[dict[str, Any]]:
+  """The guide at the usual threshold, of a curve over thresholds."""
+  if curve.column != 'epsilon':
+    return []
+  return [
+    {'model': 'usual', 'x': _USUAL, 'value': value, 'label': value == 1}
+    for value in (0, 1)
+  ]
+
+
+_DECADES = 50  # Greatest place over the least, from which an axis is in logs.
 _BANDS = 8  # Models whose intervals are still told apart.
 
 

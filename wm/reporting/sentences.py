@@ -479,7 +479,10 @@ def threshold_notes(parts: pd.DataFrame) -> Iterator[str]:
   mask = parts.quantity.astype(str).str.endswith(_BY_EPSILON)
   mask &= (parts.column == 'epsilon') & (parts.role == ceilings.TRAINED)
   shown = parts[mask & parts.value.notna()]
-  keys = ['world', 'metric', 'quantity', 'spec']
+  # Models of one city are compared whatever their data were sampled by.
+  rules = [entry.get('rules') or entry['world'] for entry in shown.entry]
+  shown = shown.assign(rules=rules)
+  keys = ['rules', 'metric', 'quantity', 'spec']
   for (_, metric, quantity, _), rows in shown.groupby(keys, sort=False):
     measure = catalog.measure(metric, quantity)
     if measure is None or not measure.panel:
@@ -489,37 +492,48 @@ def threshold_notes(parts: pd.DataFrame) -> Iterator[str]:
       model: dict(zip(points.place, points.entry, strict=True))
       for model, points in rows.groupby('model', sort=False)
     }
+    steady = []
     pairs = itertools.combinations(curves, 2) if len(curves) <= _MOST else ()
     for names in pairs:
-      yield from _order_note(of, names, [curves[name] for name in names])
+      above = _above([curves[name] for name in names])
+      if all(above):
+        values = [_compared(places, *names, curves) for places in above]
+        words = {'first': names[0], 'other': names[1], 'of': of}
+        yield tables.note('reversed', above=values[0], below=values[1], **words)
+      both = len(curves[names[0]].keys() & curves[names[1]].keys())
+      for side, places in enumerate(above):
+        if len(places) == both > 1:
+          steady.append(f'{names[side]} above {names[1 - side]}')
+    if steady:
+      places = sorted({x for curve in curves.values() for x in curve})
+      span = f'{places[0]:g} to {places[-1]:g}'
+      yield tables.note('steady', of=of, span=span, pairs=', '.join(steady))
 
 
-def _order_note(
-  of: str, names: Sequence[str], curves: Sequence[Mapping[float, Entry]]
-) -> Iterator[str]:
-  """A sentence on two models, where one is clearly above the other."""
-  mine, theirs = curves
-  both = sorted(mine.keys() & theirs.keys())
-  above: list[list[float]] = [[], []]
-  for place in both:
+_Curve = Mapping[float, Entry]  # Threshold -> entry.
+
+
+def _above(curves: Sequence[_Curve]) -> tuple[list[float], list[float]]:
+  """Thresholds at which the first of two models is clearly above the second,
+  and the other way round.
+  """
+  above: tuple[list[float], list[float]] = ([], [])
+  for place in sorted(curves[0].keys() & curves[1].keys()):
     ends = [ceilings.ends(curve[place]) for curve in curves]
     for side in (0, 1):
       if ends[side][0] > ends[1 - side][1]:
         above[side].append(place)
-  values = [
-    joined(
-      [
-        f'{x:g} ({mine[x]["value"]:.2f} and {theirs[x]["value"]:.2f})'
-        for x in each
-      ]
-    )
-    for each in above
-  ]
-  words = {'first': names[0], 'other': names[1], 'of': of}
-  if all(above):
-    yield tables.note('reversed', above=values[0], below=values[1], **words)
-  for side, places in enumerate(above):
-    if len(places) == len(both) > 1:
-      words |= {'first': names[side], 'other': names[1 - side]}
-      span = f'{both[0]:g} to {both[-1]:g}'
-      yield tables.note('steady', above=span, **words)
+  return above
+
+
+def _compared(
+  places: Sequence[float], first: str, other: str, curves: Mapping[str, _Curve]
+) -> str:
+  """'0.01 (0.29 and 0.41)', thresholds and both values there."""
+  return joined(
+    [
+      f'{x:g} ({curves[first][x]["value"]:.2f} and '
+      f'{curves[other][x]["value"]:.2f})'
+      for x in places
+    ]
+  )
