@@ -36,7 +36,15 @@ SUPPORTED = (
   "detour(num=8, support='sampler')",
 )
 ASKED = 'precision', 'recall', 'valid_0.5', 'valid_0.75'
-each = pytest.mark.parametrize('spec', SAMPLERS)
+# One sampler of chess is enough by default: its rules take most of the time.
+SLOW = [spec for spec in SAMPLERS if spec.startswith('chess')][1:]
+each = pytest.mark.parametrize(
+  'spec',
+  [
+    pytest.param(spec, marks=pytest.mark.slow if spec in SLOW else ())
+    for spec in SAMPLERS
+  ],
+)
 
 
 def has_law_or_reason(cls: type[core.World]) -> bool:

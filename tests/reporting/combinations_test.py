@@ -133,13 +133,9 @@ def _some():
       continue  # Not what the model gives before training.
     if cell.model == 'rnn' and cell.world != 'lattice':
       continue  # Compiled: one world is enough.
-    keys = (
-      (cell.world, cell.metric, bool(cell.missing)),
-      (
-        cell.predictor,
-        cell.metric,
-      ),
-    )
+    # What is not missing runs for each world in tests/metrics_test.py.
+    missing = cell.world if cell.missing else ''
+    keys = (missing, cell.metric), (cell.predictor, cell.metric)
     if not seen.issuperset(keys):
       seen.update(keys)
       result.append(cell)

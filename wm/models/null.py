@@ -31,8 +31,8 @@ _HALVINGS = 40
 class Null(process.ProcessPredictor):
   """The sampler's probabilities with random errors.
 
-  With p the probabilities of the Bayes predictor, or of the oracle where it is
-  not known, and g, g' standard normal numbers for each token:
+  With p the probabilities of the replanning Bayes predictor, or of the oracle
+  where it is not known, and g, g' standard normal numbers for each token:
 
     (1 - share) * softmax(log p + sqrt(2 share) g) + share * softmax(spread g')
 
@@ -239,7 +239,11 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; InputError if no share of errors reaches the target."""
-    base = 'bayes()' if isinstance(world, core.Generative) else 'oracle()'
+    base = 'oracle()'
+    if isinstance(world, core.Generative):
+      # Off the sampler's support it goes on as a planner with the map would,
+      # but for the null that knows nothing there.
+      base = 'bayes()' if self.kind == 'support' else "bayes(off='replan')"
     right = registry.make('model', base).predictor(world, seed)
     null = Null(world, right, self.fixed(world), seed)
     null.calibrate()

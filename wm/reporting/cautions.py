@@ -50,8 +50,11 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   be warned of. Where nothing but baselines is reported they are models.
   """
   against, every = ceilings.Against(runs), []
-  labels = tables.labels(runs)
+  labels, trained = tables.labels(runs), ceilings.TRAINED in against.roles
   for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+    role = against.roles[place]
+    if trained and role == ceilings.NULL:
+      continue  # It errs as the model does that it stands beside.
     clauses = [
       text
       for metric, seeds in _plain(run)
@@ -67,14 +70,16 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
       )
     # What was checked of the model itself, and how far it is trained.
     clauses += [text for e in run.entries for text in e.get('cautions', ())]
-    if nothing := sorted(
+    nothing = sorted(
       {e['metric'] for e in run.entries if e.get('status') == results.NOTHING}
       - {e['metric'] for e in run.entries if e['n']}
-    ):
+    )
+    # Of the others, such as a Bayes predictor, it is known what they lack.
+    if nothing and (role == ceilings.TRAINED or not trained):
       clauses.append(f'could not be measured by {", ".join(nothing)}')
     if clauses:
       text = '; '.join(dict.fromkeys(clauses))
-      every.append(Warned(label, text, against.roles[place]))
+      every.append(Warned(label, text, role))
   every.sort(key=lambda line: line.role != ceilings.TRAINED)
   if all(role in _BASELINES for role in against.roles):
     return every, []

@@ -26,7 +26,7 @@ BAYES: str = 'bayes'
 REPLANNING: str = 'replanning'
 ORACLE: str = 'oracle'
 ROLES = (
-  *(UNTRAINED, UNIFORM, NULL, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE),
+  *(UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE, NULL),
 )
 NULLS = 'prefix', 'state'  # What the errors of null models depend on.
 # Particles come near the Bayes predictor where it cannot be computed.
