@@ -163,7 +163,6 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'decay_all': ('x', 5),
     'average': ('x', 0.9),
     'data': (5, OBJECT),
-    'first_batch': ('x', 3),
     'log_every': (0, -1, 'x'),
   },
   'Reconstruction': {

@@ -224,18 +224,11 @@ def from_params(
 def schedule(training: Training) -> optax.Schedule:
   """Learning rate by update: linear warm-up, then by `training.schedule`.
 
-  The rate decays from the end of the warm-up to the horizon and is then
-  constant, as in the published chess runs (Walker and Lyons 2026, appendix).
-  Raises InputError if the horizon is within the warm-up.
+  The rate decays from the end of the warm-up to the last step.
   """
   warmup = min(training.warmup, training.steps)
-  if 0 < training.horizon <= warmup:
-    raise core.InputError(
-      f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
-    )
-  # `join_schedules` counts `after` from the end of the warm-up, so its length
-  # is from there to the horizon; the rate is constant after it.
-  rest = max((training.horizon or training.steps) - warmup, 1)
+  # `join_schedules` counts `after` from the end of the warm-up.
+  rest = max(training.steps - warmup, 1)
   low = training.lr * training.floor
   after = {
     'cosine': optax.cosine_decay_schedule(training.lr, rest, training.floor),
