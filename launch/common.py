@@ -247,7 +247,6 @@ flags.DEFINE_float(
 flags.DEFINE_string(
   'tokens', '', 'JSON or CSV file: what stands in text files for each token.'
 )
-flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
 def require(*names: str, other: str = '') -> None:

@@ -17,9 +17,7 @@ on several hosts that share the folder --out, with --distributed or
 --coordinator as for train.py.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
-each game decides its split, and --games=N stops after N usable games. Processes
-of machines that share nothing but a folder share the work with --shard=0/n to
---shard=n-1/n; the one that ends last joins the parts.
+each game decides its split, and --games=N stops after N usable games.
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
@@ -70,7 +68,7 @@ READ = {
   'map_file': (),
   'osm_place': ('date',),
   'weights': ('model', 'vocab'),
-  'pgn': ('games', 'shard'),
+  'pgn': ('games',),
 }
 
 
@@ -116,14 +114,14 @@ def main() -> None:
     arguments |= {'heldout': FLAGS.heldout_file, 'tokens': FLAGS.tokens}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, **arguments)
     return
-  arguments |= {'shard': FLAGS.shard, 'games': FLAGS.games}
+  arguments |= {'games': FLAGS.games}
   wm.ingest(FLAGS.pgn, FLAGS.out, **arguments)
 
 
 if __name__ == '__main__':
   common.run(
     main,
-    *('pgn', 'text_file', 'heldout_file', 'world', 'games', 'shard'),
+    *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
     *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
     *('weights', 'model', 'vocab'),
     *(*common.names(common.Workers), *common.PROCESSES),

@@ -128,7 +128,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'seeds': (5, 'x', [-1], ['x'], [1.5]),
     'axes': (5, 'lr', [5], [('lr',)], {'lr': 5}, {'nope': [1]}, {'lr': ['x']}),
   },
-  'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
+  'ingest': {'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
   'recovery': {'most': (0, 'x')},

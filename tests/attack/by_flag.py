@@ -104,7 +104,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'ingest': {
     'games': ('-1', 'all'),
     'cluster': CLUSTER[:2],
-    'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
   'miniature': {'cluster': CLUSTER[1:2]},
   'plan': {
