@@ -54,7 +54,6 @@ setuptools.setup(
     'jinja2>=3.1',
     'matplotlib>=3.10',
     'pandas>=2.2',
-    'tensorboardX>=2.6.5',
     'tqdm>=4.66',
     'vl-convert-python>=1.9',
   ],

@@ -558,8 +558,7 @@ class Trainer(CompiledSteps):
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        *(self.training, out, record, describe_batch, start, self.objective),
-        self.spec.num_params,
+        self.training, out, record, describe_batch, start, self.objective
       )
       with batches, log:
         self._run_steps(state, checkpoints, batches, log)
