@@ -130,11 +130,6 @@ for cls in (
 
 # ingest.
 flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
-flags.DEFINE_string(
-  'vocab',
-  None,
-  'File of its words by id, one a line; default: the published order.',
-)
 
 # study, miniature.
 flags.DEFINE_multi_string(
