@@ -307,22 +307,3 @@ def _lines(path: Path) -> Iterator[str]:
     # In pieces, so that a file without newlines takes no more memory.
     while line := file.readline(LONGEST + 1):
       yield line
-
-
-def write(
-  path: str | Path, chunks: Iterable[core.Sequences], world: core.World
-) -> int:
-  """Writes sequences, one per line, atomically; returns their number."""
-  total = 0
-  with files.replacing(path) as name, open(name, 'w', encoding='utf-8') as out:
-    for chunk in chunks:
-      out.write(render(chunk, world))
-      total += len(chunk)
-  return total
-
-
-def render(sequences: core.Sequences, world: core.World) -> str:
-  """The sequences as text, one per line."""
-  vocab = np.array(world.vocab)
-  rows = zip(sequences.tokens, sequences.lengths, strict=True)
-  return ''.join(' '.join(vocab[row[:length]]) + '\n' for row, length in rows)
