@@ -153,7 +153,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'miniature': {'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
-  'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x'), 'text': ('x',)},
+  'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x')},
   'Training': {
     'steps': (0, 'x', 2.5, None),
     'lr': (-1, 'x', float('nan'), None),
