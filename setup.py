@@ -54,7 +54,6 @@ setuptools.setup(
     'jinja2>=3.1',
     'matplotlib>=3.10',
     'pandas>=2.2',
-    'tensorboardX>=2.6.5',
     'tqdm>=4.66',
     'vl-convert-python>=1.9',
   ],
@@ -84,7 +83,7 @@ setuptools.setup(
     'tables': ['pyarrow>=17'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
-    'torch': ['peft>=0.17', 'torch>=2.6', 'transformers>=4.56'],
+    'torch': ['torch>=2.6', 'transformers>=5.0'],
     'bench': [
       'aalpy>=2.0',
       'rustworkx>=0.15',

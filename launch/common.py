@@ -130,11 +130,6 @@ for cls in (
 
 # ingest.
 flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
-flags.DEFINE_string(
-  'vocab',
-  None,
-  'File of its words by id, one a line; default: the published order.',
-)
 
 # study, miniature.
 flags.DEFINE_multi_string(
@@ -247,7 +242,6 @@ flags.DEFINE_float(
 flags.DEFINE_string(
   'tokens', '', 'JSON or CSV file: what stands in text files for each token.'
 )
-flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
 def require(*names: str, other: str = '') -> None:

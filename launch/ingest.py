@@ -17,9 +17,7 @@ on several hosts that share the folder --out, with --distributed or
 --coordinator as for train.py.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
-each game decides its split, and --games=N stops after N usable games. Processes
-of machines that share nothing but a folder share the work with --shard=0/n to
---shard=n-1/n; the one that ends last joins the parts.
+each game decides its split, and --games=N stops after N usable games.
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
@@ -53,8 +51,7 @@ state dict, loaded with weights only. Names and shapes tell what it is: GPT-2;
 minGPT, as Othello-GPT is published; one of the families of Walker and Lyons
 2026, as their program saves it with its settings (transformer, SLiCE, gated
 DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or LSTM of Vafa et al. 2025
-(inductive bias probes). --model says what they do not tell, such as GPT-2's
-heads. Needs the extra `torch`.
+(inductive bias probes). Needs the extra `torch`.
 """
 
 import json
@@ -69,8 +66,8 @@ READ = {
   'text_file': ('heldout_file', 'tokens'),
   'map_file': (),
   'osm_place': ('date',),
-  'weights': ('model', 'vocab'),
-  'pgn': ('games', 'shard'),
+  'weights': (),
+  'pgn': ('games',),
 }
 
 
@@ -94,12 +91,7 @@ def main() -> None:
   import wm
 
   if source == 'weights':
-    arguments = {'model': FLAGS.model, 'vocab': FLAGS.vocab}
-    print(
-      json.dumps(
-        wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out, **arguments)
-      )
-    )
+    print(json.dumps(wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out)))
     return
   if source in ('map_file', 'osm_place'):
     place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
@@ -116,15 +108,15 @@ def main() -> None:
     arguments |= {'heldout': FLAGS.heldout_file, 'tokens': FLAGS.tokens}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, **arguments)
     return
-  arguments |= {'shard': FLAGS.shard, 'games': FLAGS.games}
+  arguments |= {'games': FLAGS.games}
   wm.ingest(FLAGS.pgn, FLAGS.out, **arguments)
 
 
 if __name__ == '__main__':
   common.run(
     main,
-    *('pgn', 'text_file', 'heldout_file', 'world', 'games', 'shard'),
+    *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
     *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
-    *('weights', 'model', 'vocab'),
+    'weights',
     *(*common.names(common.Workers), *common.PROCESSES),
   )

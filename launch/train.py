@@ -3,10 +3,8 @@
   python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
 
 The model learns the next token or, with --objective=state, the whole state of
-the world after each token (for the metric `exactness`). The command
-`tensorboard --logdir OUT` draws the curves, which are in OUT/metrics.jsonl too,
-and beside them tokens a second and, on devices whose peak is known, model FLOPs
-utilisation. A line at the end says both.
+the world after each token (for the metric `exactness`). OUT/metrics.jsonl has
+the curves, a row for every 10 steps: `pandas.read_json(path, lines=True)`.
 
 On several hosts, start the same command on each, with --distributed=auto where
 SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,

@@ -98,7 +98,6 @@ MODELS = (
   ),
   *(
     'transformer(context=2)',
-    'transformer(chained=True)',
     'transformer(tied=3)',
   ),
   *(
@@ -108,7 +107,6 @@ MODELS = (
     'ngram(smoothing=-1.0)',
   ),
   *(
-    'ngram(backoff="x")',
     'ngram(smoothing=1e999)',
     'lstm(width=0)',
     'rnn(layers=0)',

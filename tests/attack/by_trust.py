@@ -129,30 +129,9 @@ def _config(**fields: Any) -> Action:
   return put('hub/config.json', json.dumps({**GPT, **fields}))
 
 
-def _adapter(**fields: Any) -> Action:
-  settings = {'peft_type': 'LORA', **fields}
-  return put('hub/adapter_config.json', json.dumps(settings))
-
-
 def _tensors(header: bytes, data: bytes = b'') -> Action:
   size = len(header).to_bytes(8, 'little')
   return put('hub/model.safetensors', size + header + data)
-
-
-def _adapters() -> dict[str, tuple[Action, ...]]:
-  """Folders of peft that lack something."""
-  return {
-    'adapter of the hub': (_adapter(base_model_name_or_path='gpt2'),),
-    'adapter of itself': (_adapter(base_model_name_or_path='hub'),),
-    'adapter of words': (put('hub/adapter_config.json', 'LORA'),),
-    'adapter of prompts': (
-      _adapter(base_model_name_or_path='.', peft_type='PROMPT_TUNING'),
-    ),
-    'adapter a pickle': (
-      _adapter(base_model_name_or_path='.'),
-      put('hub/adapter_model.bin', b'\x80\x04.'),
-    ),
-  }
 
 
 def hugging() -> Iterator[Case]:
@@ -192,7 +171,6 @@ def hugging() -> Iterator[Case]:
       _tensors(b'{}'),
     ),
     'vocabulary of none': (_config(vocab_size=0), _tensors(b'{}')),
-    **_adapters(),
   }
   for name, files in ways.items():
     run = score('huggingface(path="hub")')

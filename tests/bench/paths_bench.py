@@ -10,7 +10,6 @@ import numpy as np
 from tests.bench import harness
 from tests.kernels import simple_paths_ref as ref
 from tests.worlds.text_game import games
-from wm.kernels import simple_paths
 from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game.maze import Maze
 
@@ -99,20 +98,4 @@ def bench_full_annotation() -> Iterator[harness.Line]:
     unit='s',
     compile_s=fast.compile_s,
     target='1.5 s',
-  )
-  count = harness.measure(
-    lambda: sum(
-      int(
-        simple_paths.count(
-          maze.edges.source, maze.edges.target, len(maze.places)
-        )[0].sum()
-      )
-      for maze in mazes
-    )
-  )
-  yield harness.Line(
-    name='full annotation, 3.42 M paths counted',
-    value=count.wall,
-    unit='s',
-    compile_s=count.compile_s,
   )

@@ -67,8 +67,6 @@ WALKS = {
   'muon': {**MUON, 'steps': 500},
   'muon, average': {**MUON, **AVERAGE, 'steps': 500},
   'muon, batch of 32': {**MUON, 'batch': 32, 'steps': 800},
-  'muon, batches grow': {**MUON, 'first_batch': 16, 'steps': 700},
-  'muon, sequences grow': {**MUON, 'curriculum': 0.4, 'steps': 600},
 }
 CITY = 'maps(rows=8, columns=8, city_seed=1, max_moves=16, heldout=0.55)'
 # Walker and Lyons 2026, appendix: launch/flags/chess2026/published.flags.
@@ -89,12 +87,6 @@ STATES = {
   'muon': {**MUON, 'batch': 32, 'steps': 250},
   'muon, rate of 1e-2': {**MUON, 'lr': 1e-2, 'batch': 32, 'steps': 400},
   'muon, average': {**MUON, **AVERAGE, 'batch': 32, 'steps': 250},
-  'muon, sequences grow': {
-    **MUON,
-    'batch': 32,
-    'curriculum': 0.5,
-    'steps': 300,
-  },
 }
 TASKS = {
   'walks, transformer 2 x 64': Task(

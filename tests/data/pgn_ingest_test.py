@@ -9,7 +9,8 @@ from wm import core
 from wm.core import registry
 from wm.data import batches, pgn_games, pgn_ingest, sampling
 from wm.data import store as stores
-from wm.options.calls import Sampling
+from wm.options.calls import Sampling, Workers
+from wm.runtime import tasks
 
 WORLD = registry.make('world', pgn_ingest.WORLD)
 SOME = 300
@@ -23,18 +24,30 @@ def tree(folder):
   }
 
 
-def make(tmp_path, *texts, out='out', shard=(0, 1), world=WORLD, most=0):
+def make(tmp_path, *texts, out='out', jobs=1, world=WORLD, most=0):
   paths = []
   for number, text in enumerate(texts):
     paths.append(tmp_path / f'{number}.pgn')
     data = text if isinstance(text, bytes) else text.encode()
     paths[-1].write_bytes(data)
-  return pgn_ingest.make_dataset(world, paths, tmp_path / out, shard, most)
+  workers = Workers(jobs=jobs)
+  return pgn_ingest.make_dataset(world, paths, tmp_path / out, most, workers)
 
 
 @pytest.fixture(scope='module')
 def some():
   return random_games(SOME)
+
+
+@pytest.fixture
+def here(monkeypatch):
+  """Tasks run in this process."""
+
+  def run_shards(title, call, arguments, num, workers):
+    for k in reversed(range(num)):
+      call(**arguments, shard=(k, num))
+
+  monkeypatch.setattr(tasks, 'run_shards', run_shards)
 
 
 @pytest.fixture
@@ -74,15 +87,13 @@ def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, some):
   assert not set(both[True]) & set(both[False])
 
 
-@pytest.mark.usefixtures('small')
+@pytest.mark.usefixtures('small', 'here')
 @pytest.mark.parametrize('processes', [2, 3, 64])
 def test_processes_make_what_one_makes(tmp_path, some, processes):
   more = pgn(some[:50] + random_games(80, 5)).encode()
   text = pgn(some), gzip.compress(more)
   make(tmp_path, *text, out='one')
-  for number in reversed(range(processes)):
-    made = make(tmp_path, *text, out='many', shard=(number, processes))
-    assert (made is None) == (number > 0)
+  made = make(tmp_path, *text, out='many', jobs=processes)
   assert tree(tmp_path / 'many') == tree(tmp_path / 'one')
   # They are in other blocks than what they repeat.
   assert made['train']['ingest']['rejected'] == {'duplicate': 50}
@@ -131,14 +142,14 @@ def test_killed_while_putting_together(tmp_path, some, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
       make(tmp_path, pgn(some), out='cut')
   assert (tmp_path / 'cut' / 'data' / 'train').exists()
-  make(tmp_path, pgn(some), out='cut', shard=(1, 2))
+  make(tmp_path, pgn(some), out='cut')
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
 def test_a_finished_run_is_found(tmp_path, some):
   first = make(tmp_path, pgn(some))
   before = tree(tmp_path / 'out')
-  assert make(tmp_path, pgn(some), shard=(3, 8)) == first
+  assert make(tmp_path, pgn(some)) == first
   assert tree(tmp_path / 'out') == before
 
 
@@ -166,14 +177,11 @@ def test_a_sampled_folder_is_refused(tmp_path, some):
   assert tree(tmp_path / 'out') == before
 
 
-@pytest.mark.usefixtures('small')
+@pytest.mark.usefixtures('small', 'here')
 @pytest.mark.parametrize('processes', [1, 3])
 def test_it_stops_after_so_many_good_games(tmp_path, some, processes):
   games = ['e4 e5 1-0', *some[:40], some[3], *some[40:]]
-  for number in range(processes):
-    shard = number, processes
-    made = make(tmp_path, pgn(games), shard=shard, most=50)
-    assert (made is None) == (number < processes - 1)
+  made = make(tmp_path, pgn(games), jobs=processes, most=50)
   lines = made['train']['ingest']
   assert lines['kept'] == 49
   assert lines['rejected'].pop('not asked for') < 10
@@ -276,13 +284,16 @@ def test_a_file_that_is_no_pgn(tmp_path, texts, match):
 
 def test_a_damaged_block(tmp_path, some, monkeypatch):
   monkeypatch.setattr(pgn_games, 'PART', 5000)
-  assert make(tmp_path, pgn(some), shard=(0, 2)) is None
+  with monkeypatch.context() as patch:
+    patch.setattr(pgn_ingest, 'join', lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+      make(tmp_path, pgn(some))
   block = next((tmp_path / 'out' / 'data' / 'ingest.partial').iterdir())
   block.write_bytes(block.read_bytes()[:-300])
   with pytest.raises(
     core.InputError, match=rf'{block.name} is not a whole block'
   ):
-    make(tmp_path, pgn(some), shard=(1, 2))
+    make(tmp_path, pgn(some))
   block.unlink()
   assert make(tmp_path, pgn(some))
 
@@ -290,15 +301,6 @@ def test_a_damaged_block(tmp_path, some, monkeypatch):
 def test_other_worlds_have_no_pgn(tmp_path, some):
   with pytest.raises(core.InputError, match='games of chess'):
     make(tmp_path, pgn(some), world=registry.make('world', 'othello()'))
-
-
-@pytest.mark.parametrize(
-  'text', ['', '3', '1/0', '2/2', '-1/2', 'a/b', '1/2/3']
-)
-def test_bad_shards(text):
-  with pytest.raises(core.InputError, match='expected i/n'):
-    pgn_ingest.parse_shard(text)
-  assert pgn_ingest.parse_shard('3/4') == (3, 4)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):

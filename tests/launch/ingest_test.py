@@ -60,7 +60,6 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
     (('--pgn=none.pgn', '--out=x'), 'no such file: none.pgn'),
     (('--pgn=.', '--out=x'), r'\. is a folder'),
     (('--pgn=prose', '--out=x'), "prose is no PGN; it starts 'Once upon'"),
-    (('--pgn=prose', '--out=x', '--shard=1/1'), 'expected i/n'),
     (('--pgn=prose', '--out=x', '--world=maps()'), 'games of chess'),
     (('--text_file=prose', '--out=x'), '--world is required'),
     (('--text_file=prose', '--world=maps()'), '--out is required'),
@@ -75,10 +74,6 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
     (
       ('--text_file=prose', '--games=3', '--out=x', '--world=maps()'),
       '--games=3 and --text_file were given',
-    ),
-    (
-      ('--text_file=prose', '--shard=0/2', '--out=x', '--world=maps()'),
-      '--shard=0/2 and --text_file were given',
     ),
     (
       ('--pgn=prose', '--heldout_file=prose', '--out=x'),
@@ -116,13 +111,9 @@ def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
   process.communicate()
   assert process.returncode == -signal.SIGKILL
   assert not (cut / 'data' / 'train').exists()
-  both = [
-    start(root, 'ingest', flag, f'--out={cut}', f'--shard={k}/2')
-    for k in (0, 1)
-  ]
-  output = [process.communicate(timeout=600) for process in both]
-  assert [process.returncode for process in both] == [0, 0], output
-  assert any('data/train' in out for out, _ in output)
+  code, out, err = run(root, 'ingest', flag, f'--out={cut}', '--jobs=2')
+  assert code == 0, err
+  assert 'data/train' in out
   assert tree(cut) == tree(tmp_path / 'whole')
 
 

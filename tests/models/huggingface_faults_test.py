@@ -121,7 +121,7 @@ FAULTS = {
   'a tensor less': ('gpt2', without(LN), rf"the files lack '{LN}'; expected"),
   'no head': ('llama', without('lm_head'), "the files lack 'lm_head.weight'"),
   'no tied tensor': ('gpt2', without('wte'), 'the files lack'),
-  'no tensors': ('gpt2', without(''), '2 layers .*hold 0 tensors'),
+  'no tensors': ('gpt2', without(''), 'the files lack .* more tensors'),
   'renamed': (
     'gpt2',
     tensors(lambda w: {k.replace('mlp', 'ffn'): v for k, v in w.items()}),
@@ -145,11 +145,6 @@ FAULTS = {
   'NaN': ('gpt2', extended(LN, torch.full((16,), torch.nan)), 'gives NaN'),
   'fewer layers': ('gpt2', settings(n_layer=1), r"no 'transformer\.h\.1"),
   'more layers': ('gpt2', settings(n_layer=3), LAYER),
-  'no end of layers': (
-    'gpt2',
-    settings(n_layer=10**9),
-    r'has 1000000000 layers \(n_layer\)',
-  ),
   'no layers': ('gpt2', settings(n_layer=0), 'config.json describes no'),
   'layers in words': ('gpt2', settings(n_layer='two'), 'TypeError'),
   'heads': ('gpt2', settings(n_head=3), 'divisible'),
@@ -159,11 +154,6 @@ FAULTS = {
   'memory': ('gpt2', settings(vocab_size=10**12), 'GB of memory are needed'),
   'untied': ('gpt2', settings(tie_word_embeddings=False), "'lm_head.weight'"),
   'activation': ('gpt2', settings(activation_function='nope'), 'nope'),
-  'another kind': (
-    'llama',
-    settings(model_type='mistral'),
-    r"architectures \['LlamaForCausalLM'\] and model_type 'mistral'",
-  ),
   'a kind of other names': (
     'gpt2',
     settings(
@@ -199,18 +189,10 @@ FAULTS = {
     settings(model_type='x', auto_map={'AutoModelForCausalLM': 'evil.M'}),
     r'code of its own \(auto_map\), which is not run',
   ),
-  'an adapter of nothing': (
+  'an adapter': (
     'gpt2',
     file('adapter_config.json', '{}'),
-    'base model None is no folder here, .* expected base=',
-  ),
-  'an adapter too': (
-    'gpt2',
-    lambda folder: file(
-      'adapter_config.json',
-      json.dumps({'base_model_name_or_path': str(folder)}),
-    )(folder),
-    f'makes it an adapter, {WEIGHTS} a whole model; expected one of them',
+    'makes it an adapter; expected a whole model',
   ),
   'no config.json': ('gpt2', file('config.json', None), 'no config.json in'),
   'config.json a pipe': ('gpt2', file('config.json', os.mkfifo), 'no regular'),
@@ -340,17 +322,12 @@ def test_what_is_read_as_ever(folders, tmp_path, name):
 
 
 def test_a_head_that_is_not_the_embedding_is_never_left_out(folders, tmp_path):
-  """Some versions of transformers take it, though config.json ties the two."""
   folder, tokens = tmp_path / 'model', tmp_path / 'tokens.json'
   shutil.copytree(folders / 'gpt2', folder)
   tokens.write_text(json.dumps(TABLE))
   head = torch.zeros(PIECES, 16)
   extended('lm_head.weight', head)(folder)
   sample = tiny.World().sample(3, 1)
-  if int(hub.__version__.split('.')[0]) < 5:
-    with pytest.raises(core.InputError, match=r'which config\.json ties'):
-      load(folder, tokens)
-    return
   log_probs = load(folder, tokens).log_probs(sample.tokens, sample.lengths)
   first = log_probs[:, 0, 1:]
   assert abs(first + np.log(PIECES)).max() < 1e-5  # Of logits that are all 0.

@@ -336,31 +336,6 @@ def test_bad_folders(tmp_path):
   assert '\n' not in str(error.value)
 
 
-def test_adapters_of_low_rank_learn_and_leave_the_weights(theirs):
-  pytest.importorskip('peft', reason='peft is not installed')
-  rng = np.random.default_rng(0)
-  tokens = rng.integers(1, len(ALONE) + 1, (1, 16, 6)).astype(np.int32)
-  places = rng.integers(0, 6, (1, 16, 1))
-  last = np.take_along_axis(tokens, places, 2)[..., None]
-  shown = adapting.FewShotTasks(tokens, places, (last <= 2).astype(np.int64))
-  asked = adapting.QueryPoints(tokens, places)
-  config = adapting.FineTuneConfig(rate=0.03)
-
-  def outputs(low_rank: int) -> np.ndarray:
-    model = made(theirs[0], ALONE, low_rank=low_rank)
-    before = model.log_probs(tokens[0], np.full(16, 6))
-    args = shown, asked, adapting.Classes(2), (12,), 0, config
-    adapted = model.adapt(*args)
-    np.testing.assert_array_equal(adapted, model.adapt(*args))
-    after = model.log_probs(tokens[0], np.full(16, 6))
-    np.testing.assert_array_equal(before, after)
-    return adapted
-
-  adapted = outputs(2)
-  assert (adapted[0].argmax(-1) == shown.labels).mean() > 0.8
-  assert not np.allclose(adapted, outputs(0))
-
-
 @pytest.mark.parametrize('table', [ALONE, NESTED, PAIRS])
 def test_a_folder_learns_what_the_last_token_is(theirs, table):
   """Labels sit at the last piece of a token, whatever its spelling."""

@@ -29,7 +29,6 @@ def recount(rows, history, model):
   """[V] probabilities by the definition, one Python loop per length."""
   start = [core.PAD] * (model.order - 1)
   p = np.array([0] + [1 / (V - 1)] * (V - 1))
-  uniform = p
   for k in range(1, model.order + 1):
     h = tuple((start + list(history))[len(history) + model.order - k :])
     seen = collections.Counter()
@@ -40,9 +39,8 @@ def recount(rows, history, model):
           seen[padded[t]] += 1
     total = sum(seen.values())
     if total:
-      prior = p if model.backoff == 'interpolate' else uniform
       counts = np.array([seen[w] for w in range(V)])
-      p = (counts + model.smoothing * prior) / (total + model.smoothing)
+      p = (counts + model.smoothing * p) / (total + model.smoothing)
   return p
 
 
@@ -90,10 +88,9 @@ rows_of_tokens = st.lists(
   history=st.lists(st.integers(1, V - 1), min_size=1, max_size=6),
   order=st.integers(1, 4),
   smoothing=st.sampled_from([0.0, 0.1, 2.0]),
-  backoff=st.sampled_from(ngram.BACKOFFS),
 )
-def test_agrees_with_a_plain_recount(rows, history, order, smoothing, backoff):
-  model = ngram.Model(order, smoothing, backoff)
+def test_agrees_with_a_plain_recount(rows, history, order, smoothing):
+  model = ngram.Model(order, smoothing)
   fitted = model.fit([sequences(*rows)], WORLD)
   got = fitted.log_probs(np.array([history]), np.array([len(history)]))
   for t in range(len(history)):
@@ -223,9 +220,7 @@ def test_what_does_not_fit_is_refused(fitted, tmp_path):
     fitted.model.load(path, WORLD)
 
 
-@pytest.mark.parametrize(
-  'fields', [{'order': 0}, {'smoothing': -1.0}, {'backoff': 'katz'}]
-)
+@pytest.mark.parametrize('fields', [{'order': 0}, {'smoothing': -1.0}])
 def test_bad_fields_are_refused(fields):
   with pytest.raises(core.InputError, match='ngram'):
     ngram.Model(**fields)

@@ -19,7 +19,7 @@ from wm.options.training import Training
 V, LONGEST, B, M, K = 13, 11, 5, 2, 2
 SPECS = (
   'transformer(layers=1, width=16, patch=2)',
-  'lstm(layers=1, width=16, patch=2, chained=True)',
+  'lstm(layers=1, width=16, patch=2)',
   'transformer(layers=2, width=16, patch=2, scan=True)',
   'mamba(layers=1, width=16, state=4, patch=2)',
 )
@@ -55,9 +55,9 @@ def changed(found: networks.NetworkPredictor, place: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize('place', few(8, [0, 1, 2, 7, 9]))
-def test_y_sees_its_own_x_only_where_chained(spec, place):
+def test_y_does_not_see_its_own_x(spec, place):
   seen = np.arange(LONGEST) >= place
-  if place % K == 0 and 'chained' not in spec:
+  if place % K == 0:
     seen[place] = False  # What follows an x is that row's y.
   np.testing.assert_array_equal(changed(predictor(spec), place), seen)
 
@@ -164,7 +164,6 @@ def test_adapted_networks_learn_labels_at_either_token():
     ('lstm(patch=2)', 'lattice()', 'patch=2, but lattice has no rows'),
     ('transformer(patch=3)', 'orbits()', 'rows of 2 tokens; expected patch=1'),
     ('transformer(patch=0)', 'orbits()', 'patch=0; expected at least 1'),
-    ('mamba(chained=True)', 'orbits()', 'chained=True needs rows'),
     (
       'transformer(patch=2, context=80)',
       'orbits()',

@@ -47,8 +47,6 @@ def test_the_second_is_refused_in_one_line(tmp_path):
       pass
     with files.stage_lock(tmp_path / 'run', 'score'):
       pass
-    with files.stage_lock(tmp_path / 'run', 'train', '0of2'):
-      pass
   assert re.search(
     rf'run: another process \({os.getpid()} on {socket.gethostname()}\) is at '
     "its stage 'train'; wait",
@@ -175,7 +173,7 @@ def read_games(out) -> None:
   path = out.parent / 'a.pgn'
   path.write_text('')
   pgn_ingest.make_dataset(
-    registry.make('world', 'chess(length=40)'), [str(path)], out, (0, 2)
+    registry.make('world', 'chess(length=40)'), [str(path)], out
   )
 
 
@@ -184,24 +182,22 @@ def report(out) -> None:
 
 
 @pytest.mark.parametrize(
-  ('stage', 'part', 'work'),
+  ('stage', 'work'),
   [
-    ('train', '', train),
-    ('score', '', score),
-    ('reconstruct', '', reconstruct),
-    ('sample', '', sample),
-    ('ingest', '0of2', read_games),
-    ('report', '', report),
+    ('train', train),
+    ('score', score),
+    ('reconstruct', reconstruct),
+    ('sample', sample),
+    ('ingest', read_games),
+    ('report', report),
   ],
 )
-def test_every_stage_has_one_writer(tmp_path, stage, part, work):
+def test_every_stage_has_one_writer(tmp_path, stage, work):
   out = tmp_path / 'run'
-  with files.stage_lock(out, stage, part):
+  with files.stage_lock(out, stage):
     with pytest.raises(files.Held, match=f"stage '{stage}"):
       work(out)
-    assert [p.name for p in out.iterdir()] == [
-      f'.{stage}{part and "-"}{part}.lock'
-    ]
+    assert [p.name for p in out.iterdir()] == [f'.{stage}.lock']
 
 
 def left(path: pathlib.Path, number: int, host: str) -> pathlib.Path:

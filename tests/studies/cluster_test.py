@@ -155,14 +155,6 @@ def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
   assert trees[0] == trees[1] == trees[2]
 
 
-@pytest.mark.process
-def test_a_shard_is_of_one_process(tmp_path):
-  (tmp_path / 'a.pgn').write_text('1. e4 *\n')
-  with pytest.raises(core.InputError, match='expected one of the two'):
-    wm.ingest(tmp_path / 'a.pgn', tmp_path / 'r', shard='0/2', jobs=2)
-  assert not (tmp_path / 'r').exists()
-
-
 @pytest.mark.slow
 def test_a_study_loses_a_worker_its_scheduler_and_its_driver(tmp_path):
   needs_dask()

@@ -184,9 +184,7 @@ def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   everything = kept.read(0, 40)
   stored = world.sequence_labels(everything.tokens, everything.lengths)
   source = batches.Batches(kept, 8, 3, 'random', loop.MULTIPLE)
-  options = Training(batch=8, steps=4)
-  cut = batches.Curriculum(source, options, 41, 0)
-  with loop.Prefetch(cut, state.mesh(2, 1), 4, world) as running:
+  with loop.Prefetch(source, state.mesh(2, 1), 4, 41, world) as running:
     for step, (tokens, lengths, labels) in running.run(0):
       assert labels.shape == (*tokens.shape, 75)
       assert labels.dtype == np.uint8

@@ -8,7 +8,6 @@ import pytest
 from tests import tiny
 from tests.training import mean_mlp
 from wm.core import registry
-from wm.data import batches
 from wm.options.training import Training
 from wm.training import loop
 from wm.training import setup as setup_lib
@@ -34,8 +33,8 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
     trainer.spec, 0, trainer.optimizer, trainer.abstract
   )
   result = []
-  source = batches.Curriculum(trainer.batches, config, trainer.max_len, 0)
-  for step, batch in loop.Prefetch(source, trainer.mesh, STEPS).run(0):
+  source = loop.Prefetch(trainer.batches, trainer.mesh, STEPS, trainer.max_len)
+  for step, batch in source.run(0):
     state, report = trainer.train_step(state, np.int32(step), *batch)
     result.append(float(report[0] / report[1]))
   return result, state

@@ -27,8 +27,6 @@ CONFIG = {
   # All that a run carries along besides AdamW's moments.
   'optimizer': 'muon',
   'average': 0.1,
-  'first_batch': 8,
-  'curriculum': 0.5,
 }
 SIGKILLED = -9
 

@@ -35,7 +35,7 @@ def _arm(moment: str, number: int) -> None:
   from wm.data import batches
   from wm.training import checkpoints, run_log
 
-  at = batches.Curriculum.at
+  at = batches.Batches.at
   save = checkpoints.Checkpoints.save
   write = run_log.Writer.write
 
@@ -69,7 +69,7 @@ def _arm(moment: str, number: int) -> None:
 
   if moment == 'full':
     checkpoints.Checkpoints.need = lambda self, state: None
-  batches.Curriculum.at = deadly_at
+  batches.Batches.at = deadly_at
   checkpoints.Checkpoints.save = deadly_save
   run_log.Writer.write = deadly_write
 

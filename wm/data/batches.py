@@ -10,22 +10,10 @@ A killed and restarted run therefore continues with the same batches. 'buckets'
 sorts a window by length, so that the rows of a batch have similar lengths.
 'random' is as published: shuffled rows, padded to the longest (Vafa et al.
 2024, model.py).
-
-A `Curriculum` shows early steps fewer rows, and shorter sequences:
-
-    rows     first_batch, doubled at equal intervals over the first half of
-             the run until it is the whole batch
-    lengths  the first eighth of the longest sequence, doubled at equal
-             intervals over a share of the run until it is all of it
-
-Early steps need neither many rows nor long sequences: their gradients agree
-over few rows, and early learning depends on few tokens. Both grow by doubling,
-because a step is compiled for each shape.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,7 +22,6 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.data import store as stores
-from wm.options.training import Training
 
 # Fewest batches and rows of a window, if the store has them.
 WINDOW, WINDOW_ROWS = 64, 4096
@@ -246,62 +233,3 @@ def batch_rows(
       f'a batch of {batch} cannot be cut into {num_parts} equal parts'
     )
   return np.arange(batch).reshape(num_parts, -1)[list(part_ids)].reshape(-1)
-
-
-SHORTEST = 3  # Number of doublings from the shortest cut to whole sequences.
-
-
-@dataclasses.dataclass(frozen=True)
-class Curriculum:
-  """The batches of a run by step.
-
-  Attributes:
-    batches: whole batches by step; several early steps share one.
-    training: the run's options.
-    max_len: later columns hold padding only, and are cut.
-    prompt_len: tokens of the prompt; a cut sequence has at least one more.
-  """
-
-  batches: Batches
-  training: Training
-  max_len: int
-  prompt_len: int
-
-  @property
-  def doublings(self) -> int:
-    """Number of times that the rows double."""
-    first = self.training.first_batch or self.training.batch
-    return (self.training.batch // first).bit_length() - 1
-
-  def part(self, step: int) -> tuple[int, int, int]:
-    """The rows of a step: number of the whole batch, first row and stride.
-
-    Phases in which several steps share a whole batch are equally long; the last
-    phase, of whole batches, is not.
-    """
-    doublings = self.doublings
-    long = self.training.steps // (2 * doublings) if doublings else 0
-    number = 0
-    for left in range(doublings, 0, -1):
-      parts = 1 << left
-      if step < long:
-        return number + step // parts, step % parts, parts
-      number, step = number + -(-long // parts), step - long
-    return number + step, 0, 1
-
-  def longest(self, step: int) -> int:
-    """Maximum number of tokens of a sequence in a step."""
-    growing = int(self.training.curriculum * self.training.steps)
-    if step >= growing:
-      return self.max_len
-    left = SHORTEST - SHORTEST * step // growing
-    cut = -(-self.max_len // (1 << left))
-    return min(max(cut, self.prompt_len + 1, 2), self.max_len)
-
-  def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens [R, L] int32 and lengths [R] int32 of a step; see Batches.at."""
-    number, first, stride = self.part(step)
-    tokens, lengths = self.batches.at(number)
-    tokens, lengths = tokens[first::stride], lengths[first::stride]
-    longest = self.longest(step)
-    return tokens[:, :longest], np.minimum(lengths, longest)

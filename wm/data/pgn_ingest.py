@@ -1,12 +1,11 @@
 """PGN files as a data set: OUT/data/train and OUT/data/heldout.
 
 The files are read as blocks (`pgn_games.blocks`). The games of a block go to a
-file of arrays of its own in OUT/data/ingest.partial. Any number of processes
-may share the work: process i of n takes blocks i, i + n, i + 2n, ... and skips
-those that are there. Each unpacks all files, which is the cheap part. The
-process that ends last, or that had tasks read them, finds all blocks and joins
-them in order, one at a time, without duplicates. So neither kills nor the
-number of processes change a byte of the result.
+file of arrays of its own in OUT/data/ingest.partial. Tasks may share the work:
+task i of n takes blocks i, i + n, i + 2n, ... and skips those that are there.
+Each unpacks all files, which is the cheap part. All blocks are then joined in
+order, one at a time, without duplicates. So neither kills nor the number of
+tasks change a byte of the result.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -271,59 +269,52 @@ def make_dataset(
   world: core.World,
   paths: list[str],
   out: str | Path,
-  shard: tuple[int, int] = ALL,
   most: int = 0,
   workers: Workers = HERE,
   lost: float = inputs.LOST,
-) -> dict[str, Any] | None:
-  """Does the part of one process, and joins all parts once they are there.
+) -> dict[str, Any]:
+  """Reads the games of PGN files into both stores.
 
   Args:
     world: whose games they are, see RecordedGames.
     paths: PGN files, plain or compressed.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
-    shard: number of this process and of all, (i, n).
     most: good games after which reading stops, before duplicates are left
       out; 0 is all.
-    workers: where blocks are read; several take no shard.
+    workers: where blocks are read.
     lost: see inputs.Lost.
 
   Returns:
-    split -> manifest of its store; None where blocks of other processes are
-    missing, or one of them is putting the parts together.
+    split -> manifest of its store.
 
   Raises:
     InputError: a file that is no PGN, no game left, or `out` holds other
-      data, or another process is at the same part.
+      data, or another process reads games into it.
   """
   out = Path(out)
   if not isinstance(world, RecordedGames):
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
-  if not tasks.alone(workers) and shard != ALL:
-    raise core.InputError(
-      'shard={}/{} and several workers were given: expected one of the '
-      'two'.format(*shard)
-    )
   # That no cluster answers shows before a claim.
   num = tasks.num_workers(workers.jobs, workers.cluster)
   sources = [pgn_games.Source(path) for path in paths]
 
   def read(parts: Path) -> int:
-    """Reads the blocks of this shard, or of all."""
+    """Reads all blocks."""
     if tasks.alone(workers):
-      return _read(world, sources, parts, shard, most, shown=True)
-    fixed = {
-      'world': registry.spec(world),
-      'paths': [str(source.path) for source in sources],
-      'parts': str(parts),
-      'most': most,
-    }
-    tasks.run_shards(STAGE, read_shard, fixed, num, workers)
+      _read(world, sources, parts, ALL, most, shown=True)
+    else:
+      fixed = {
+        'world': registry.spec(world),
+        'paths': [str(source.path) for source in sources],
+        'parts': str(parts),
+        'most': most,
+      }
+      tasks.run_shards(STAGE, read_shard, fixed, num, workers)
     return reach(parts, most, (0, 0))[0]
 
-  with files.stage_lock(out, STAGE, '{}of{}'.format(*shard)):
+  with files.stage_lock(out, STAGE):
     return _make(world, sources, out, run_of(world, sources, most), read, lost)
 
 
@@ -343,10 +334,10 @@ def _make(
   run: dict[str, Any],
   read: Callable[[Path], int],
   lost: float,
-) -> dict[str, Any] | None:
-  """See make_dataset; no other process is at this shard.
+) -> dict[str, Any]:
+  """See make_dataset; no other process is at it.
 
-  read: reads blocks into a folder; how many there are, 0 if some lack.
+  read: reads blocks into a folder; how many there are.
   """
   if not (out / 'ingest.run.json').exists():
     _check(out, sources)
@@ -356,19 +347,12 @@ def _make(
     return manifests
   parts = out / 'data' / 'ingest.partial'
   parts.mkdir(parents=True, exist_ok=True)
-  blocks = read(parts)
-  if not blocks and not _complete(out):
-    return None
   try:
-    with files.stage_lock(out, STAGE, 'join'):
-      joined = world, out, parts, run, blocks, lost
-      manifests = _complete(out) or join(*joined)
-      shutil.rmtree(parts, ignore_errors=True)
+    manifests = join(world, out, parts, run, read(parts), lost)
   except Refused:
     _retract(out)
     raise
-  except files.Held:
-    return None
+  shutil.rmtree(parts, ignore_errors=True)
   return manifests
 
 
@@ -406,8 +390,8 @@ def _read(
   shard: tuple[int, int],
   most: int,
   shown: bool,
-) -> int:
-  """Reads the blocks of one process; how many there are, 0 if some lack."""
+) -> None:
+  """Reads the blocks of one process that are missing."""
   number = games = before = good = 0
   counts = (0, 0)
   size = sum(source.size for source in sources)
@@ -418,8 +402,7 @@ def _read(
         counts = reach(parts, most, counts)
         # Blocks of other processes may be on other machines as yet.
         if most and max(counts[1], good) >= most:
-          blocks, num_games = reach(parts, most, counts)
-          return blocks if num_games >= most else 0
+          return
         path = path_of(parts, number)
         if number % shard[1] == shard[0] and not path.exists():
           read = pgn_games.read(block, world.least, world.length, world.start)
@@ -429,19 +412,6 @@ def _read(
         if bar:
           bar.reach(before + source.read, size, f'{games:,} games')
       before += source.size
-  blocks, num_games = reach(parts, most, counts)
-  return blocks if blocks == number or (most and num_games >= most) else 0
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-  """(i, n) of 'i/n', 0 <= i < n; raises InputError."""
-  match = re.fullmatch(r'(\d{1,6})/(\d{1,6})', text)
-  shard = (int(match[1]), int(match[2])) if match else (0, 0)
-  if not shard[0] < shard[1]:
-    raise core.InputError(
-      f'--shard={text}; expected i/n with i from 0 to n - 1, as 0/4 to 3/4'
-    )
-  return shard
 
 
 def lines(report: dict[str, Any]) -> list[str]:

@@ -22,7 +22,6 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, registry, resources
 from wm.data import store as stores
-from wm.data import text as texts
 from wm.options.calls import HERE, Sampling, Workers
 from wm.runtime import exit_codes, files, progress, tasks
 
@@ -121,8 +120,6 @@ def make_dataset(
       )
       for split, size in zip(SPLITS, (num, num_heldout), strict=True)
     }
-    if options.text:
-      _write_text(world, out / 'data')
   return manifests
 
 
@@ -161,10 +158,9 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
 def _products(claimed: Path) -> list[Path]:
   """All paths that a run may create, folders after their contents."""
   data = claimed.parent / 'data'
-  texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
   chunks = [data / f'.{split}.chunks' for split in SPLITS]
-  return [*texts_made, *stores_made, *chunks, data, claimed]
+  return [*stores_made, *chunks, data, claimed]
 
 
 def _retract(claimed: Path, before: set[Path]) -> None:
@@ -179,13 +175,6 @@ def _retract(claimed: Path, before: set[Path]) -> None:
       path.rmdir()
     else:
       path.unlink()
-
-
-def _write_text(world: core.World, folder: Path) -> None:
-  for split in SPLITS:
-    path = folder / f'{split}_sequences.txt'
-    if not path.exists():
-      texts.write(path, stores.open(folder / split).chunks(), world)
 
 
 def _make_split(

@@ -43,7 +43,6 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs, schema
-from wm.runtime import files
 from wm.worlds.base import games
 from wm.worlds.chess import notation
 
@@ -307,18 +306,6 @@ def _lines(path: Path) -> Iterator[str]:
     # In pieces, so that a file without newlines takes no more memory.
     while line := file.readline(LONGEST + 1):
       yield line
-
-
-def write(
-  path: str | Path, chunks: Iterable[core.Sequences], world: core.World
-) -> int:
-  """Writes sequences, one per line, atomically; returns their number."""
-  total = 0
-  with files.replacing(path) as name, open(name, 'w', encoding='utf-8') as out:
-    for chunk in chunks:
-      out.write(render(chunk, world))
-      total += len(chunk)
-  return total
 
 
 def render(sequences: core.Sequences, world: core.World) -> str:

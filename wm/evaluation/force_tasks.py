@@ -25,7 +25,6 @@ TARGETS = tuple(
 )
 NEIGHBOURS = 2  # As published.
 FEWEST = 10  # Systems that a law is fitted to.
-PATHS = 20  # Systems whose paths are fitted with no law, at most.
 # Of a token in `Shown`: itself, and half of what its row has in float64, a
 # position [2] and a state [4].
 TOKEN_BYTES = 28
@@ -222,31 +221,6 @@ def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
     state = np.concatenate([place, fit.mass], axis=1)
     states[a, b, p[part]] = np.where(good[:, None], state, np.nan)
   return states
-
-
-def free_power(systems: Shown) -> np.ndarray:
-  """[D] power of the distance by which forces fall, with no law assumed.
-
-  The mean over the first PATHS systems of two bodies, weighted by how well
-  each one's tokens tell it; NaN where fewer than FEWEST do.
-  """
-  exponents = np.full(len(systems.step), np.nan)
-  for d, (seen, bodies, step) in enumerate(
-    zip(systems.seen, systems.bodies, systems.step, strict=True)
-  ):
-    seen, step = seen[bodies == 2][:PATHS], step[bodies == 2][:PATHS]
-    rows = seen.shape[1] // 2 * 2
-    if len(seen) < FEWEST or rows < 2 * orbit_fits.FEWEST:
-      continue
-    # Rows 0, 2, ... are the planet, 1, 3, ... its sun.
-    observed = seen[:, :rows:2], seen[:, 1:rows:2], step, systems.width
-    powers = orbit_fits.fit_power(*observed)
-    good = powers.good & (powers.error > 0)
-    if good.sum() >= FEWEST:
-      # Inverse variance.
-      weight = powers.error[good] ** -2.0
-      exponents[d] = (weight * powers.power[good]).sum() / weight.sum()
-  return exponents
 
 
 def neighbours(

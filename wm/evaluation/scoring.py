@@ -212,10 +212,9 @@ def run(
       resources.require(metric, world)
       keeps = compute.num_processes() == 1  # Else each has other results.
       with (
-        progress.Progress(title, unit='trials', keep=False) as shown,
+        progress.Progress(title, unit='trials', keep=False),
         cache.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
-        shown.passes = metric.passes()
         if spec in plans:
           plans[spec].ask()
         rows = _checked(metric, metric(predictor, world, seed))

@@ -463,32 +463,27 @@ def _centre(planet, sun, theta) -> None:
     theta[axis] = mean_s[axis] + theta[SHARE] * mean_d[axis]
 
 
-# inline: a function as an argument would keep its callers from being cached.
-@njit(inline='always', error_model='numpy')
-def _minimize(squares_of, problem, theta, steps) -> tuple:
+@njit(error_model='numpy')
+def _fit(planet, sun, step, theta, inverse) -> float:
   """Least squares by Levenberg and Marquardt, from theta, which is overwritten.
 
-  squares_of(problem, theta, normal, gradient): the sum of squares, NaN where
-  theta is not allowed; fills J'J (its lower half) and J'r.
-
-  Returns:
-    the residual squares, whether J'J has a Cholesky factor, and that factor.
+  Returns the residual squares. inverse: that of J'J, if it exists.
   """
-  size = len(theta)
-  lower, move, trial = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+  problem = planet, sun, step
+  lower, move, trial = np.zeros((SIZE, SIZE)), np.zeros(SIZE), np.zeros(SIZE)
   # J'J and J'r at theta, and at the trial: they change places, uncopied.
-  work = np.zeros((size, size)), np.zeros(size)
-  other = np.zeros((size, size)), np.zeros(size)
-  damping, best = DAMPING, squares_of(problem, theta, *work)
-  for _ in range(steps):
+  work = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
+  other = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
+  damping, best = DAMPING, _squares(problem, theta, *work)
+  for _ in range(STEPS):
     squares = math.nan
     if damped(*work, damping, lower, move):
-      for i in range(size):
+      for i in range(SIZE):
         trial[i] = theta[i] + move[i]
-      squares = squares_of(problem, trial, *other)
+      squares = _squares(problem, trial, *other)
     if squares <= best:  # Never true of NaN.
       gain, best = best - squares, squares
-      for i in range(size):
+      for i in range(SIZE):
         theta[i] = trial[i]
       work, other = other, work
       # Towards Gauss-Newton, which ends fast near the minimum.
@@ -499,16 +494,7 @@ def _minimize(squares_of, problem, theta, steps) -> tuple:
       damping *= 10
       if damping > MOST_DAMPING:
         break
-  return best, factor(work[0], lower), lower
-
-
-@njit(error_model='numpy')
-def _fit(planet, sun, step, theta, inverse) -> float:
-  # Fits theta from its current value; returns the residual squares. inverse:
-  # that of J'J, if it exists.
-  problem = planet, sun, step
-  best, fixed, lower = _minimize(_squares, problem, theta, STEPS)
-  if fixed:
+  if factor(work[0], lower):
     for i in range(SIZE):
       for j in range(SIZE):
         inverse[i, j] = 1.0 if i == j else 0.0
@@ -577,216 +563,3 @@ def ahead(
     place, _ = fit.at(next_)
     out[:, start:end] = np.where(fit.good[:, None, None], place, np.nan)
   return out
-
-
-# Fits the power with which a force falls with distance, without assuming a law.
-#
-#   theta   0, 1         2    3, 4     5, 6          7        8
-#           centre, AU   w    R, AU    V, AU / year  log pull power
-#                             at frame 0             at scale
-#
-# The pull, in AU / year^2, is exp(theta[7]) (scale / r)^theta[8].
-PATH_SIZE = 9
-PLACE, SPEED, PULL, POWER = 3, 5, 7, 8
-ANGLE = 0.1  # radians of a step of integration, about
-MOST = 200  # steps of a frame
-FIRST_FRAMES, GROWTH = 8, 1.5  # frames fitted first, and their growth factor
-PATH_STEPS = 30  # of a fit, accepted or not
-DELTA = 1e-6  # of finite differences
-RETRY = 1.3  # Residual, relative to rounding, above which a fit restarts.
-SPREAD = 1.0  # of powers around 2, while few frames are fitted
-
-
-class Powers(NamedTuple):
-  """Fits of N paths under a pull that falls as r^-power.
-
-  Attributes:
-    power: [N]; 2 is Newton's.
-    error: [N] standard error, for positions rounded to bins; NaN where the path
-      does not determine the power.
-    rounding: [N] see `Fits`.
-  """
-
-  power: np.ndarray
-  error: np.ndarray
-  rounding: np.ndarray
-
-  @property
-  def good(self) -> np.ndarray:
-    """[N] bool: True where the path fits and determines the power."""
-    return (self.rounding < POOR) & (self.error < np.inf)
-
-
-def fit_power(
-  planet: np.ndarray, sun: np.ndarray, step: np.ndarray, width: float
-) -> Powers:
-  """Least squares of position, velocity, pull and its power, path by path.
-
-  Two bodies attract each other, the centre of mass rests, and the path is
-  integrated. Fits start from Kepler orbits of all frames and of the first ones.
-  A circular orbit does not determine the power: its error is large. Powers from
-  1 to 2 are recovered; with steeper powers, paths may leave an orbit too fast
-  and are then not `good`.
-
-  Args, raises: see `fit`.
-  """
-  planet, sun = np.asarray(planet), np.asarray(sun)
-  first, noise = slice(FIRST_FRAMES), width / 12**0.5
-  whole = fit(planet, sun, step, width)
-  part = fit(planet[:, first], sun[:, first], step, width)
-  arrays = planet, sun, step, whole.theta, part.theta
-  frozen = tuple(calls.frozen(array, np.float64) for array in arrays)
-  power, squares, inverse = calls.run_rows(_powers, frozen, noise)
-  seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
-  free = np.maximum(seen - PATH_SIZE, 1)
-  error = np.sqrt(np.maximum(inverse, 0)) * noise
-  return Powers(power, error, np.sqrt(squares / free) / noise)
-
-
-@njit(error_model='numpy')
-def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
-  """Powers [N], residual squares [N], and the powers' entries of inverses [N].
-
-  planet, sun: [N, T, 2], NaN where unseen. whole, part: [N, 8], see `Fits`,
-  orbits fitted to all frames and to the first FIRST_FRAMES frames. noise: of
-  coordinates. If the fit that starts from all frames leaves more than rounding,
-  a second fit starts from the first frames and adds frames step by step, as
-  paths of other laws leave an orbit slowly. The better fit counts.
-  """
-  num, frames = planet.shape[:2]
-  powers, squares = np.full(num, np.nan), np.full(num, np.nan)
-  inverse, theta = np.full(num, np.nan), np.empty(PATH_SIZE)
-  # The residual of rounding, with a margin: below it, no second start is tried.
-  enough = (RETRY * noise) ** 2 * (4 * frames - PATH_SIZE)
-  for n in range(num):
-    for start in range(2):
-      if squares[n] < enough:
-        break
-      elements = whole[n] if start == 0 else part[n]
-      if math.isnan(elements[RATE]):
-        continue
-      steps, scale = _steps(elements, step[n]), _begin(elements, theta)
-      size = frames if start == 0 else min(FIRST_FRAMES, frames)
-      while True:
-        prior = 0.0 if size == frames else (noise / SPREAD) ** 2
-        room = np.empty((1 + PATH_SIZE - PLACE, size, 2))
-        seen = planet[n, :size], sun[n, :size]
-        problem = *seen, scale, step[n], steps, prior, room
-        left, variance = _fit_path(problem, theta)
-        if size == frames:
-          break
-        size = min(int(GROWTH * size), frames)
-      if not left >= squares[n]:
-        powers[n], squares[n], inverse[n] = theta[POWER], left, variance
-  return powers, squares, inverse
-
-
-@njit(error_model='numpy')
-def _steps(theta, step) -> int:
-  # Steps per frame, by the angular speed of the fitted orbit at its periapsis.
-  e = math.sqrt(theta[H] ** 2 + theta[K] ** 2)
-  # At the periapsis the true anomaly grows by n sqrt(1 + e) / (1 - e)^1.5 a
-  # year; sqrt(1 + e) is at most 1.4 and left out.
-  angle = step * theta[RATE] / (1 - e) ** 1.5
-  return min(max(int(angle / ANGLE) + 1, 2), MOST)
-
-
-@njit(error_model='numpy')
-def path(theta, scale, step, steps, out) -> None:
-  """R at each frame into out [T, 2], by Runge and Kutta's fourth order.
-
-  theta: see above; scale: AU; steps: of integration in a frame.
-  """
-  x, y, u, v = theta[PLACE], theta[PLACE + 1], theta[SPEED], theta[SPEED + 1]
-  pull, half, square = math.exp(theta[PULL]), theta[POWER] / 2, scale * scale
-  h = step / steps
-  for t in range(len(out)):
-    out[t, 0], out[t, 1] = x, y
-    for _ in range(steps if t + 1 < len(out) else 0):
-      sx = sy = su = sv = 0.0
-      x1, y1, u1, v1 = x, y, u, v
-      # Slopes at t, twice at t + h / 2, and at t + h, weighed 1 2 2 1.
-      for k in range(4):
-        r = x1 * x1 + y1 * y1
-        f = -pull * (square / r) ** half / math.sqrt(r)
-        a, b = f * x1, f * y1
-        weight = 1.0 if k in (0, 3) else 2.0
-        sx, sy = sx + weight * u1, sy + weight * v1
-        su, sv = su + weight * a, sv + weight * b
-        part = h if k == 2 else 0.5 * h
-        x1, y1, u1, v1 = (
-          x + part * u1,
-          y + part * v1,
-          u + part * a,
-          v + part * b,
-        )
-      x, y = x + h / 6 * sx, y + h / 6 * sy
-      u, v = u + h / 6 * su, v + h / 6 * sv
-
-
-@njit(error_model='numpy')
-def _path_squares(problem, theta, normal, gradient) -> float:
-  # Residual squares, and J'J, J'r. problem: planet, sun [T, 2]; scale,
-  # step and steps of `path`; prior, the weight of the power's distance from 2;
-  # room [7, T, 2] for the path, and for it with each of theta[3:] moved.
-  planet, sun, scale, step, steps, prior, room = problem
-  row = np.empty(PATH_SIZE)
-  path(theta, scale, step, steps, room[0])
-  # Integrated paths have no closed-form slopes: these are finite differences.
-  # Slopes by centre and share are exact, see below.
-  for k in range(PLACE, PATH_SIZE):
-    value = theta[k]
-    theta[k] = value + DELTA
-    path(theta, scale, step, steps, room[1 + k - PLACE])
-    theta[k] = value
-  for i in range(PATH_SIZE):
-    gradient[i] = 0.0
-    for j in range(PATH_SIZE):
-      normal[i, j] = 0.0
-  far, w = theta[POWER] - 2, theta[SHARE]
-  total = prior * far * far
-  gradient[POWER], normal[POWER, POWER] = -prior * far, prior
-  for t in range(len(planet)):
-    for body in range(2):
-      seen, part = (planet, 1 - w) if body == 0 else (sun, -w)
-      if math.isnan(seen[t, 0]):
-        continue
-      for axis in range(2):
-        place = room[0, t, axis]
-        left = seen[t, axis] - theta[axis] - part * place
-        total += left * left
-        row[0], row[1], row[SHARE] = 1.0 - axis, 1.0 * axis, -place
-        for k in range(PLACE, PATH_SIZE):
-          row[k] = part * (room[1 + k - PLACE, t, axis] - place) / DELTA
-        for i in range(PATH_SIZE):
-          gradient[i] += row[i] * left
-          for j in range(i + 1):
-            normal[i, j] += row[i] * row[j]
-  return total
-
-
-@njit(error_model='numpy')
-def _fit_path(problem, theta) -> tuple[float, float]:
-  # Fits theta from its current value: residual squares, and the power's entry
-  # of the inverse of J'J; NaN where undetermined.
-  best, fixed, lower = _minimize(_path_squares, problem, theta, PATH_STEPS)
-  if not fixed:
-    return best, math.nan
-  column = np.zeros(PATH_SIZE)
-  column[POWER] = 1.0
-  solve(lower, column)
-  return best, column[POWER]
-
-
-@njit(error_model='numpy')
-def _begin(elements, theta) -> float:
-  # Theta of a fitted orbit; its scale.
-  slope = np.empty((2, SIZE))
-  theta[0], theta[1], theta[SHARE] = elements[0], elements[1], elements[SHARE]
-  orbit(elements, 0.0, theta[PLACE : PLACE + 2], slope)
-  for axis in range(2):
-    theta[SPEED + axis] = elements[RATE] * slope[axis, LONGITUDE]
-  scale = math.exp(elements[AXIS])
-  theta[PULL] = math.log(elements[RATE] ** 2 * scale)
-  theta[POWER] = 2.0
-  return scale

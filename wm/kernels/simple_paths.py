@@ -57,21 +57,6 @@ class SimplePaths(NamedTuple):
     return self.edges[self.offsets[path] : self.offsets[path + 1]]
 
 
-def count(
-  source: Any, target: Any, nodes: int, *, longest: int = 0, most: int = MOST
-) -> tuple[np.ndarray, np.ndarray]:
-  """Number of simple paths from each node, and their total number of edges.
-
-  source, target: [E] nodes of each edge. longest: limit of edges per path; 0 is
-    no limit. most: the count stops above this number of paths.
-
-  Returns:
-    paths: [nodes] int64.
-    edges: [nodes] int64, of all these paths together.
-  """
-  return _count(_graph(source, target, nodes), longest or nodes, most)
-
-
 def _count(
   graph: tuple[np.ndarray, ...], longest: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -122,43 +122,35 @@ def ingest(
   out: Path,
   *,
   world: core.World | str = pgn_ingest.WORLD,
-  shard: str = '0/1',
   games: Amount = 0,
   lost: Share = inputs.LOST,
   workers: Workers,
   log: Log = no_log,
-) -> dict[str, stores.Store] | None:
+) -> dict[str, stores.Store]:
   """Reads games of PGN files into OUT/data, split by what a game is.
 
   Args:
     pgn: files, plain or packed.
     out: folder of the run.
     world: chess; games longer than its `length` are cut.
-    shard: number of this process and of all that work on it, 'i/n'.
     games: most good games; 0 is all.
     lost: share of a file that may be left out for one reason, such as null
       moves; what a file loses more is refused with the reason.
-    workers: processes or a cluster that read it all, instead of shards; so do
-      the several processes of one program, as those of `sample`.
+    workers: processes or a cluster that read it all; so do the several
+      processes of one program, as those of `sample`.
     log: gets what was left out and why; damage is told on stderr.
 
   Returns:
-    As `sample`; None as long as other shards are missing.
+    As `sample`.
   """
-  part = pgn_ingest.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   played, names = registry.resolve('world', world), [*map(str, files)]
   manifests = tasks.driven(
-    lambda: pgn_ingest.make_dataset(
-      played, names, out, part, games, workers, lost
-    ),
+    lambda: pgn_ingest.make_dataset(played, names, out, games, workers, lost),
     pgn_ingest.read_shard,
   )
-  if manifests is not None and compute.process_index():
+  if compute.process_index():
     return open_splits(out)
-  if manifests is None:
-    log(f'shard {shard} is done; others are not yet')
-    return None
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')

@@ -67,35 +67,19 @@ def load_predictor(
     world: to use it in; None is the one that a run was trained on.
     loading: checkpoint of a run, 'best' by held-out loss after the prompt, or
       'last'; model, the spec that a run must be of, None is any; seed of
-      untrained weights; name in tables, None is the model's own; shards,
-      devices that share one copy of a network's weights.
+      untrained weights; name in tables, None is the model's own.
 
   Returns:
     Loaded; a second call with it gives it back.
 
   Raises:
     InputError: no such run or model, a damaged checkpoint, another
-      vocabulary, no world given where it takes one, or devices that cannot be
-      divided into such groups.
+      vocabulary, or no world given where it takes one.
   """
   loaded = _loaded(source, world, loading)
-  if loading.shards:
-    loaded = dataclasses.replace(loaded, predictor=_sharded(loaded, loading))
   if loading.name is None:
     return loaded
   return dataclasses.replace(loaded, name=loading.name)
-
-
-def _sharded(loaded: Loaded, loading: Loading) -> core.TokenReader:
-  # Deferred: JAX and Flax, which only networks need.
-  from wm.models.serving import networks
-
-  if isinstance(loaded.predictor, networks.NetworkReader):
-    return loaded.predictor.sharded(loading.shards)
-  raise core.InputError(
-    f'shards={loading.shards} of {loaded.name}, which is no network of wm; '
-    'expected 0'
-  )
 
 
 def _loaded(
@@ -183,8 +167,6 @@ def wrap(
                                     token after each of tokens [R, L] int32
     hidden(tokens, layer)           activations [R, L, D], which probes read
     patched(tokens, layer, hidden)  logits [R, L, V] from other activations on
-    start(tokens, lengths)          R states and logits [R, V] after prefixes,
-    step(states, tokens)            and after one more token each: a cache
     answers(prefixes, suffixes)     1, 0 or -1 (unknown) for each suffix: a
                                     model that only says yes and no
     adapt(tokens, places, labels, task)  learns a small task: `help(wm.Model)`

@@ -31,7 +31,6 @@ from wm.options import takes
 from wm.options.calls import Topology
 from wm.options.training import Training
 from wm.training import loop, state
-from wm.training.run_log import PEAKS
 
 GB, DAY = 1e9, 86_400
 _COLLECTIVE = re.compile(
@@ -58,9 +57,9 @@ class Chip(NamedTuple):
 
 
 CHIPS = {
-  'v5e': Chip(16e9, PEAKS['TPU v5 lite'], 819e9, 200e9),
-  'v5p': Chip(95e9, PEAKS['TPU v5'], 2765e9, 600e9),
-  'h100': Chip(80e9, PEAKS['NVIDIA H100 80GB HBM3'], 3350e9, 450e9),
+  'v5e': Chip(16e9, 197e12, 819e9, 200e9),
+  'v5p': Chip(95e9, 459e12, 2765e9, 600e9),
+  'h100': Chip(80e9, 989e12, 3350e9, 450e9),
 }
 
 

@@ -92,9 +92,6 @@ class Metric(fewshot.FewShotMetric):
       reference uses no law.
     exponent_r: Exponent of the distance in the model's predictions. Newton's is
       -2.
-    exponent_r_free: Exponent of the distance in the acceleration of both
-      bodies, from paths fitted to the tokens without a law. Far from -2, the
-      study is too small to judge a model.
     exponent_m1: Exponent of the planet's mass in the model's predictions.
       Newton's is 1.
     exponent_m2: Exponent of the sun's mass in the model's predictions. Newton's
@@ -176,10 +173,7 @@ class Metric(fewshot.FewShotMetric):
       quantities += force_laws.scores(verdicts, '', '' if last else f'_{step}')
     for name in oracles:
       quantities += force_laws.scores(verdicts, name, '')
-    power = -force_tasks.free_power(task.tested)
-    why = np.where(np.isnan(power), 'no_orbit', '')
-    free = core.scores('exponent_r_free', power, reason=why, bounds=None)
-    return *quantities, dataclasses.replace(free, outliers=True)
+    return tuple(quantities)
 
   def task(self, world: core.Latent, seed: int) -> OrbitTasks:
     """Data sets to tune a model on, and the query rows."""

@@ -4,17 +4,13 @@
 
 The folder is one that `save_pretrained` writes. Weights are read only from
 safetensors files and must match config.json. No code of the folder is run, and
-nothing is downloaded. An adapter folder of peft (adapter_config.json and
-adapter_model.safetensors) is merged into its base model, another such folder:
-
-  huggingface(path='adapter', base='Llama-3.2-1B')
+nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,9 +26,6 @@ if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
 
 
-_ADAPTER = 'adapter_config.json'  # As in `pretrained`, which needs PyTorch.
-
-
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """A world's sequences as text, scored by a language model.
@@ -42,28 +35,19 @@ class Model(core.Model):
   spell no token have leaked probability, which is reported after scoring.
 
   Attributes:
-    path: folder of the model (config.json, *.safetensors, tokenizer files), or
-      of an adapter saved by peft.
+    path: folder of the model (config.json, *.safetensors, tokenizer files).
     before: text before every sequence, after the tokenizer's `bos_token`, if
       it has one.
     renormalised: divide by the probability that does not leak, so that the
       tokens' probabilities add up to 1. By default they are the model's own,
       as epsilon rules expect.
     batch: texts per forward pass; no effect on results.
-    low_rank: where a metric fine-tunes the model, the rank of LoRA adapters
-      (peft) that are tuned in place of all weights; 0 tunes the weights.
   """
 
   version: ClassVar[str] = '2'
   gives: ClassVar[tuple[type, ...]] = (few_shot.TunedReader,)
 
   path: str = ''
-  base: str = field(
-    '',
-    'folder of the base model of an adapter; by default the local folder that '
-    'its adapter_config.json names',
-    kw_only=True,
-  )
   tokens: str = field(
     '',
     'file with the spelling of each token, a text or ids of pieces; by default '
@@ -73,16 +57,6 @@ class Model(core.Model):
   before: str = ''
   renormalised: bool = False
   batch: int = field(16, least=1, compare=False)
-  low_rank: int = field(0, least=0)
-
-  def undeclared_inputs(self) -> str:
-    """See core.Model."""
-    if self.base or not os.path.isfile(os.path.join(self.path, _ADAPTER)):
-      return ''
-    return (
-      f'{_ADAPTER} names the base model, whose files are not declared '
-      "(base='folder')"
-    )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.
@@ -97,11 +71,7 @@ class Model(core.Model):
       from wm.models.serving import pretrained, tokenization
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
-    base = pretrained.base_of(folder, self.base)
-    network, remarks = pretrained.load(folder, base)
-    # An adapter without a tokenizer has that of its base model.
-    if base and not any(folder.glob('tokenizer*')):
-      folder = base
+    network, remarks = pretrained.load(folder)
     words = _FolderTokenizer(folder, label, pretrained.tokenizer)
     table = self._pieces(world, words)
     # [bos piece] [pieces of `before`] [pieces of tokens ...]
@@ -123,7 +93,6 @@ class Model(core.Model):
       max_len=max_len,
       renormalised=self.renormalised,
       batch=self.batch,
-      low_rank=self.low_rank,
       remarks=remarks,
     )
 

@@ -22,8 +22,6 @@ from wm.runtime import files
 
 Path = pathlib.Path
 
-BACKOFFS = ('interpolate', 'uniform')
-
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Fittable):
@@ -37,7 +35,6 @@ class Model(core.Fittable):
   Attributes:
     order: tokens in the longest gram, its last one predicted.
     smoothing: a, the pseudo-count of the prior; 0 is maximum likelihood.
-    backoff: the prior: 'interpolate' is p_{k-1}, 'uniform' always p_0.
     legal: give the model the rules: p is restricted to the legal tokens of the
       true state and renormalised. For data without a known distribution, such
       as human games, its loss is an upper bound of the Bayes loss.
@@ -47,7 +44,6 @@ class Model(core.Fittable):
 
   order: int = field(3, least=1)
   smoothing: float = field(0.1, least=0)
-  backoff: str = field('interpolate', choices=BACKOFFS)
   legal: bool = False
 
   def predictor(self, world: core.World, seed: int) -> NgramPredictor:
@@ -192,10 +188,8 @@ class _GramCounts:
     table = scipy.sparse.csr_array((counts, tokens, starts), (len(first), size))
     return cls(contexts[first], table, table.sum(1))
 
-  def update(
-    self, probs: np.ndarray, keys: np.ndarray, prior: np.ndarray, a: float
-  ) -> None:
-    """Sets rows of seen contexts to (c(h, w) + a prior) / (c(h) + a)."""
+  def update(self, probs: np.ndarray, keys: np.ndarray, a: float) -> None:
+    """Sets rows of seen contexts to (c(h, w) + a p(w)) / (c(h) + a)."""
     if not len(self.contexts):
       return
     # Unseen contexts keep the probabilities of a shorter context.
@@ -203,9 +197,8 @@ class _GramCounts:
     place = np.minimum(place, len(self.contexts) - 1)
     rows = np.flatnonzero(self.contexts[place] == keys)
     place = place[rows]
-    prior = a * np.broadcast_to(prior, probs.shape)[rows]
     # [rows, V]: dense only for the queried contexts.
-    seen = prior + self.counts[place].toarray()
+    seen = a * probs[rows] + self.counts[place].toarray()
     # c(h) counts what follows the context: the row sums of the table.
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
@@ -255,8 +248,7 @@ class Ngram(process.TablePredictor):
     probs = np.tile(uniform, (len(contexts), 1))
     # Level k has contexts of k tokens: context mod V^k is its key.
     for k, level in enumerate(self._levels):
-      prior = probs if self.model.backoff == 'interpolate' else uniform
-      level.update(probs, contexts[:, 0] % size**k, prior, a)
+      level.update(probs, contexts[:, 0] % size**k, a)
     # Smoothing 0 leaves zeros, whose logarithm is -inf: impossible tokens.
     with np.errstate(divide='ignore'):
       return process.all_tokens(np.log(probs).astype(np.float32))

@@ -1,7 +1,7 @@
 """A user's own model: a function from tokens to logits, or an object.
 
 Methods of an object are listed in `wm.models.serving.user_objects`: logits,
-activations, a cache, or yes-or-no answers.
+activations, or yes-or-no answers.
 
 Checks: a function predicts the next token only from earlier tokens
 (`wm.core.contract`), at the shortest and the longest input of scoring; it
@@ -84,9 +84,6 @@ def check(
   if isinstance(predictor, user_objects.FromCallable):
     rows = predictor.rows
     sizes = {predictor.padded(1), predictor.padded(longest)}
-    outputs.check_sizes(
-      predictor.logits, rows, sorted(sizes), predictor.vocab_size, label
-    )
     ask = functools.partial(_by_logits, predictor, tolerance)
   lengths = tuple(sorted(sizes))
   whole = contract.Invariances(ask, rows, lengths, predictor.vocab_size, label)
@@ -391,7 +388,6 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (
     user_objects.FromCallable,
     few_shot.ByMethod,
-    user_objects.CachedWithHidden,
     user_objects.WithPatched,
     stateless.Accepting,
   )

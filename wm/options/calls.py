@@ -35,8 +35,6 @@ class Sampling:
   # The two splits share no split key.
   num_heldout: int = option(1000, 'Held-out sequences.', least=1)
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  # OUT/data/train_sequences.txt, heldout_sequences.txt
-  text: bool = option(False, 'Also write the published text format.')
 
   def __post_init__(self) -> None:
     check(self)
@@ -59,13 +57,6 @@ class Loading:
   )
   name: str | None = option(
     None, "Name of the predictor in tables; default: the model's own."
-  )
-  # See `wm.models.nn.network.placements`.
-  shards: int = option(
-    0,
-    "Devices that share one copy of a network's weights; 0: as few as can hold "
-    'it. Results for different numbers agree up to rounding.',
-    least=0,
   )
 
 

@@ -10,6 +10,9 @@ from typing import Any
 from wm.options import check, documented, option, refuse
 
 Path = str | pathlib.Path
+# Options of earlier versions, with the only value that there is now. A run's
+# record holds them, so that earlier runs go on.
+_CONSTANT = {'first_batch': 0, 'curriculum': 0.0, 'horizon': 0}
 # Options that do not change the result.
 _NO_EFFECT_ON_RESULT = (
   'data',
@@ -47,19 +50,6 @@ class Training:
   steps: int = option(1000, 'Training steps.', least=1)
   # The sum over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
-  first_batch: int = option(
-    0,
-    'Sequences in the first batches: --batch divided by a power of two. '
-    'Batches double until half of the run is done. 0 is --batch.',
-    least=0,
-  )
-  curriculum: float = option(
-    0.0,
-    'Share of the run in which sequences are cut, at first to an eighth of the '
-    'longest, then to more and more.',
-    least=0,
-    most=1,
-  )
   batching: str = option(
     'buckets',
     'Batches of similar lengths, or random and padded batches.',
@@ -81,11 +71,6 @@ class Training:
   )
   floor: float = option(
     0.0, 'Final learning rate as a share of the peak.', least=0, most=1
-  )
-  horizon: int = option(
-    0,
-    'Step at which the learning rate reaches --floor; 0 is the last.',
-    least=0,
   )
   warmup: int = option(100, 'Warm-up steps.', least=0)
   beta2: float = option(
@@ -152,15 +137,6 @@ class Training:
     check(self)
     if self.log_every < 1:
       refuse(f'log_every={self.log_every}', ': expected at least 1')
-    times, rest = divmod(self.batch, self.first_batch or self.batch)
-    if rest or times & (times - 1) or not times:
-      halves = [
-        n for k in range(5) if (n := self.batch >> k) << k == self.batch
-      ]
-      refuse(
-        f'first_batch={self.first_batch} does not double to batch={self.batch}',
-        f'; available: 0, {", ".join(map(str, halves))}',
-      )
     if self.average and self.average * self.steps < 1:
       refuse(
         f'average={self.average} of steps={self.steps}',
@@ -181,6 +157,7 @@ class Training:
   def run(self) -> dict[str, Any]:
     """The options that decide the result, as JSON values."""
     fields = dataclasses.asdict(self)
-    return {
+    chosen = {
       key: fields[key] for key in fields if key not in _NO_EFFECT_ON_RESULT
     }
+    return chosen | _CONSTANT

@@ -345,7 +345,7 @@ Held = remote.Held
 
 @contextlib.contextmanager
 def stage_lock(
-  folder: str | Path, stage: str, part: str = '', *, wait: bool = False
+  folder: str | Path, stage: str, *, wait: bool = False
 ) -> Iterator[None]:
   """A context in which only this process writes the files of `stage`.
 
@@ -355,29 +355,25 @@ def stage_lock(
   Args:
     folder: of a run.
     stage: 'train', 'score', ...
-    part: name of a part of the stage, if several processes share the stage.
     wait: whether to wait for the lock instead of raising.
 
   Raises:
     Held: another process has the lock; an InputError.
   """
-  path = Path(folder) / f'.{stage}{part and "-"}{part}.lock'
+  path = Path(folder) / f'.{stage}.lock'
   created = _make(path.parent)
   held = _acquire(path)
   while held is None:
     if not wait:
-      doing = f'{stage}, part {part}' if part else stage
       raise Held(
-        f'{folder}: {_holder(path)} is at its stage {doing!r}; wait for it, '
+        f'{folder}: {_holder(path)} is at its stage {stage!r}; wait for it, '
         'or choose another --out'
       )
     time.sleep(_POLL)
     held = _acquire(path)
   mirrored: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
   if remote.MIRRORS in path.absolute().parts:
-    mirrored = remote.leased(
-      path.parent, f'{stage}{part and "-"}{part}', path, wait
-    )
+    mirrored = remote.leased(path.parent, stage, path, wait)
   try:
     with mirrored:
       yield
@@ -517,8 +513,8 @@ def stages_at_work(folder: str | Path) -> list[str]:
     number, host = _written(path)
     is_local = host == socket.gethostname() and number.isdigit()
     if stopping.lives(int(number)) if is_local else remote.is_locked(path):
-      stages.append(path.name[1 : -len('.lock')].partition('-')[0])
-  return list(dict.fromkeys(stages))
+      stages.append(path.name[1 : -len('.lock')])
+  return stages
 
 
 _STORE: contextvars.ContextVar[tuple[Path, str] | None] = (

@@ -2,14 +2,6 @@
 
 Without a terminal, a thread writes a line every minute during work, also while
 the main thread is busy in compiled code.
-
-Work consists of one or several passes over units. The rate of a pass excludes
-the time before the first report, which is mostly compilation. The remaining
-time is the rest of this pass, plus the mean time of a pass for each further
-expected pass.
-
-    |--- compilation ---|- a pass -|---|- this pass ....|......|......|
-                        ^ first units       ^ now       ^ two expected
 """
 
 from __future__ import annotations
@@ -28,11 +20,9 @@ class Progress:
 
   Attributes:
     what: name of the work.
-    total: units of a pass; None is unknown.
-    done: units so far, of this pass.
+    total: units of the work; None is unknown.
+    done: units so far.
     note: further text beside the counts.
-    passes: expected number of passes.
-    ended: seconds of each pass that has ended.
   """
 
   def __init__(
@@ -46,11 +36,8 @@ class Progress:
   ) -> None:
     """keep: whether the bar stays on the terminal after the work."""
     self.what, self.total, self.unit, self.done = what, total, unit, done
-    self.note, self.passes, self._keep, self._begun = '', 1, keep, done
-    self._start = self._last = time.monotonic()
-    self.ended: list[float] = []
-    # Units and time of the first report of this pass.
-    self._first: tuple[int, float] | None = None
+    self.note, self._keep, self._begun = '', keep, done
+    self._start = time.monotonic()
     self._bar: Any = None  # tqdm's, which has no types.
     _CLOCK.enter(self)
 
@@ -59,14 +46,10 @@ class Progress:
     self.reach(self.done + num, self.total, note)
 
   def reach(self, done: int, total: int | None, note: str = '') -> None:
-    """Sets done and total; a lower `done` or another `total` starts a pass."""
-    now = time.monotonic()
-    if self._first and (done < self.done or total != self.total):
-      self.ended.append(self._last - self._first[1])
-      self._first = done, now
-    elif self._first is None and done > self._begun:
-      self._first = done, now
-    self._last, self.done, self.total = now, done, total
+    """Sets done and total; a lower `done` or another `total` starts anew."""
+    if done < self.done or (total != self.total and done):
+      self._begun, self._start = 0, time.monotonic()
+    self.done, self.total = done, total
     self.note = note or self.note
     if sys.stderr.isatty():
       self._draw()
@@ -79,7 +62,7 @@ class Progress:
         desc=self.what,
         total=self.total,
         initial=self._begun,
-        bar_format='{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]',
+        unit=f' {self.unit}',
         unit_scale=self.unit == 'B',
         leave=self._keep,
         dynamic_ncols=True,
@@ -87,8 +70,7 @@ class Progress:
     if self.done < self._bar.n:
       self._bar.reset()
     self._bar.total = self.total
-    shown = ', '.join([*self._pace(), *[self.note] * bool(self.note)])
-    self._bar.set_postfix_str(shown, refresh=False)
+    self._bar.set_postfix_str(self.note, refresh=False)
     self._bar.update(self.done - self._bar.n)
 
   def log(self, note: str = '') -> None:
@@ -97,33 +79,17 @@ class Progress:
       say(f'{self}, {note}' if note else str(self))
 
   def __str__(self) -> str:
-    parts = []
+    seconds = time.monotonic() - self._start
+    texts = [f'{_clock(seconds)} so far']
     if self.total is not None:
-      parts.append(f'{self.done:,}/{self.total:,} {self.unit}')
+      texts.insert(0, f'{self.done:,}/{self.total:,} {self.unit}')
     elif self.done:
-      parts.append(f'{self.done:,} {self.unit}')
-    parts += self._pace()
-    if not parts or not parts[-1].endswith(('/s', 'left')):
-      parts.append(f'{_clock(time.monotonic() - self._start)} so far')
-    return f'{self.what}: ' + ', '.join(parts + [self.note] * bool(self.note))
-
-  def _pace(self) -> list[str]:
-    """The pass, its rate and the remaining time, as far as known."""
-    number = len(self.ended) + 1
-    texts = []
-    if max(self.passes, number) > 1:
-      texts.append(f'pass {number} of {max(self.passes, number)}')
-    first, since = self._first or (self.done, 0.0)
-    new, spent = self.done - first, time.monotonic() - since
-    if not new or self.done == self.total:  # No rate yet, or the pass ended.
-      return texts
-    texts.append(f'{new / max(spent, 1e-9):,.3g}/s')
-    if self.total is not None:
-      rest = (self.total - self.done) * spent / new
-      each = (sum(self.ended) + spent + rest) / number
-      left = rest + each * max(self.passes - number, 0)
+      texts.insert(0, f'{self.done:,} {self.unit}')
+    new = self.done - self._begun
+    if self.total and new > 0:
+      left = (self.total - self.done) * seconds / new
       texts.append(f'{_clock(left)} left')
-    return texts
+    return f'{self.what}: ' + ', '.join(texts + [self.note] * bool(self.note))
 
   def close(self) -> None:
     """Ends the work and closes the bar."""

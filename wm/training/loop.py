@@ -1,6 +1,6 @@
 """The training loop: from OUT/data to OUT/checkpoints.
 
-    data -> Curriculum -> Prefetch (a thread: labels, devices) -> batch
+    data -> Batches -> Prefetch (a thread: labels, devices) -> batch
     state, batch -> gradient (compiled for each length) -> update (once)
 
 Every random choice is a pure function of (seed, step), and a checkpoint holds
@@ -252,17 +252,19 @@ class Prefetch:
 
   Attributes:
     source: pure function from step to batch.
+    max_len: later columns hold padding only, and are cut.
     world: world that gives state labels; None: no labels.
   """
 
   def __init__(
     self,
-    source: batches_lib.Curriculum,
+    source: batches_lib.Batches,
     mesh: Mesh,
     steps: int,
+    max_len: int,
     world: core.Labelled | None = None,
   ) -> None:
-    self.source, self.world = source, world
+    self.source, self.max_len, self.world = source, max_len, world
     self._mesh, self._num_steps = mesh, steps
     # One thread makes batches in order, and calls a world's labels one at a
     # time.
@@ -276,13 +278,15 @@ class Prefetch:
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     # Batches are functions of the step, so the batch is made again.
-    whole = self.source.batches.all_rows()
-    for array in dataclasses.replace(self.source, batches=whole).at(step):
+    tokens, lengths = self.source.all_rows().at(step)
+    for array in (tokens[:, : self.max_len], lengths):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
 
   def _make(self, step: int) -> tuple[jax.Array, ...]:
-    return place_batch(self._mesh, *self.source.at(step), self.world)
+    tokens, lengths = self.source.at(step)
+    tokens = tokens[:, : self.max_len]
+    return place_batch(self._mesh, tokens, lengths, self.world)
 
   def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
     """Yields (step, batch on the devices) for each step from `first`."""
@@ -479,20 +483,17 @@ class CompiledSteps:
     self, training: Training, world: core.World, model: Any, mesh: Mesh
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
-    # Later batches are multiples of the first, so they divide too.
     self.part_ids, self.num_parts = state_lib.data_parts(mesh)
-    smallest = training.first_batch or training.batch
-    if smallest % self.num_parts:
+    if training.batch % self.num_parts:
       raise core.InputError(
-        f'a batch of {smallest} cannot be divided over {self.num_parts} devices'
+        f'a batch of {training.batch} cannot be divided over {self.num_parts} '
+        'devices'
       )
     self.objective = loss_lib.make(training, world)
     self.spec = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = self.spec.shapes
-    copies = 4 if training.average else 3  # Parameters, moments, their average.
-    state_lib.check_memory(shapes, mesh.shape, copies)
     matrices = state_lib.matrix_axes(self.spec)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices, divided=mesh.size > 1
@@ -521,7 +522,7 @@ class Trainer(CompiledSteps):
   ) -> None:
     mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     super().__init__(training, world, model, mesh)
-    self.prompt_len, self.heldout = world.prompt_len, data[1]
+    self.heldout = data[1]
     self.batches = batches_lib.Batches(
       data[0],
       training.batch,
@@ -541,11 +542,7 @@ class Trainer(CompiledSteps):
       out, read_only=False, separate=setup.has_own_mirrors(out, self.training)
     )
     batches = Prefetch(
-      batches_lib.Curriculum(
-        self.batches, self.training, self.max_len, self.prompt_len
-      ),
-      self.mesh,
-      self.training.steps,
+      *(self.batches, self.mesh, self.training.steps, self.max_len),
       self.objective.world,
     )
 
@@ -559,8 +556,7 @@ class Trainer(CompiledSteps):
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        *(self.training, out, record, describe_batch, start, self.objective),
-        self.spec.num_params,
+        self.training, out, record, describe_batch, start, self.objective
       )
       with batches, log:
         self._run_steps(state, checkpoints, batches, log)

@@ -10,10 +10,9 @@ import json
 import math
 import os
 import pathlib
-import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,19 +22,8 @@ from wm.options.training import Training
 from wm.runtime import exit_codes, files, progress
 from wm.training import loss as loss_lib
 
-FLUSH = 30  # Seconds between flushes of TensorBoard's file.
 # Steps before the best checkpoint over which the training loss is averaged.
 WINDOW = 200
-# JAX's device_kind -> FLOP/s of dense bfloat16 products, by the data sheets.
-PEAKS = {
-  'NVIDIA A100-SXM4-40GB': 312e12,
-  'NVIDIA A100-SXM4-80GB': 312e12,
-  'NVIDIA H100 80GB HBM3': 989e12,
-  'TPU v4': 275e12,
-  'TPU v5 lite': 197e12,
-  'TPU v5': 459e12,
-  'TPU v6 lite': 918e12,
-}
 
 
 class LossError(exit_codes.Failed):
@@ -82,15 +70,13 @@ def training_loss(out: pathlib.Path, step: int | None) -> float | None:
 
 
 class Writer:
-  """Appends rows to metrics.jsonl and TensorBoard; one process writes.
+  """Appends rows to metrics.jsonl; one process writes.
 
-  Both are first truncated to `step`, at which the run resumes.
+  The file is first truncated to `step`, at which the run resumes.
   """
 
   def __init__(self, out: pathlib.Path, step: int) -> None:
-    self._board_folder = out / 'tensorboard'
-    self._board: _Board | None = None
-    self._step, path = step, out / 'metrics.jsonl'
+    path = out / 'metrics.jsonl'
     rows = [row for row in read(path) if row['step'] <= step]
     # Steps after the checkpoint are run again, and write their rows again.
     files.write_text(path, ''.join(json.dumps(row) + '\n' for row in rows))
@@ -102,87 +88,10 @@ class Writer:
     values = {key: x for key, x in values.items() if math.isfinite(x)}
     self._file.write(json.dumps({'step': step, **values}) + '\n')
     self._file.flush()  # A killed run loses no row.
-    self.chart(step, **values)
-
-  def chart(self, step: int, **values: float) -> None:
-    """Writes values that depend on the clock, to TensorBoard only."""
-    if self._board is None:
-      # Imported late, so that the first step need not wait for it.
-      self._board = _Board(self._board_folder, self._step)
-    self._board.write(step, values)
 
   def close(self) -> None:
-    """Flushes and closes both."""
+    """Closes the file."""
     self._file.close()
-    if self._board is not None:
-      self._board.close()
-
-
-class _Board:
-  """Writes TensorBoard's event file in the calling thread.
-
-  The package's SummaryWriter writes in a second thread. If that fails, e.g. on
-  a full disk or after the clock was set back by weeks, its queue fills up and
-  training hangs.
-  """
-
-  def __init__(self, folder: pathlib.Path, step: int) -> None:
-    """Opens a file; earlier events after `step`, the resumed one, are void."""
-    event_file_writer, self._proto = _tensorboard()
-    folder.mkdir(parents=True, exist_ok=True)
-    # A file's name has a time in seconds; a run may resume within the second.
-    self._events = event_file_writer.EventsWriter(
-      str(folder / 'events'), f'.{os.getpid()}'
-    )
-    self._flushed = time.monotonic()
-    # TensorBoard drops events of older files from this step on.
-    log = self._proto.SessionLog(status=self._proto.SessionLog.START)
-    self._write(step=step + 1, session_log=log)
-
-  def write(self, step: int, values: Mapping[str, float]) -> None:
-    """Writes named values of a step."""
-    summary = type(self._proto.Event().summary)()
-    for name, value in values.items():
-      summary.value.add(tag=name, simple_value=value)
-    self._write(step=step, summary=summary)
-    # Not at every step: the file may be on a slow network disk.
-    if time.monotonic() > self._flushed + FLUSH:
-      self._safely(self._events.flush)
-      self._flushed = time.monotonic()
-
-  def _write(self, **fields: Any) -> None:
-    event = self._proto.Event(wall_time=time.time(), **fields)
-    self._events.write_event(event)
-
-  def close(self) -> None:
-    """Flushes and closes the file."""
-    self._safely(self._events.close)
-
-  def _safely(self, act: Callable[[], Any]) -> None:
-    """Flushes to disk, as far as the file system can."""
-    try:
-      act()
-    except OSError as error:
-      if error.errno not in files.LACKS:
-        raise
-
-
-def _tensorboard() -> tuple[Any, Any]:
-  """TensorBoard's event writer and its messages, imported without PyTorch.
-
-  If PyTorch is installed, the package imports it for names of types alone,
-  which takes longer than the rest of the import.
-  """
-  unknown = 'torch' not in sys.modules
-  if unknown:
-    sys.modules['torch'] = cast(Any, None)  # Makes `import torch` fail.
-  try:
-    from tensorboardX import event_file_writer
-    from tensorboardX.proto import event_pb2
-  finally:
-    if unknown:
-      del sys.modules['torch']
-  return event_file_writer, event_pb2
 
 
 def fresh() -> dict[str, Any]:
@@ -231,13 +140,11 @@ class RunLog:
     describe_batch: Callable[[int], str],
     start: float,
     objective: loss_lib.Objective,
-    size: int = 0,
   ) -> None:
     """Starts from a record.
 
     start: clock reading at which this start began.
     objective: names the evaluated measures besides `loss.SUMS`.
-    size: number of parameters; each takes 6 FLOPs a token.
     """
     # Checkpoints of earlier versions lack later fields.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
@@ -247,9 +154,6 @@ class RunLog:
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
-    # A token takes 6 FLOPs a parameter; as a share of all devices' peak.
-    peak = PEAKS.get(jax.local_devices()[0].device_kind, math.inf)
-    self._use = 6 * size / (peak * jax.device_count())
     # One of several hosts writes: all have the same report.
     if training.process_id == 0:
       self._writer = Writer(out, self.step)
@@ -330,13 +234,6 @@ class RunLog:
         lr=named['lr'],
         **({'skipped': self.record['skipped']} if self._skips else {}),
       )
-      # Depends on the clock, so it is not for metrics.jsonl.
-      self._writer.chart(self.step, **self._speed())
-
-  def _speed(self) -> dict[str, float]:
-    """Tokens a second, and the share of the devices' peak if it is known."""
-    use = {'mfu': self._use * self.rate} if self._use else {}
-    return {'tokens_per_s': self.rate, **use}
 
   def evaluated(self, sums: np.ndarray) -> bool:
     """Records held-out sums; see `loss.Objective.evaluation`.
@@ -397,5 +294,4 @@ class RunLog:
       if open_:
         open_.close()
     if self._shown and self._first_step_s is not None and error[0] is None:
-      speed = (f'{name} {value:,.3g}' for name, value in self._speed().items())
-      progress.say(f'train: {", ".join(speed)}')
+      progress.say(f'train: {self.rate:,.3g} tokens a second')

@@ -16,8 +16,8 @@ row of pads precedes the first row:
 Each place in a row has its own embedding table. The embeddings of a row are
 concatenated and mixed by a linear map; each token of the next row has its own
 head (Vafa et al. 2025, inductive bias probes, models of orbits). So y does not
-see its own x, unless rows are `chained`. Within an unfinished row, hidden
-states are those of the row before. Shape letters as in `layers`; K tokens of a
+see its own x. Within an unfinished row, hidden states are those of the row
+before. Shape letters as in `layers`; K tokens of a
 row, Y rows.
 """
 
@@ -244,20 +244,6 @@ class Stack(network.Network):
     """The stream after the final norm, if any."""
     return x_XD if self.final is None else self.final(x_XD)
 
-  def place_logits(self, x_XKD: jax.Array) -> jax.Array:
-    """Logits [..., K, V] of a row's K places, each from its own stream."""
-    places = x_XKD.shape[-2]
-    assert self.head is not None  # Row networks never tie the head.
-    x_XKD = x_XKD.astype(self.model.dtype)
-    # Place k reads columns k V to (k + 1) V of the head.
-    kernel_DKV = self.head.kernel[...].reshape(self.width, places, -1)
-    kernel_DKV = kernel_DKV.astype(x_XKD.dtype)
-    logits_XKV = jnp.einsum('...kd,dkv->...kv', x_XKD, kernel_DKV)
-    if self.head.bias is not None:
-      bias_KV = self.head.bias[...].reshape(places, -1)
-      logits_XKV += layers.along(bias_KV, logits_XKV)
-    return layers.constrain(logits_XKV).astype(jnp.float32)
-
   def logits(self, x_XD: jax.Array) -> jax.Array:
     """Final norm and head: [..., V] float32."""
     return self.read(self.normed(x_XD))
@@ -284,17 +270,9 @@ class RowModel(NetworkModel):
   Attributes:
     patch: tokens per row, hence per position; 1 reads tokens one by one.
       Worlds of moving bodies have rows of 2 tokens; others have no rows.
-    chained: each token of a row also sees the tokens before it in the row.
   """
 
   patch: int = field(1, least=1, kw_only=True)
-  chained: bool = dataclasses.field(default=False, kw_only=True)
-
-  def __post_init__(self) -> None:
-    """Raises InputError for chained=True without rows."""
-    super().__post_init__()
-    if self.chained and self.patch == 1:
-      raise self.error('chained=True needs rows; expected patch=2 or more')
 
   def check_world(self, world: core.World) -> None:
     """Raises InputError unless the world has rows of `patch` tokens.
@@ -320,7 +298,7 @@ class RowModel(NetworkModel):
     """The network with fresh weights; see core.Trainable."""
     sizes = vocab_size, self.num_positions(max_len), rngs, outputs
     net = self.bare(*sizes)
-    return net if self.patch == 1 else RowNetwork(self, net, vocab_size, rngs)
+    return net if self.patch == 1 else RowNetwork(net, self.patch)
 
   @abc.abstractmethod
   def bare(
@@ -345,47 +323,12 @@ class RowCache(NamedTuple):
   begun: jax.Array
 
 
-class Chain(nnx.Module):
-  """Lets each token of a row see those before it in the row."""
-
-  def __init__(self, model: Any, vocab_size: int, rngs: nnx.Rngs):
-    # One table for each place of a row but the last. Their scale is that of
-    # the normed stream that they are added to.
-    self.shape = model.patch - 1, vocab_size, model.width
-    num = self.shape[0] * vocab_size
-    self.embedding = layers.Embedding(num, model.width, rngs, init='torch')
-    self.norm = layers.Norm(model.width, 'rms')
-    self.mlp = layers.Mlp(model.width, 'gelu', rngs, bias=True)
-
-  def __call__(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
-    """[..., K, D]: the stream of each place of the row after x."""
-    # K - 1 tables: no token of the row follows its last one.
-    table_KVD = self.embedding.table[...].reshape(self.shape)
-    embedded = [
-      table[next_XK[..., place]] for place, table in enumerate(table_KVD)
-    ]
-    # place  0      1                 2
-    # reads  x      x + mlp(e0)       x + mlp(e0 + e1)
-    x_X1D = x_XD[..., None, :]
-    sums = jnp.cumsum(jnp.stack(embedded, -2), -2).astype(x_XD.dtype)
-    return jnp.concatenate(
-      [x_X1D, x_X1D + self.mlp(self.norm(x_X1D) + sums)], -2
-    )
-
-
 class RowNetwork(network.StatefulNetwork):
   """A stack of blocks that reads rows but is queried token by token."""
 
-  def __init__(
-    self,
-    model: RowModel,
-    net: Stack,
-    vocab_size: int,
-    rngs: nnx.Rngs,
-  ):
-    self.stack, self.patch = net, model.patch
+  def __init__(self, net: Stack, patch: int):
+    self.stack, self.patch = net, patch
     self.num_layers, self.width = net.num_layers, net.width
-    self.chain = Chain(model, vocab_size, rngs) if model.chained else None
 
   # Tokens and rows.
 
@@ -404,17 +347,14 @@ class RowNetwork(network.StatefulNetwork):
     flat = values_BYKX.reshape(len(values_BYKX), -1, *values_BYKX.shape[3:])
     return flat[:, 1 : length + 1]
 
-  def heads(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
+  def heads(self, x_XD: jax.Array) -> jax.Array:
     """[..., K, outputs] logits of each token of the next row.
 
     x_XD: the stream after the final norm.
-    next_XK: tokens of the next row, as far as they are known.
     """
-    if self.chain is None:
-      # One product for the K heads, [..., K V].
-      flat = self.stack.read(x_XD)
-      return flat.reshape(*flat.shape[:-1], self.patch, -1)
-    return self.stack.place_logits(self.chain(x_XD, next_XK))
+    # One product for the K heads, [..., K V].
+    flat = self.stack.read(x_XD)
+    return flat.reshape(*flat.shape[:-1], self.patch, -1)
 
   # Whole sequences.
 
@@ -428,11 +368,7 @@ class RowNetwork(network.StatefulNetwork):
 
   def _logits(self, tokens_BL: jax.Array, x_BYD: jax.Array) -> jax.Array:
     """Logits [B, L, V] from the normed streams of pads and rows."""
-    # The streams of Y rows predict Y K tokens; the first L of them are known.
-    length, places = tokens_BL.shape[1], x_BYD.shape[1] * self.patch
-    next_BL = jnp.pad(tokens_BL, ((0, 0), (0, places - length)))
-    next_BYK = next_BL.reshape(*x_BYD.shape[:2], self.patch)
-    return self.by_token(self.heads(x_BYD, next_BYK), length)
+    return self.by_token(self.heads(x_BYD), tokens_BL.shape[1])
 
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] of the last whole row; see `network.Network`."""
@@ -467,13 +403,11 @@ class RowNetwork(network.StatefulNetwork):
     last = tokens_RP.shape[1] - 1  # Later places are clipped and not used.
     begun = jnp.take_along_axis(tokens_RP, jnp.minimum(place, last), 1)
     prefix = RowCache(cache, x_RD.astype(jnp.float32), begun)
-    return prefix, self._after(x_RD, begun, lengths_R)
+    return prefix, self._after(x_RD, lengths_R)
 
-  def _after(
-    self, x_XD: jax.Array, begun_XK: jax.Array, count_X: jax.Array
-  ) -> jax.Array:
+  def _after(self, x_XD: jax.Array, count_X: jax.Array) -> jax.Array:
     """Logits [..., V] after `count` tokens of a sequence."""
-    logits_XKV = self.heads(self.stack.normed(x_XD), begun_XK)
+    logits_XKV = self.heads(self.stack.normed(x_XD))
     # The head of the next token's place in its row.
     place_X = (count_X % self.patch)[..., None, None]
     return jnp.take_along_axis(logits_XKV, place_X, -2)[..., 0, :]
@@ -543,7 +477,7 @@ class RowNetwork(network.StatefulNetwork):
       for page, cache in zip(pages, caches, strict=True)
     ]
     pages[0] = pages[0]._replace(stream=x_RMD, begun=begun)
-    return pages, self._after(x_RMD, begun, count_RM + 1)
+    return pages, self._after(x_RMD, count_RM + 1)
 
   def _read_row(
     self,

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, contract, inputs, plugins
+from wm.core import adapting, basics, contract, plugins
 from wm.models.serving import user_objects
 from wm.runtime import progress
 
@@ -260,7 +260,6 @@ def tune_torch(
   written: Written,
   draws: Draws,
   task: adapting.TaskSpec,
-  low_rank: int = 0,
 ) -> Predict:
   """Fine-tunes a copy of a module with a new linear head on its features.
 
@@ -273,8 +272,6 @@ def tune_torch(
     written: converts tokens and places to those of the module.
     draws: the labels.
     task: see adapting.TaskSpec.
-    low_rank: rank of LoRA adapters of all linear maps (Hu et al. 2022), which
-      are tuned in place of the weights; 0 tunes the weights.
   """
   torch: Any = sys.modules['torch']
   network, kind = copy.deepcopy(module).eval(), task.kind
@@ -282,8 +279,6 @@ def tune_torch(
   for weight in network.parameters():
     if weight.is_floating_point():
       weight.requires_grad_(True)
-  if low_rank:
-    network = _with_adapters(network, low_rank, task.seed)
   weights = [x for x in network.parameters() if x.requires_grad]
 
   def on_device(array: np.ndarray) -> Any:
@@ -323,34 +318,6 @@ def tune_torch(
     return np.concatenate(parts).reshape(*places.shape, *kind.shape)
 
   return predict
-
-
-def peft_library(what: str) -> Any:
-  """The library peft; raises InputError, naming `what`, if not installed."""
-  with inputs.extra('torch', what):
-    import peft
-  return peft
-
-
-def _with_adapters(network: Any, rank: int, seed: int) -> Any:
-  """The network with LoRA adapters; only these have gradients.
-
-  Raises:
-    InputError: peft is not installed, or supports no linear map of the network.
-  """
-  torch: Any = sys.modules['torch']
-  peft = peft_library(f'low_rank={rank}')
-  # The usual alpha, twice the rank: one learning rate then suits all ranks.
-  config = peft.LoraConfig(
-    r=rank, lora_alpha=2 * rank, target_modules='all-linear'
-  )
-  with torch.random.fork_rng(devices=[]):
-    torch.manual_seed(seed % (1 << 63))
-    try:
-      return peft.get_peft_model(network, config).eval()
-    except ValueError as error:
-      line = str(error).partition('\n')[0]
-      raise core.InputError(f'low_rank={rank}: {line}') from error
 
 
 def _torch_head(width: int, outputs: int, seed: int) -> Any:

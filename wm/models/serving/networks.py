@@ -85,22 +85,6 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     # Weights are copied to a placement on first use.
     self._placed: dict[network.Placement, nnx.State] = {}
 
-  def sharded(self, shards: int) -> Self:
-    """A copy that divides the weights over `shards` devices.
-
-    The order of summation differs from one device: results agree to rounding.
-
-    Args:
-      shards: see `network.placements`.
-
-    Raises:
-      InputError: devices cannot be divided into such groups.
-    """
-    twin = copy.copy(self)
-    twin.devices = network.placements(self.spec.num_bytes, self._local, shards)
-    twin._placed = {}
-    return twin
-
   def placed(self, placement: network.Placement) -> nnx.State:
     """The weights at a placement."""
     if placement not in self._placed:

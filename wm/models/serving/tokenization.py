@@ -420,18 +420,15 @@ class PiecePredictor(few_shot.TunedReader):
     max_len: int,
     renormalised: bool,
     batch: int,
-    low_rank: int = 0,
     remarks: tuple[str, ...] = (),
   ) -> None:
     """See `TokenSpelling`, `TextReader` and `core.Predictor`.
 
-    batch: texts per forward pass; low_rank: see `few_shot.tune_torch`; remarks:
-      on loading the model.
+    batch: texts per forward pass; remarks: on loading the model.
     """
     self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
     self.reader, self.spelled, self.batch = reader, spelled, batch
     self.renormalised, self.leak = renormalised, Leak()
-    self.low_rank = low_rank
     self._remarks = list(remarks)
 
   def diagnostics(self) -> list[str]:
@@ -579,7 +576,7 @@ class PiecePredictor(few_shot.TunedReader):
       return outputs.hidden_states[-1]
 
     return few_shot.tune_torch(
-      self.reader.model, features, written, draws, task, self.low_rank
+      self.reader.model, features, written, draws, task
     )
 
 
