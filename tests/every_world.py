@@ -23,7 +23,7 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   "groups(group='a5', tokens='generators', length=21)",
   'seating(people=4, length=9, most=5)',
   'seating(people=5)',
-  "automaton(preset='tomita3', sampling='words')",
+  "automaton(preset='tomita3')",
   "automaton(preset='s3_generators', length=20)",
   "automaton(preset='random_12_6_3_0')",
   "hmm(preset='rrxor', length=24)",
