@@ -18,7 +18,7 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   "chess(vocabulary='packed', length=40, policy='promotions', least=0)",
   "chess(states='recurring', length=21)",
   'lattice(size=2, length=40)',
-  'lattice(size=3, length=12, named=True)',
+  'lattice(size=3, length=12)',
   "othello(size=6, openings='b2 c2 d2 b3 b4 e5')",
   "groups(group='a5', tokens='generators', length=21)",
   'seating(people=4, length=9, most=5)',
