@@ -125,7 +125,8 @@ def verdict_of(asked):
   """The verdict on the text of a conversation."""
   problem = questions.problem(asked.question)
   names = recorded.known_names(asked.question)
-  return scoring.scored(problem, asked.answer, names)[1]
+  reply = scoring.read_reply(problem, asked.answer, names)
+  return scoring.judge(problem, reply)
 
 
 @pytest.fixture(scope='module')
