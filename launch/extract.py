@@ -30,9 +30,9 @@ world agree, and at which share of their places not (wrong_places); and
 A model that was trained on sequences of at most L tokens may know where they
 end, and imply states that count tokens: --longest_word below L leaves them out.
 
-With --out: OUT/extraction.json; OUT/extraction.svg, the world's automaton with
-missing edges dashed and extra ones red, which launch/report.py shows; and
-OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')".
+With --out: OUT/extraction.json; OUT/extraction.svg, a table of the differences,
+which launch/report.py shows; and OUT/automaton.json, for
+--world="automaton(file='OUT/automaton.json')".
 Run again after a stop, the command resumes.
 """
 

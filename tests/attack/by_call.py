@@ -42,7 +42,6 @@ GOOD: dict[str, dict[str, Any]] = {
   'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
   'classes': {'world': LINE},
-  'recovery': {'source': 'uniform()', 'world': LINE, 'depth': 3},
   'extract': {'source': 'uniform()', 'world': LINE},
   'model_boundary': {
     'source': 'uniform()',
@@ -131,7 +130,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
-  'recovery': {'most': (0, 'x')},
   'extract': {
     'accept': ('nope', 5),
     'depth': (-1, 1, 13, 'x'),
@@ -170,8 +168,6 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'max_degree': (0, 'x', 1.5),
     'max_miles': (-1, 'x', None),
     'order': (5.5, None, -1),
-    'control': ('x', 5),
-    'error_rate': (2, 'x'),
     'shuffles': (-1, 'x'),
   },
 }

@@ -117,10 +117,8 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'reconstruct': {
     'max_miles': AMOUNT,
-    'error_rate': SHARE,
     'shuffles': ('-1', 'x'),
     'order': ('-1', 'first'),
-    'control': ('odd',),
     'variant': ('mine', ''),
     'ties': ('far',),
     'pairs': ('all',),

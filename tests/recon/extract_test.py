@@ -140,8 +140,8 @@ def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
   lines = '\n'.join(result.lines())
   assert "one | two; in the world 'd' tells the first two apart" in lines
   picture = result.picture()
-  assert picture.count('#f6dc85') == 2  # Both have one fill.
-  assert 'states of one colour are one state for the model' in picture
+  assert 'merged' in picture
+  assert 'one | two' in picture
 
 
 def test_a_model_that_counts_tokens_splits_states(tmp_path):

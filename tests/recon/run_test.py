@@ -258,11 +258,7 @@ def test_a_summary_says_which_pairs_routes_are_for(world, tmp_path):
     wm.reconstruct('oracle()', tmp_path / 'any', world, pairs='any')
 
 
-def test_controls_and_rates_must_agree():
-  with pytest.raises(core.InputError, match='for the control uniform'):
-    Reconstruction(control='valid', error_rate=0.1)
-  with pytest.raises(core.InputError, match='available: none, valid'):
-    Reconstruction(control='noise')
+def test_an_order_is_of_the_file_or_of_a_seed():
   with pytest.raises(core.InputError, match='seed >= 0'):
     Reconstruction(order='backwards')
 
@@ -288,13 +284,11 @@ def test_binary(root, samples, tmp_path):
     '--max_degree=3',
     '--max_miles=0.4',
     '--variant=paper',
-    '--error_rate=0.5',
     f'--out={out}',
   )
   assert done.returncode == 0, done.stderr
   assert 'failed: ' in done.stdout
   summary = json.loads((out / 'summary.json').read_text())
-  assert summary['control'] == 'uniform'
   assert (summary['variant'], summary['max_degree']) == ('paper', 3)
 
 

@@ -34,32 +34,10 @@ class Reconstruction:
   shuffles: int = option(
     0, 'Further random orders, for the range of results.', least=0, most=10_000
   )
-  # See `controls.apply`; None is 'none', or 'uniform' with an error rate.
-  control: str | None = option(
-    None,
-    'Control in place of the sequences: the valid ones alone, the valid ones '
-    'corrupted at --error_rate, or with mistakes as frequent and as late as '
-    'those of the sequences.',
-    choices=('none', 'valid', 'uniform', 'matched'),
-  )
-  error_rate: float = option(
-    0.0,
-    'Probability of corrupting each valid sequence, in the control uniform.',
-    least=0,
-    most=1,
-  )
-  # Seeds shuffles, controls and sampled routes.
+  # Seeds shuffles and sampled routes.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
 
   def __post_init__(self) -> None:
     check(self)
-    if self.control is None:
-      control = 'uniform' if self.error_rate else 'none'
-      object.__setattr__(self, 'control', control)
     if self.order != 'file' and not str(self.order).isdecimal():
       refuse(f'order {self.order!r}', ": expected 'file' or a seed >= 0")
-    if self.error_rate and self.control != 'uniform':
-      refuse(
-        f'error_rate={self.error_rate}',
-        f' is for the control uniform, not {self.control!r}',
-      )

@@ -155,14 +155,7 @@ def _run(
   # Blank lines of a file do not count as rows.
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
-  placed = routes_lib.apply_control(
-    options.control or '',
-    routes,
-    graph,
-    rate=options.error_rate,
-    seed=options.seed,
-  )
-  placed, edges, counted, runs = _orders(graph, placed, options)
+  placed, edges, counted, runs = _orders(graph, routes, options)
   # The input has passed all checks.
   _claim(world, out, options, about)
   table = reconstruct.edge_table(graph, placed, edges)
@@ -240,13 +233,7 @@ def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def title(summary: dict[str, Any]) -> str:
   """Returns the headline of a map."""
-  what = {
-    'none': 'routes',
-    'valid': 'valid routes',
-    'uniform': 'valid routes with random mistakes',
-    'matched': "valid routes with mistakes like the model's",
-  }[summary['control']]
-  return f'{summary["model"]}: the map implied by {summary["routes"]:,} {what}'
+  return f'{summary["model"]}: the map implied by {summary["routes"]:,} routes'
 
 
 def _write(

@@ -422,7 +422,7 @@ def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
     path = run.folder / 'extraction.svg'
     if run.extraction is not None and path.is_file():
       name = f'automaton_{label}.svg'
-      caption = f"The automaton that {label} implies, on the world's own"
+      caption = f"The automaton that {label} implies, beside the world's own"
       yield Picture(name, caption, path.read_bytes(), part='automata')
 
 

@@ -420,7 +420,7 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
   places = _places(automaton, arrows)
   if not places:
     return _move_table(automaton, row, name)
-  parts = [diagram.heads(diagram.PLAIN), diagram.start(places[0])]
+  parts = [diagram.HEAD, diagram.start(places[0])]
   for (tail, head), symbols in arrows.items():
     bend = _bend(arrows, tail, head)
     parts.append(diagram.arrow(places, tail, head, bend))

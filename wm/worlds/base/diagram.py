@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,31 +19,10 @@ SYMBOLS_SHOWN = 3  # Limit of symbols on an arrow.
 Places = Sequence[tuple[float, float]]
 
 
-class Stroke(NamedTuple):
-  """The style of an arrow and its symbols: a colour, and other attributes."""
-
-  color: str = svg.FAINT
-  more: str = ''
-  ink: str = svg.INK
-
-  @property
-  def head(self) -> str:
-    """Id of the arrow head in this colour."""
-    return f'tip{self.color[1:]}'
-
-
-PLAIN = Stroke()
-
-
-def heads(*looks: Stroke) -> str:
-  """The definitions of the arrow heads of some looks."""
-  markers = ''.join(
-    f'<marker id="{look.head}" markerWidth="8" markerHeight="8" refX="7" '
-    'refY="4" orient="auto"><path d="M0 0L8 4L0 8z" '
-    f'fill="{look.color}"/></marker>'
-    for look in looks
-  )
-  return f'<defs>{markers}</defs>'
+HEAD = (  # Definition of the arrow heads.
+  '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
+  f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{svg.FAINT}"/></marker></defs>'
+)
 
 
 @functools.lru_cache(8)
@@ -80,11 +58,11 @@ def start(place: tuple[float, float]) -> str:
   return path(f'M{x - 45:g} {y:g}L{x - RADIUS - 3:g} {y:g}')
 
 
-def path(steps: str, look: Stroke = PLAIN) -> str:
+def path(steps: str) -> str:
   """An arrow along the steps of an SVG path."""
   return (
-    f'<path d="{steps}" fill="none" stroke="{look.color}" '
-    f'stroke-width="1.3" marker-end="url(#{look.head})"{look.more}/>'
+    f'<path d="{steps}" fill="none" stroke="{svg.FAINT}" '
+    'stroke-width="1.3" marker-end="url(#tip)"/>'
   )
 
 
@@ -95,17 +73,14 @@ def _middle(at: Places, tail: int, head: int, bend: float) -> np.ndarray:
   return (first + second) / 2 + np.array([along[1], -along[0]]) * bend
 
 
-def arrow(
-  at: Places, tail: int, head: int, bend: float = 0, look: Stroke = PLAIN
-) -> str:
-  """An arrow between two states, or a loop, which is higher by `bend`."""
+def arrow(at: Places, tail: int, head: int, bend: float) -> str:
+  """An arrow between two states, or a loop."""
   if tail == head:
     x, y = at[tail]
-    top = y - 58 - bend
+    top = y - 58
     return path(
       f'M{x - 9:g} {y - RADIUS:g}C{x - 30:g} {top:g} {x + 30:g} '
-      f'{top:g} {x + 10:g} {y - RADIUS - 2:g}',
-      look,
+      f'{top:g} {x + 10:g} {y - RADIUS - 2:g}'
     )
   middle = _middle(at, tail, head, bend)
   ends = []
@@ -114,20 +89,17 @@ def arrow(
     ends.append(np.array(place) + out * gap / np.linalg.norm(out))
   (x1, y1), (x2, y2) = ends
   return path(
-    f'M{x1:.1f} {y1:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2:.1f} {y2:.1f}',
-    look,
+    f'M{x1:.1f} {y1:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2:.1f} {y2:.1f}'
   )
 
 
-def label(
-  place: tuple[float, float], symbols: Sequence[str], look: Stroke = PLAIN
-) -> str:
+def label(place: tuple[float, float], symbols: Sequence[str]) -> str:
   """The first few symbols on an arrow whose middle is at `place`."""
   words = ', '.join(symbols[:SYMBOLS_SHOWN])
   if len(symbols) > SYMBOLS_SHOWN:
     words += f' +{len(symbols) - SYMBOLS_SHOWN}'
   x, y = place
-  return svg.label(x, y + 4, words, more=svg.HALO, fill=look.ink)
+  return svg.label(x, y + 4, words, more=svg.HALO, fill=svg.INK)
 
 
 def label_place(
@@ -136,7 +108,7 @@ def label_place(
   """Middle of an arrow."""
   x, y = at[tail]
   if tail == head:
-    return x, y - 54 - 0.75 * bend
+    return x, y - 54
   # A curve passes half-way between its control point and the line.
   line = (np.array(at[tail]) + at[head]) / 2
   x, y = (line + _middle(at, tail, head, bend)) / 2
