@@ -41,11 +41,7 @@ With --model (a training run in --out, if it needs training, or in --checkpoint)
 the model is asked, under --accept. Of two states the world's boundary is
 compared with the model's: a line is `k world's model's`; precision is the share
 of the model's boundary that is in the world's, recall the share of the world's
-by which the model tells the states apart. Else the program counts the legal
-sequences of fewer than --depth tokens after which the accepted tokens are
-exactly the legal ones, and those after which the accepted continuations up to
---depth tokens are. One holds everywhere if and only if the other does (section
-2.2).
+by which the model tells the states apart.
 """
 
 from typing import Any
@@ -69,12 +65,9 @@ def main() -> None:
   if FLAGS.classes:
     common.refuse_together('classes', 'model', 'state', 'depth', *PAIR)
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
-  elif any(getattr(FLAGS, name) for name in PAIR):
+  elif asked or any(getattr(FLAGS, name) for name in PAIR):
     common.refuse_together('first_state', 'state')
     _boundary(model if asked else None)
-  elif asked:
-    recovery = wm.recovery(world=FLAGS.world, depth=FLAGS.depth, **model)
-    print(*recovery.lines(), sep='\n')
   else:
     counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
     for length, number in enumerate(counts, 1):

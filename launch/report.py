@@ -15,9 +15,10 @@ all of its runs that are scored. Runs may also be logs of Inspect, or folders of
 such logs; logs of a paper's tasks give the paper's tables.
 
 --compare reports on the trials that two runs share: differences with intervals,
-and the trials that changed most (report/compare.html). --miniatures reports on
-the findings of papers, and says for each whether the results of units show it.
-Each chart is also an SVG file beside the page, in a style that journals take.
+and the trials that changed most, as report/compare_*.csv. --miniatures reports
+on the findings of papers, and says for each whether the results of units show
+it. Each chart is also an SVG file beside the page, in a style that journals
+take.
 --single_file puts all pictures into the page, to be mailed.
 """
 

@@ -28,7 +28,6 @@ from wm.training import run_log
 from wm.worlds import maps
 from wm.worlds.automaton import readers
 from wm.worlds.maps import streets
-from wm.worlds.orbits import systems as orbit_systems
 from wm.worlds.othello import records
 from wm.worlds.text_game import readers as games
 
@@ -184,10 +183,6 @@ FILES = {
   'trips.parquet': (b'PAR1', lambda p: maps.load_trips(p, city())),
   'games.txt': (b'f5d6c3d3c4\n', lambda p: records.read(str(p))),
   'games.wtb': (wthor(1), lambda p: records.read(str(p))),
-  'masses.csv': (
-    b'planet_solar_mass,star_solar_mass\n1e-5,1.0\n',
-    lambda p: orbit_systems.read(str(p)),
-  ),
   'walks.txt': (
     ' '.join(MAPS.vocab[1:5]).encode(),
     lambda p: text.read(p, MAPS),

@@ -26,7 +26,7 @@ from wm.models.nn import network
 LARGE = 10**9, 2**62
 # Bytes and seconds of the processor; what is refused needs next to nothing.
 MEMORY, SECONDS = 8 << 30, 60
-LINE = 'lattice(size=3, length=8, named=True)'
+LINE = 'lattice(size=3, length=8)'
 ORBITS = 'orbits(rows=10)'
 # Of orbits: the rest is asked about a line.
 TRACKS = 'ballistic', 'orbit_fit', 'particle_filter', 'previous_position'

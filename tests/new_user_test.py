@@ -290,7 +290,7 @@ REFUSED = {
   ),
   'a map as JSON': (
     lambda: score('uniform()', world="maps(file='table.json')"),
-    'table.json is not a street graph in node-link JSON: KeyError',
+    "table.json: unknown suffix '.json'; expected .graphml, .osm, .xml",
   ),
   'games as JSON': (
     lambda: wm.ingest('games.jsonl', 'new'),

@@ -91,7 +91,7 @@ _CALLS = {
   ),
   'library.exact': (
     *('audit', 'boundary', 'classes', 'count', 'extract'),
-    *('model_boundary', 'recovery'),
+    'model_boundary',
   ),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (

@@ -24,7 +24,6 @@ from wm.library.exact import classes as classes
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract
 from wm.library.exact import model_boundary as model_boundary
-from wm.library.exact import recovery as recovery
 from wm.library.explore import ExplorerPage as ExplorerPage
 from wm.library.explore import explore as explore
 from wm.library.loading import Checked as Checked

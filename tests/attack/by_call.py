@@ -42,7 +42,6 @@ GOOD: dict[str, dict[str, Any]] = {
   'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
   'classes': {'world': LINE},
-  'recovery': {'source': 'uniform()', 'world': LINE, 'depth': 3},
   'extract': {'source': 'uniform()', 'world': LINE},
   'model_boundary': {
     'source': 'uniform()',
@@ -128,10 +127,9 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'seeds': (5, 'x', [-1], ['x'], [1.5]),
     'axes': (5, 'lr', [5], [('lr',)], {'lr': 5}, {'nope': [1]}, {'lr': ['x']}),
   },
-  'ingest': {'games': (-1, 'x')},
+  'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
-  'recovery': {'most': (0, 'x')},
   'extract': {
     'accept': ('nope', 5),
     'depth': (-1, 1, 13, 'x'),
@@ -153,7 +151,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'miniature': {'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
-  'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x')},
+  'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x'), 'text': ('x',)},
   'Training': {
     'steps': (0, 'x', 2.5, None),
     'lr': (-1, 'x', float('nan'), None),
@@ -163,6 +161,7 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'decay_all': ('x', 5),
     'average': ('x', 0.9),
     'data': (5, OBJECT),
+    'first_batch': ('x', 3),
     'log_every': (0, -1, 'x'),
   },
   'Reconstruction': {

@@ -104,6 +104,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'ingest': {
     'games': ('-1', 'all'),
     'cluster': CLUSTER[:2],
+    'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
   'miniature': {'cluster': CLUSTER[1:2]},
   'plan': {
@@ -153,12 +154,15 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'train': {
     'objective': ('next two', 'state '),
     'loss': ('mean',),
+    'first_batch': ('-1', '3', '128', '1000000000'),
+    'curriculum': SHARE,
     'batching': ('none',),
     'optimizer': ('sgd', 'Muon'),
     'matrix_lr': AMOUNT,
     'lr': AMOUNT,
     'schedule': ('step',),
     'floor': SHARE,
+    'horizon': ('-1', 'x'),
     'warmup': ('-5', '1.5'),
     'beta2': ('1', '-0.5', 'nan'),
     'weight_decay': AMOUNT,

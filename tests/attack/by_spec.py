@@ -143,7 +143,7 @@ UNTRAINED = (
   *('language()', 'language(model="")', 'language(model="nope")'),
   *('language(model="nope/x")', 'language(model="wm/solver", told="x")'),
   *('language(model="wm/solver", temperature=-1.0)', 'language(5)'),
-  *('language(model="wm/solver", repeats=0)', 'language(model="a/b/\\0")'),
+  *('language(model="wm/solver", max_tokens=0)', 'language(model="a/b/\\0")'),
   *('language(model="wm/solver", read="x")', 'language(model="wm/nope")'),
   *('language(model="wm/solver", max_tokens=0)', 'language(model="openai/x")'),
   *(

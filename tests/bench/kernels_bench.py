@@ -250,7 +250,7 @@ def bench_routes() -> Iterator[harness.Line]:
     / timing.wall,
     compile_s=timing.compile_s,
   )
-  noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0, 0)
+  noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0)
   roads = pair_routes.road_map(delta, noisy[None])
   each = origins[:few], index[:few], 96
   number = np.zeros(few, np.int32)

@@ -35,7 +35,7 @@ def test_of_states_that_were_not_drawn_nothing_is_taken_for_granted():
 
 
 def test_worlds_count_the_states_that_they_draw():
-  for spec in (LINE, 'lattice(size=4, named=True)', 'maps(rows=2, columns=3)'):
+  for spec in (LINE, 'lattice(size=4)', 'maps(rows=2, columns=3)'):
     world = registry.make('world', spec)
     drawn = world.state_id(world.sample_states(2000, 1))
     assert len(np.unique(drawn)) == world.num_states(), spec

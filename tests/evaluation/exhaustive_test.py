@@ -4,11 +4,9 @@ import itertools
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import wm
-from tests.marks import few
 from tests.metrics import hand
 from wm import core
 from wm.core import registry
@@ -87,61 +85,6 @@ def test_the_uniform_model_has_no_boundary():
   ]
 
 
-def brute(world, predictor, depth):
-  """(exact, recovered) of each legal sequence, from both languages."""
-  result, start = [], max(world.prompt_len, 1)
-  for token in np.flatnonzero(world.legal(world.init(1))[0]).tolist():
-    rests = languages(world, predictor, (token,), depth - 2)[0]
-    for prefix in [(token,), *((token, *rest) for rest in rests)]:
-      if len(prefix) < start or prefix[-1] == world.end:
-        continue
-      left = depth - len(prefix)
-      legal, accepted = languages(world, predictor, prefix, left)
-      item = [
-        {s for s in sample if len(s) == 1} for sample in (legal, accepted)
-      ]
-      result.append((item[0] == item[1], legal == accepted))
-  return result
-
-
-@pytest.mark.parametrize('spec', few(1, [BOARD, 'maps(rows=2, columns=2)']))
-def test_both_definitions_hold_or_fail_together(spec):
-  world, outcomes = registry.make('world', spec), set()
-  models = [
-    oracles.Oracle(world),
-    oracles.Uniform(len(world.vocab), world.end, world.max_len),
-    *(
-      noisy(world, by=by, wrong=wrong, illegal=illegal)
-      for by in ('state', 'prefix')
-      for wrong, illegal in ((0.02, 0.0), (0.3, 0.0), (0.0, 0.1))
-    ),
-  ]
-  for model in models:
-    result = wm.recovery(model, world, depth=4)
-    assert result.agree
-    expected = sorted(brute(world, model, 4))
-    pairs = zip(result.exact.tolist(), result.recovered.tolist(), strict=True)
-    assert sorted(pairs) == expected
-    # After no sequence is the language right where a next token is wrong.
-    assert not (result.recovered & ~result.exact).any()
-    outcomes.add(bool(result.recovered.all()))
-    assert (result.first == '') == result.exact.all()
-  assert outcomes == {True, False}
-
-
-def test_a_trained_model_recovers_what_it_can_see(tmp_path):
-  """An n-gram that sees all tokens, and one that sees one, of a lattice."""
-  world, result = 'lattice(size=3)', {}
-  for order in (2, 5):
-    out = tmp_path / f'n{order}'
-    wm.sample(world, out, wm.Sampling(num=400, num_heldout=20))
-    run = wm.train(world, f'ngram(order={order})', out)
-    result[order] = wm.recovery(run, depth=4)
-  assert result[5].recovered.all()
-  assert not result[2].recovered.all()
-  assert not result[2].exact.all()
-
-
 def command(root, name, *args):
   done = subprocess.run(
     [sys.executable, root / 'launch' / name, *args],
@@ -163,20 +106,11 @@ def test_from_the_command_line(root, tmp_path):
   drawn = (tmp_path / 'new' / 'boundary.svg').read_text()
   assert drawn.startswith('<svg')
   assert '>interior</text>' in drawn
-  code, out, _ = command(root, 'count.py', *asked, '--model=uniform()')
-  assert (code, out) == (
-    0,
-    'sequences of fewer than 2 tokens 3\nexact next tokens after 3\n'
-    'language recovered after 3\n'
-    'exact everywhere: yes; language recovered: yes\n',
-  )
 
 
 @pytest.mark.parametrize(
   ('call', 'said'),
   [
-    (lambda: wm.recovery('uniform()', BOARD, 9), 'expected 2 to 6 tokens'),
-    (lambda: wm.recovery('uniform()', BOARD, 4, most=9), 'more than 9 seq'),
     (
       lambda: wm.model_boundary('uniform()', BOARD, '1', '2', 6),
       '5 tokens fit',

@@ -154,7 +154,6 @@ def test_clicks_in_any_order_give_what_a_whole_pass_gives(city):
     ),
     ('connect4()', '', '2', [(44, 6, 32, 214)]),
     ('lattice()', 'right', 'left', [(25, 17, 30, 30)]),
-    ('lattice(named=True)', 'right', 'at1', [(69, 17, 30, 30)]),
     ('seating()', '', 'B@2', [(139, 45, 26, 26)]),
   ],
 )

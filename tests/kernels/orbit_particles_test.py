@@ -161,7 +161,7 @@ def test_a_bin_that_no_orbit_reaches_is_passed_over():
 @pytest.mark.parametrize(
   ('spec', 'fields', 'said'),
   [
-    ("orbits(systems='solar')", {}, "systems 'binaries', 'two_body'"),
+    ("orbits(systems='exoplanets')", {}, "systems 'binaries', 'two_body'"),
     ('orbits(planets=2)', {}, 'one planet'),
     ('orbits(centre=0.0)', {}, 'centre > 0'),
     ('orbits()', {'particles': 15}, 'even number from 16'),

@@ -15,27 +15,26 @@ REPLY = CallReply('yes \udcff', 'stop', 0.75, 12, 1)
 
 def test_what_is_put_is_found_by_another(tmp_path):
   first, other = (AnswerCache(tmp_path, ABOUT) for _ in range(2))
-  first.put(key('a\udc80', 0), REPLY)
-  assert other.get(key('a\udc80', 0)) is None
+  first.put(key('a\udc80'), REPLY)
+  assert other.get(key('a\udc80')) is None
   other.refresh()
-  assert other.get(key('a\udc80', 0)) == REPLY
-  assert other.get(key('a\udc80', 1)) is None
+  assert other.get(key('a\udc80')) == REPLY
   assert len(AnswerCache(tmp_path, ABOUT)._known) == 1
   assert json.loads(first.path.read_text().splitlines()[0]) == ABOUT
 
 
 def test_other_settings_have_other_answers(tmp_path):
   item = AnswerCache(tmp_path, ABOUT)
-  item.put(key('a', 0), REPLY)
+  item.put(key('a'), REPLY)
   warm = AnswerCache(tmp_path, ABOUT | {'temperature': 0.5})
   assert warm.path != item.path
-  assert warm.get(key('a', 0)) is None
+  assert warm.get(key('a')) is None
 
 
 def test_what_failed_is_not_kept(tmp_path):
   item = AnswerCache(tmp_path, ABOUT)
-  item.put(key('a', 0), CallReply('', failure='timeout'))
-  assert item.get(key('a', 0)) is None
+  item.put(key('a'), CallReply('', failure='timeout'))
+  assert item.get(key('a')) is None
   assert not item.path.exists()
 
 
@@ -51,18 +50,18 @@ def test_what_failed_is_not_kept(tmp_path):
 )
 def test_what_a_killed_process_left_is_skipped(tmp_path, rest):
   first = AnswerCache(tmp_path, ABOUT)
-  first.put(key('a', 0), REPLY)
+  first.put(key('a'), REPLY)
   with open(first.path, 'ab') as file:
     file.write(rest)
   other = AnswerCache(tmp_path, ABOUT)
-  other.put(key('b', 0), REPLY)
+  other.put(key('b'), REPLY)
   assert len(AnswerCache(tmp_path, ABOUT)._known) == 2
 
 
 def _write(folder, name):
   cache = AnswerCache(folder, ABOUT)
   for number in range(200):
-    cache.put(key(f'{name} {number}', 0), REPLY._replace(text='x' * number))
+    cache.put(key(f'{name} {number}'), REPLY._replace(text='x' * number))
 
 
 def test_two_write_at_once(tmp_path):
@@ -74,7 +73,7 @@ def test_two_write_at_once(tmp_path):
     writer.join()
   result = AnswerCache(tmp_path, ABOUT)
   assert len(result._known) == 400
-  assert result.get(key('b 7', 0)).text == 'x' * 7
+  assert result.get(key('b 7')).text == 'x' * 7
 
 
 def test_the_folder_must_be_one(tmp_path):

@@ -98,9 +98,9 @@ def _rows(name):
 @pytest.mark.parametrize(
   ('name', 'num', 'share'),
   [
-    ('tuned.jsonl', 579, 0.02),
-    ('held_apart.jsonl', 216, 0.02),
-    ('adversarial.jsonl', 94, 0.13),
+    ('tuned.jsonl', 579, 0.03),
+    ('held_apart.jsonl', 216, 0.03),
+    ('adversarial.jsonl', 94, 0.3),
   ],
 )
 def test_answers_are_read_or_unread_and_never_wrong(name, num, share):

@@ -393,7 +393,7 @@ def test_recorded_runs_take_what_their_first_answers_say(testdata, tmp_path):
       questions.append(queries.Query(prompt, kind))
       if number < 80:
         reply = answer_cache.CallReply(answer, 'stop', None, *sizes)
-        backend._cache.put(answer_cache.key(prompt, 0), reply)
+        backend._cache.put(answer_cache.key(prompt), reply)
       else:
         used = [total + size for total, size in zip(used, sizes, strict=True)]
     need = backend.forecast(questions)

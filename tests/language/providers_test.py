@@ -45,7 +45,6 @@ def test_the_solver_knows_what_the_world_allows():
   assert said('solver', WRONG).completion == 'No.'
   assert said('old_map', WRONG).completion == 'No.'
   assert said('yes', WRONG).completion == 'Yes.'
-  assert said('greedy', RIGHT).completion == providers.UNKNOWN
 
 
 def test_every_one_reports_usage_and_answers_anything():

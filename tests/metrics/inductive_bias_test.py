@@ -135,7 +135,7 @@ def test_points_meet_in_states_of_a_large_world():
 
 
 def test_a_kind_of_pair_that_a_world_lacks_is_a_reason():
-  world = registry.make('world', 'lattice(size=3, length=12, clipped=True)')
+  world = registry.make('world', "groups(group='z3', length=12)")
   result = run(world, num=8, states=6, pool=6)
   for name in ('d_ib_q_unequal', 'q_difference', 'd_ib_q_unequal_normalised'):
     assert {*result[name].reason} == {'no_pair_q_unequal'}

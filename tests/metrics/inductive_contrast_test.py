@@ -193,7 +193,6 @@ def shortest(world, points):
   'spec',
   [
     'lattice(size=5, length=20)',
-    'lattice(size=4, length=9, named=True)',
     "automaton(preset='tomita3')",
     "automaton(preset='dyck_2_3', length=10)",
     "groups(group='s3', tokens='generators', length=9)",

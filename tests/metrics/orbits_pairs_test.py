@@ -130,16 +130,6 @@ def test_other_states_have_the_bodies_where_they_are(world):
   assert ((after >= 1) & (after <= 20)).all()
 
 
-def test_a_tolerance_of_none_leaves_one_token():
-  exact = registry.make('world', 'orbits(tolerance=0, bins=64)')
-  states = exact.sample_states(20, 1)
-  assert (exact.legal(states).sum(1) == 1).all()
-  others = exact.sample_others(states, 2)
-  bounds = exact.boundary(states, others, 80)
-  sampled = exact.parts_after(states, others)
-  np.testing.assert_array_equal(bounds.sizes, sampled > 0)
-
-
 def test_suffixes_of_the_world_are_what_follows(world):
   metric = registry.make(
     'metric',

@@ -101,15 +101,6 @@ def test_one_of_some_tokens_is_chosen(made):
   assert made().choose([prefix], [(int(bad[0]),)]).tolist() == [core.NO_ANSWER]
 
 
-def test_most_repeats_win(made, played):
-  output = iter(['Yes.', 'no', 'Yes', 'yes', 'no', 'perhaps'])
-  played.reply = lambda call: CallReply(next(output))
-  predictor = made(', repeats=3, temperature=1.0')
-  assert predictor.answers([(2,), (1,)], [(3,), (3,)]).tolist() == [1, -1]
-  assert predictor.diagnostics()[1] == 'no answer: nothing 1'
-  assert played.settings.temperature == 1.0
-
-
 def test_probabilities_decide_where_they_are_read(made, played):
   chances = iter([0.9, 0.2, None])
   played.reply = lambda call: CallReply('hm', probability=next(chances))
@@ -214,7 +205,6 @@ def test_only_yes_or_no_has_a_probability(made):
     "'solver'",
     "'a/b', args=('c',)",
     "'a/b', read='ear'",
-    "'a/b', repeats=0",
     "'a/b', per_prompt=0",
     "'a/b', per_prompt=2, logprobs=True",
     "'a/b', per_prompt=2, read='logprobs'",

@@ -22,7 +22,7 @@ SAMPLERS = (
   "groups(group='s3', tokens='generators', length=8)",
   'seating(people=3, length=4)',
   "automaton(preset='tomita3', length=12)",
-  "automaton(preset='tomita3', sampling='words', length=12)",
+  "automaton(preset='tomita3', length=12)",
   'mazes(length=10)',
   'text_game(length=10)',
   'cognitive_graph()',

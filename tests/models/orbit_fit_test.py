@@ -170,9 +170,9 @@ def test_sessions_are_whole_sequences(world, model):
     ('orbits()', 'orbit_fit(spread=-1.0)', 'expected bins > 0'),
     ('lattice()', 'orbit_fit()', 'shows no moving bodies'),
     (
-      "orbits(systems='solar', planets=8, box=40.0)",
+      "orbits(systems='exoplanets', planets=8, box=50.0)",
       'orbit_fit()',
-      'systems of 9 bodies were drawn; expected 2',
+      'bodies were drawn',
     ),
   ],
 )

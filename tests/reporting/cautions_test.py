@@ -274,7 +274,7 @@ def test_how_a_file_was_read_is_said_and_stored(tmp_path):
     'uniform()', ['next_token(num=5)'], world, log=lines.append
   )
   notes = entries[0]['world_notes']
-  assert notes['read as start'] == 'a row STATE,,start'
+  assert notes['read as start'] == 'a'
   facts = stores['train'].manifest['world_facts']
   assert facts == {**facts, **notes, 'states': 2}
   for name, text in notes.items():

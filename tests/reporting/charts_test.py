@@ -11,7 +11,7 @@ import pytest
 
 from tests.reporting import chart_specs
 from wm.language import pages
-from wm.reporting import charts, collect, curves, scaling, tables
+from wm.reporting import charts, collect, curves, tables
 from wm.reporting.charts import Panel
 
 HOSTILE = '</script><script>alert(1)</script>${7*7}"\'&'
@@ -61,20 +61,12 @@ def every_kind(curve) -> dict[str, dict]:
   """A chart of each kind, with a hostile name."""
   looks = charts.palette(NAMES, ['oracle'])
   rows = rows_of_categories()
-  places = [
-    scaling.Point(
-      *(name, f'{name}{n % 2}', 10**n),
-      *({'value': 0.1 * n, 'low': None, 'high': None}, '0'),
-    )
-    for n in range(1, 4)
-    for name in NAMES
-  ]
-  panel = scaling.ScalingPanel(
-    *('compression', 'precision', 'compression()'), places, places
-  )
+  entry = {'value': 0.1, 'low': None, 'high': None, 'model': HOSTILE}
+  points = [(name, 10**n, entry) for n in range(1, 4) for name in NAMES]
+  panel = curves.Sizes('compression', 'precision', 'compression()', points)
   return {
     'lines': curves.draw_curves(curve, looks),
-    'pareto': scaling.draw_pareto([panel]),
+    'sizes': curves.draw_sizes([panel]),
     'dots': charts.dots([Panel('share', HOSTILE, rows, HOSTILE)] * 2, looks),
     'heat': charts.heat(
       [Panel('k', '', [row | {'x': len(row['x'])} for row in rows])]

@@ -1,13 +1,11 @@
 """Differences of a report are those of paired trials, or none is shown."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
-from wm.library import report
 from wm.reporting import collect, model_comparison, tables
 
 
@@ -174,31 +172,3 @@ def test_the_note_says_what_a_difference_is_about(made):
   )
   assert 'these two trained models only, not about the recipes' in table.note
   assert 'too few' not in table.note.lower()
-
-
-def test_long_prefixes_are_cut_before_a_token():
-  prefix = 'origin destination ' + 'north east south west ' * 3
-  cell = model_comparison.cut(prefix.strip())
-  assert cell == '… west north east south west'
-  assert cell.full == prefix.strip()
-  assert model_comparison.cut('north east') == 'north east'
-
-
-def test_the_page_of_two_counts_what_each_is_better_in(made, tmp_path):
-  runs = [made('a', values(0.9)), made('b', values(0.1))]
-  about = {'metric': 'compression', 'n': 40, 'clusters': 40, 'note': None}
-  about |= {'spec': SPEC, 'value_a': 0.5, 'value_b': 0.5}
-  rows = [
-    {'quantity': 'precision', 'difference': 0.2, 'p_holm': 0.001},
-    {'quantity': 'precision_published', 'difference': -0.1, 'p_holm': 0.4},
-    {'quantity': 'precision_definition', 'difference': None, 'p_holm': None},
-  ]
-  ends = {'low': None, 'high': None}
-  frame = pd.DataFrame([about | ends | row for row in rows])
-  trials = pd.DataFrame(columns=[*report.TRIALS])
-  (tmp_path / 'page').mkdir()
-  path = model_comparison.write_page(runs, frame, trials, tmp_path / 'page')
-  page = path.read_text()
-  assert '<h1>Does a know this city better than b?</h1>' in page
-  assert 'a is better in 1 of 2 measures and 1 of 2 measures do not' in page
-  assert page.count('<td class="bold">') == 1

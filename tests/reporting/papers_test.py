@@ -186,7 +186,7 @@ def test_searches_are_those_of_the_heads_and_sizes_those_of_the_networks(root):
     assert search['quantities'][:3] == ['loss', 'exact', 'labelwise']
     for family, *numbers in heads[f'stage{stage}.flags']['rows']:
       for size, width in enumerate((128, 256, 384, 512)):
-        values = search['values'][papers.model_key(f'{family}_d{width}')]
+        values = search['values'][f'{family}_d{width}']
         loss, exact = values[:2]
         expected = numbers[2 * size : 2 * size + 2]
         assert [loss, exact * 100] == pytest.approx(expected)

@@ -111,7 +111,7 @@ def test_presets_are_minimal_already(name, states):
 
 
 def test_a_word_problem_is_the_table_of_the_groups_world():
-  given_end = automaton.World(preset='s4_generators', minimise=False)
+  given_end = automaton.World(preset='s4_generators')
   plain = registry.make('world', "groups(group='s4', tokens='generators')")
   assert given_end.vocab[2:] == plain.vocab[1:]
   rows = [given_end.names.index(name) for name in plain.names]
@@ -195,22 +195,10 @@ def test_lengths_are_uniform_and_words_of_a_length_are():
   assert abs(counts / counts.sum() - 1 / 13).max() < 0.01
 
 
-def test_words_are_uniform_over_all_of_them():
-  world = automaton.World(preset='dyck_2_2', length=7, sampling='words')
-  total = sum(counted(world, 6))
-  assert total == 1 + 2 + 8 + 32
-  drawn, counts = np.unique(
-    world.sample(30_000, 2).tokens, axis=0, return_counts=True
-  )
-  assert len(drawn) == total
-  assert abs(counts / 30_000 - 1 / total).max() < 0.005
-
-
 def test_counts_beyond_floating_point_do_not_overflow():
-  world = automaton.World(preset='s5', length=700, sampling='words')
+  world = automaton.World(preset='s5', length=700)
   result = world.sample(3, 1)
   assert (judging.judge(world, result) == 'valid').all()
-  assert result.lengths.min() > 690  # 120 times as many at each length.
 
 
 def test_prefixes_leave_room_for_the_shortest_end():
@@ -277,7 +265,6 @@ def test_a_small_automaton_is_drawn_and_a_large_one_told():
     ({'regex': '((a{999}){999}|b){999}'}, 'has 997,003,998 symbols once'),
     ({'regex': 'a{200}&(b{200}|c)'}, 'has 40,200 symbols once'),
     ({'length': 1}, 'at least 2 tokens'),
-    ({'sampling': 'walks'}, 'available: lengths, words'),
     ({'regex': '(a'}, 'is no regular expression'),
     ({'regex': 'a&b'}, 'its language is empty'),
     ({'regex': 'a{3,1}'}, 'is no regular expression'),

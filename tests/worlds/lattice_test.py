@@ -17,35 +17,6 @@ def test_walls_have_two_moves_and_the_middle_three(size):
   assert not legal[-1, world.vocab.index('right')]
 
 
-def test_clipped_walls_stop_no_move():
-  world = lattice.World(size=3, clipped=True)
-  rows = np.array([[0], [0], [2], [2]], np.int32)
-  moves = np.array([world.vocab.index(m) for m in ('left', 'right') * 2])
-  np.testing.assert_array_equal(world.advance(rows, moves)[:, 0], [0, 1, 1, 2])
-  assert world.legal(rows)[:, 1:].all()
-  # Moves are uniform over all three: each state is as likely in the long run.
-  result = world.sample(2000, 0)
-  last = world.walk(world.init(2000), result.tokens, result.lengths)[1]
-  share = np.bincount(last[:, 0]) / 2000
-  np.testing.assert_allclose(share, 1 / 3, atol=0.04)
-
-
-def test_the_last_token_names_the_state_where_the_walk_ends():
-  world = lattice.World(size=3, length=6, named=True)
-  assert world.vocab[4:] == ('at0', 'at1', 'at2')
-  result = world.sample(40, 0)
-  assert (result.lengths == 7).all()
-  moves = result.tokens[:, :-1]
-  before = world.walk(world.init(40), moves, result.lengths - 1)[1]
-  np.testing.assert_array_equal(result.tokens[:, -1] - 4, before[:, 0])
-  plain = lattice.World(size=3, length=6).sample(40, 0)
-  np.testing.assert_array_equal(moves, plain.tokens)
-  legal = world.legal(np.arange(4, dtype=np.int32)[:, None])
-  np.testing.assert_array_equal(legal[:3, 4:], np.eye(3, dtype=bool))
-  assert not legal[3].any()
-  assert world.sample_states(50, 1).max() == 2
-
-
 def test_occupancy_of_three_states_is_that_of_the_markov_chain():
   world = lattice.World(size=3)
   result = world.sample(4000, 0)

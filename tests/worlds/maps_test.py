@@ -130,7 +130,7 @@ def optimal(world, sequences):
 
 
 def test_noisy_routes_are_shortest_under_their_weighting():
-  world = maps.World(traversal='noisy', weightings=7, noise_seed=3)
+  world = maps.World(traversal='noisy', weightings=7)
   result = world.sample(200, 0)
   assert set(result.side['weighting']) == set(range(7))
   costs = world.costs(result)
@@ -139,15 +139,13 @@ def test_noisy_routes_are_shortest_under_their_weighting():
     np.testing.assert_allclose(
       costs.cost[chosen], costs.least[chosen], rtol=1e-12
     )
-    metres = routes.weighting(world.graph.length_m, 3, number)
+    metres = routes.weighting(world.graph.length_m, number)
     np.testing.assert_array_equal(world._roads.lengths[number], metres)
   least, *others = optimal(world, result)
   assert np.any(others, axis=0).all()
   assert 0.1 < least.mean() < 0.9
   walks = maps.World().sample(200, 0)
   assert np.any(optimal(world, walks)[1:], axis=0).mean() < 0.2
-  other = maps.World(traversal='noisy', weightings=7, noise_seed=4)
-  assert not np.array_equal(other.sample(200, 0).tokens, result.tokens)
 
 
 def test_cost_of_routes_that_do_not_exist():

@@ -67,7 +67,7 @@ def test_noise_doubles_lengths_on_average():
   metres = np.full((400, 8), np.nan)
   metres[:, :4] = 80.0
   metres[0, 0] = 0.0
-  noisy = routes.weighting(metres, 1, 0)
+  noisy = routes.weighting(metres, 0)
   np.testing.assert_array_equal(np.isnan(noisy), np.isnan(metres))
   extra = (noisy - metres)[:, :4].reshape(-1)
   assert extra[0] == 0
@@ -75,10 +75,8 @@ def test_noise_doubles_lengths_on_average():
   assert extra.mean() == pytest.approx(80, abs=1)
   assert extra.var() == pytest.approx(80, rel=0.15)
   assert (extra >= 0).all()
-  assert not np.array_equal(
-    noisy, routes.weighting(metres, 1, 1), equal_nan=True
-  )
-  again = routes.weighting(metres, 1, 0)
+  assert not np.array_equal(noisy, routes.weighting(metres, 1), equal_nan=True)
+  again = routes.weighting(metres, 0)
   np.testing.assert_array_equal(again, noisy)
 
 
@@ -119,7 +117,7 @@ def test_weightings_are_each_one_alone(monkeypatch):
   """Searched together, by either search, in groups of any size."""
   graph = maps.generate(9, 9, 0)
   rng = np.random.default_rng(0)
-  lengths = [routes.weighting(graph.length_m, 0, k) for k in range(5)]
+  lengths = [routes.weighting(graph.length_m, k) for k in range(5)]
   number = rng.integers(0, 5, 2000)
   origins, ends = rng.integers(0, len(graph), (2, 2000))
   for count, together in ((100, 64), (2000, 64), (2000, 2), (100, 2)):

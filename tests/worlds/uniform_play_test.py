@@ -19,7 +19,7 @@ from wm.worlds.chess import WORDS
 TINY = (
   'connect4(rows=2, columns=2)',
   "automaton(preset='tomita3', length=6)",
-  "automaton(preset='tomita3', sampling='words', length=7)",
+  "automaton(preset='tomita3', length=7)",
   "groups(group='z3', length=3)",
   'seating(people=3, length=3)',
   'lattice(size=3, length=5)',

@@ -386,9 +386,9 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
     )
   # Bad fields are refused before files are written.
   listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
-  plain: maps.World = registry.resolve('world', f'maps({listed})')
+  registry.resolve('world', f'maps({listed})')
   street_graph = streets.from_networkx(graph, 'the graph')
-  streets.check_lost(street_graph, plain.collisions, 'the graph')
+  streets.check_lost(street_graph, 'the graph')
   nodes, edges = save_streets(street_graph, Path(out))
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)
 

@@ -18,7 +18,7 @@ their targets disagree with the world. Other fields are ignored.
 
 Files from other sources may have other words or ids for tokens, which a table
 maps, or games in human notation, which the world parses (`games.Transcribed`:
-SAN, numbered moves, written passes, squares by number). Chess may also have the
+SAN, numbered moves, written passes). Chess may also have the
 numbers that Walker and Lyons 2026 publish: (from * 64 + to) * 5 + promotion
 (none, q, r, b, n), squares from a1 along the ranks, with 20480 first:
 

@@ -489,7 +489,7 @@ class Explorer:
     }
 
   def automaton(self, name: str) -> View:
-    """The automaton that a model implies, drawn over the world's automaton.
+    """How the automaton that a model implies differs from the world's.
 
     Learned within the budget LEARNED, see `wm.extract`.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,7 +34,6 @@ from wm.reporting.charts import Picture
 from wm.runtime import files, pages
 
 _TITLE = 'Which metrics of world models agree?'
-_CEILING = 'ceiling'
 
 
 def _verdict(design: Design, each: MetricAgreement) -> str:
@@ -230,75 +228,6 @@ def missing_table(models: pd.DataFrame) -> tables.Table:
   return tables.Table('', counts.astype(str).astype(object))
 
 
-def criterion_picture(
-  models: pd.DataFrame, design: Design, criterion: str
-) -> list[Picture]:
-  """A criterion over each metric; a mark is a model of the last level."""
-  keys = ['world', 'recipe', 'seed']
-  wide = models.pivot_table(index=keys, columns='metric', values='value')
-  wide = wide.reindex(columns=[*design.metrics]).reset_index()
-  panels = [
-    panel._replace(title=name)
-    for name in design.compared
-    for panel in _panels(
-      wide.assign(every=''),
-      (name, criterion, 'world'),
-      'every',
-      joined=False,
-      about='recipe',
-    )
-  ]
-  caption = tables.note('criterion_picture', criterion=criterion)
-  name, looks = f'criterion-{criterion}', charts.palette(design.worlds)
-  return _pictures(name, caption, charts.lines, panels, looks)
-
-
-def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
-  """Values as measured, world by world, beside the ceiling of each."""
-  kinds = itertools.product(design.families, design.recipes)
-  family = models.recipe.map({r: f for f, r in kinds if r.startswith(f'{f}_')})
-  of_models = models.assign(model=family, shown=models.raw, about=models.recipe)
-  ends = models.drop_duplicates(['world', 'metric'])
-  ends = ends.assign(model=_CEILING, shown=ends.ceiling, about=_CEILING)
-  rows = pd.concat([of_models, ends]).dropna(subset=['shown'])
-  panels = [
-    charts.Panel(
-      *(str(name), ''),
-      of[['model', 'world', 'shown', 'about']]
-      .set_axis(['model', 'x', 'value', 'about'], axis=1)
-      .to_dict('records'),
-    )
-    for name, of in rows.groupby('metric', sort=False)
-  ]
-  looks = charts.palette([*design.families, _CEILING], [_CEILING])
-  caption = tables.note('ceilings_picture')
-  return _pictures('ceilings', caption, _DOTS, panels, looks)
-
-
-def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
-  """Levels of each recipe: a metric over the control, which is a loss."""
-  keys = ['world', 'recipe', 'level']
-  raw, wide = (
-    models.pivot_table(index=keys, columns='metric', values=column)
-    for column in ('raw', 'value')
-  )
-  loss, drawn = f'held-out {design.control}', []
-  for name in (*design.compared, *design.criteria):
-    if name not in wide or design.control not in raw:
-      continue
-    both = pd.DataFrame({loss: raw[design.control], name: wide[name]})
-    both = both.reset_index().assign(about=lambda of: of.level.astype(str))
-    columns = loss, name, 'recipe'
-    panels = [
-      panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
-      for panel in _panels(both, columns, 'world', about='about')
-    ]
-    caption = tables.note('course_picture', metric=name)
-    looks = charts.palette(design.recipes)
-    drawn += _pictures(f'course-{name}', caption, charts.lines, panels, looks)
-  return drawn
-
-
 # A value is said to fall where it ends so far below its best.
 _FALL = 0.05
 
@@ -436,7 +365,6 @@ def page_parts(
   curve: Specifications,
 ) -> list[PagePart]:
   """Parts of the page between the matrix and the pairs."""
-  last = cells.models[cells.models.level == design.levels[-1]]
   return [
     PagePart('What is measured', [measures_table(design)]),
     PagePart('Pairs of metrics', [agreement_table('', analysis.pairs, design)]),
@@ -447,20 +375,15 @@ def page_parts(
           agreement_table('', analysis.criteria[of], design),
           added_table(of, analysis.added[of], design),
         ],
-        criterion_picture(last, design, of),
       )
       for of in design.criteria
     ),
     PagePart('Do two seeds agree?', [reliability_table(cells.models, design)]),
-    PagePart('Values and ceilings', (), ceiling_picture(last, design)),
     PagePart('Other settings of a metric', (), curve_picture(curve)),
     PagePart(
       'The course of training',
       [levels_table(cells.models, design)],
-      [
-        *levels_picture(cells.models, design),
-        *course_pictures(cells.models, design),
-      ],
+      levels_picture(cells.models, design),
     ),
     PagePart('Known answers', [reference_table(cells)], folded=True),
     PagePart(

@@ -71,7 +71,6 @@ class CallReply(NamedTuple):
 _TYPES = typing.get_type_hints(CallReply)
 for _unwritten in ('failure', 'items', 'item'):
   del _TYPES[_unwritten]
-Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
 
 
 def folder() -> pathlib.Path:
@@ -79,11 +78,11 @@ def folder() -> pathlib.Path:
   return compute.cache_folder().parent / 'answers'
 
 
-def key(prompt: str, repeat: int) -> Key:
+def key(prompt: str) -> str:
   """The key of an answer among those of a model and its settings."""
   # Prompts may hold lone surrogates, which UTF-8 has no bytes for.
   data = prompt.encode('utf-8', 'surrogatepass')
-  return hashlib.sha256(data).hexdigest()[:32], repeat
+  return hashlib.sha256(data).hexdigest()[:32]
 
 
 class AnswerCache:
@@ -111,7 +110,7 @@ class AnswerCache:
     # A line a reply, after one line of settings:
     #   {"model": ..., "temperature": ...}
     #   {"prompt": hash, "repeat": 0, "text": ..., "stop": ...}
-    self._known: dict[Key, CallReply] = {}
+    self._known: dict[str, CallReply] = {}
     self._read = 0
     self.refresh()
 
@@ -120,7 +119,7 @@ class AnswerCache:
     with inputs.reading(self.path.parent, 'a folder'):
       self.path.parent.mkdir(parents=True, exist_ok=True)
 
-  def get(self, key: Key) -> CallReply | None:
+  def get(self, key: str) -> CallReply | None:
     """The stored reply, or None."""
     return self._known.get(key)
 
@@ -136,17 +135,16 @@ class AnswerCache:
         for entry in _parsed(line):
           self._known.setdefault(*entry)
 
-  def put(self, key: Key, reply: CallReply, *more: Key) -> None:
+  def put(self, key: str, reply: CallReply, *more: str) -> None:
     """Stores a reply, for other processes too; failed ones are not stored.
 
-    more: other questions, of the same repeat, that it answers too.
+    more: other questions that it answers too.
     """
     if reply.failure or key in self._known:
       return
     self._known |= _items([key, *more], reply)
-    prompts = [prompt for prompt, _ in (key, *more)]
     fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
-    about = {'prompt': prompts if more else key[0], 'repeat': key[1]}
+    about = {'prompt': [key, *more] if more else key, 'repeat': 0}
     line = json.dumps({**about, **fields})
     self.make_folder()
     # Closing writes what is buffered, and gives up the lock after that.
@@ -161,7 +159,7 @@ class AnswerCache:
       file.write(f'{head if size else self._about + head}{line}\n'.encode())
 
 
-def _items(keys: Sequence[Key], reply: CallReply) -> dict[Key, CallReply]:
+def _items(keys: Sequence[str], reply: CallReply) -> dict[str, CallReply]:
   """The reply by question; of several each has its place in it."""
   if len(keys) == 1:
     return {keys[0]: reply}
@@ -171,7 +169,7 @@ def _items(keys: Sequence[Key], reply: CallReply) -> dict[Key, CallReply]:
   }
 
 
-def _parsed(line: bytes) -> Iterable[tuple[Key, CallReply]]:
+def _parsed(line: bytes) -> Iterable[tuple[str, CallReply]]:
   """The answers of a line; () where it is none."""
   try:
     value = json.loads(line)
@@ -181,12 +179,12 @@ def _parsed(line: bytes) -> Iterable[tuple[Key, CallReply]]:
     return ()
   # A text, or a list of several that were asked in one prompt.
   prompts: Any = value.get('prompt')
-  repeat: Any = value.get('repeat')
   value = {'thinking': 0, **value}  # Which older lines do not have.
   fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
   # A line of another version, or an edited one, is asked again.
   fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
   prompts = prompts if isinstance(prompts, list) else [prompts]
-  keys = [(mark, repeat) for mark in prompts if isinstance(mark, str)]
-  fits &= isinstance(repeat, int) and len(keys) == len(prompts) > 0
+  keys = [mark for mark in prompts if isinstance(mark, str)]
+  # Earlier versions asked a question again, in lines of other numbers.
+  fits &= value.get('repeat') == 0 and len(keys) == len(prompts) > 0
   return _items(keys, CallReply(**fields)).items() if fits else ()

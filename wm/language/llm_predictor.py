@@ -33,7 +33,7 @@ from wm.core import adapting, queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.language import call_ledger, provider
-from wm.language.answer_cache import AnswerCache, CallReply, Key, key
+from wm.language.answer_cache import AnswerCache, CallReply, key
 from wm.language.answers import replies, structures
 from wm.models.serving import few_shot, stateless
 from wm.runtime import progress
@@ -80,11 +80,9 @@ class Backend(Protocol):
   """A source of answers: a provider, a dry run, recorded answers.
 
   Attributes:
-    repeats: times that each question is asked.
     per_prompt: yes-or-no questions in a prompt, at most.
   """
 
-  repeats: int = 1
   per_prompt: int = 1
 
   def answers(
@@ -187,7 +185,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     """See core.QueryModel.ask."""
     once = {question.prompt: question for question in questions}
     groups = queries.grouped([*once.values()], self.backend.per_prompt)
-    return [*map(queries.merged, groups)] * self.backend.repeats
+    return [*map(queries.merged, groups)]
 
   def single(self) -> LanguageModel:
     """The same, which a provider is asked each question of alone."""
@@ -409,14 +407,13 @@ class QueryBackend(Backend):
   def __init__(self, settings: Model) -> None:
     """Opens the answer cache of the model that a spec names."""
     self.ledger: call_ledger.CallLedger | None = None
-    self.repeats, self.per_prompt = settings.repeats, settings.per_prompt
-    self.settings = settings
+    self.settings, self.per_prompt = settings, settings.per_prompt
     self._cache = AnswerCache(settings.answers, settings.identity())
-    self._failed: dict[Key, CallReply] = {}
+    self._failed: dict[str, CallReply] = {}
     self._calls: list[CallReply] = []  # Made now.
-    self._readings: dict[Key, tuple[CallReply, Answer]] = {}
+    self._readings: dict[str, tuple[CallReply, Answer]] = {}
     # Replies whose tokens are known, after kind and size of their questions.
-    self._counted: dict[Key, tuple[str, int, CallReply]] = {}
+    self._counted: dict[str, tuple[str, int, CallReply]] = {}
 
   def single(self) -> QueryBackend:
     """One of the same ledger that puts each question in a prompt of its own."""
@@ -432,14 +429,13 @@ class QueryBackend(Backend):
     """One answer to each question; see core.QueryModel.ask."""
     # Prompts may be long and repeat: each is hashed once.
     places = {
-      prompt: [key(prompt, repeat) for repeat in range(self.repeats)]
+      prompt: key(prompt)
       for prompt in {question.prompt for question in questions}
     }
     missing = {
-      place: question
+      places[question.prompt]: question
       for question in questions
-      for place in places[question.prompt]
-      if self._known(place) is None
+      if self._known(places[question.prompt]) is None
     }
     if missing:
       self._ask(missing, model)
@@ -448,30 +444,22 @@ class QueryBackend(Backend):
     for question in questions:
       asked = question.prompt, question.kind
       if asked not in answers:
-        several = [
-          self._read(question, place, model.read) for place in places[asked[0]]
-        ]
-        answers[asked] = voted(several)
+        answers[asked] = self._read(question, places[asked[0]], model.read)
     return [answers[question.prompt, question.kind] for question in questions]
 
-  def _known(self, place: Key) -> CallReply | None:
+  def _known(self, place: str) -> CallReply | None:
     return self._cache.get(place) or self._failed.get(place)
 
-  def _ask(self, missing: dict[Key, Query], model: LanguageModel) -> None:
+  def _ask(self, missing: dict[str, Query], model: LanguageModel) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.make_folder()  # Before anything is paid for.
     self._cache.refresh()  # Another process may have asked them.
     # Only what is still missing is counted as a call, and paid for.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
-    # Prompts are shared by questions of one repeat: were two repeats of a
-    # question in one prompt, the second would copy the first.
-    marks = {question.prompt: mark for (mark, _), question in missing.items()}
+    marks = {question.prompt: mark for mark, question in missing.items()}
     sent = [
-      ([(marks[question.prompt], repeat) for question in group], group)
-      for repeat in range(self.repeats)
-      for group in queries.grouped(
-        [x for (_, n), x in missing.items() if n == repeat], self.per_prompt
-      )
+      ([marks[question.prompt] for question in group], group)
+      for group in queries.grouped([*missing.values()], self.per_prompt)
     ]
     with progress.Progress('questions', len(sent), 'calls') as shown:
       # Runs on the thread of the event loop: a reply is stored as it comes.
@@ -506,20 +494,18 @@ class QueryBackend(Backend):
     anew: as if no answer were known already.
     """
     once = {question.prompt: question for question in questions}
-    missing = list[Query]()
-    for repeat in range(self.repeats):
-      unknown = list[Query]()
-      for question in once.values():
-        place = key(question.prompt, repeat)
-        reply = self._cache.get(place)
-        if reply is None or anew:
-          unknown.append(question)
-        # One item of a list stands for all: their prompts are of one length.
-        if reply is not None and reply.tokens_out and not reply.item:
-          alike = queries.merged([question] * max(reply.items, 1))
-          self._counted[place] = alike.kind, len(alike.prompt), reply
-      groups = queries.grouped(unknown, self.per_prompt)
-      missing += map(queries.merged, groups)
+    unknown = list[Query]()
+    for question in once.values():
+      place = key(question.prompt)
+      reply = self._cache.get(place)
+      if reply is None or anew:
+        unknown.append(question)
+      # One item of a list stands for all: their prompts are of one length.
+      if reply is not None and reply.tokens_out and not reply.item:
+        alike = queries.merged([question] * max(reply.items, 1))
+        self._counted[place] = alike.kind, len(alike.prompt), reply
+    groups = queries.grouped(unknown, self.per_prompt)
+    missing = [*map(queries.merged, groups)]
     prompts = [question.prompt for question in missing]
     tokens_in = verbal.prompt_tokens(prompts) / ROUNDED_UP
     if self._counted:
@@ -566,7 +552,7 @@ class QueryBackend(Backend):
     thinking = REASONED if info and info.reasoning else 0
     return visible + thinking, thinking
 
-  def _read(self, question: Query, place: Key, read: Read) -> Answer:
+  def _read(self, question: Query, place: str, read: Read) -> Answer:
     reply = self._known(place)
     assert reply is not None
     by_probability = self.settings.read == 'logprobs'

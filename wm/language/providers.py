@@ -44,8 +44,6 @@ ANSWERERS = {
   'always_yes': 'says yes, lists everything, and takes the first choice',
   'random': 'tosses a coin',
   'stale_map': 'answers rightly by what was so before a change',
-  'random_path': 'CogEval: steps to new nodes at random, until it cannot',
-  'greedy': 'CogEval: steps to the largest reward in sight',
 }
 # Older names, which flagfiles and results have.
 ALIASES = {'solver': 'oracle', 'yes': 'always_yes', 'old_map': 'stale_map'}
@@ -93,7 +91,7 @@ def answer(request: Request) -> str:
   The metadata of a sample names its `task`, and may leave out that of worlds.
   """
   if 'choices' in request.metadata:
-    return about_world(request, request.metadata) or UNKNOWN
+    return about_world(request, request.metadata)
   default = 'world' if 'world' in request.metadata else ''
   task = str(request.metadata.get('task', default))
   if task == 'world':
@@ -106,15 +104,13 @@ def answer(request: Request) -> str:
   return UNKNOWN if text is None else text
 
 
-def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
+def about_world(request: Request, solution: Mapping[str, Any]) -> str:
   """An answer to a question about a world; see `llm_predictor.solutions`."""
   kind, choices = solution['kind'], solution['choices']
   if request.answerer in ('oracle', 'stale_map'):
     stale = request.answerer == 'stale_map'
     right: str = solution['stale' if stale else 'right']
     return right
-  if not request.guesses:
-    return None
   if kind == queries.YES_NO:
     return choices[0] if request.coin() else choices[1]
   if kind == queries.YES_NO_LIST:

@@ -12,7 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
-from wm.evaluation import exhaustive, membership, statistics
+from wm.evaluation import exhaustive, statistics
 from wm.library.loading import Source, loaded_predictor
 from wm.metrics import audit as audits
 from wm.options import check, takes
@@ -209,38 +209,6 @@ def model_boundary(
     seed=loading.seed,
     most=most,
   )
-
-
-@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
-def recovery(
-  source: Source,
-  world: core.World | str | None = None,
-  depth: Count = 5,
-  *,
-  accept: Accept | str = exhaustive.ACCEPT,
-  most: Count = exhaustive.MOST,
-  loading: Loading,
-) -> exhaustive.Recovery:
-  """Does a model recover the world's language? Every short sequence is asked.
-
-  Vafa et al. 2024, section 2.2: a model recovers a language if and only if its
-  next-token sets are exact after every legal sequence. Both are checked apart.
-
-  Args:
-    source: a run, a model or a predictor, see `wm.load_predictor`.
-    world: whose rules; None is the world that a run was trained on.
-    depth: longest sequence, in tokens.
-    accept: the rule by which the model accepts a token.
-    most: sequences of one length that are followed.
-    loading: checkpoint, model and seed, see `wm.load_predictor`.
-
-  Raises:
-    InputError: sequences cannot have `depth` tokens, or there are more than
-      `most`.
-  """
-  loaded, predictor = loaded_predictor(source, world, loading)
-  rule = membership.rule_for(predictor, registry.resolve('accept', accept))
-  return exhaustive.recovery(loaded.world, predictor, depth, rule, most=most)
 
 
 def count(

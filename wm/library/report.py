@@ -18,7 +18,7 @@ from wm.core import inputs, registry
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
-from wm.reporting import collect, model_comparison, tables, write
+from wm.reporting import collect, tables, write
 from wm.runtime import files, remote
 
 
@@ -287,7 +287,7 @@ def compare(
     a, b: scored runs, or their folders.
     all_quantities: not only the headline quantities of metrics.
     trials: trials to list for each quantity, those that changed most.
-    out: folder in which to make report/compare.html, and both tables as CSV.
+    out: folder in which to write both tables as report/compare_*.csv.
     log: gets the table, and the files.
 
   Raises:
@@ -319,10 +319,10 @@ def compare(
   if out is not None:
     place = pathlib.Path(out) / 'report'
     for name, frame in {'differences': table, 'changed_trials': most}.items():
-      with files.replacing(place / f'compare_{name}.csv') as temporary:
+      path = place / f'compare_{name}.csv'
+      with files.replacing(path) as temporary:
         frame.to_csv(temporary, index=False)
-    page = model_comparison.write_page(pair, table, most, place)
-    log(f'report: {page}')
+      log(f'{name}: {path}')
   return comparison
 
 

@@ -1,4 +1,4 @@
-"""Results by a property of trials, calibration bins, training by step.
+"""Results by a property of trials, calibration bins, steps and sizes.
 
 A property has rows of a table and, of many values, a line. A metric gives
 calibration as pairs of quantities, in as many bins as it likes:
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from wm.core import registry
 from wm.reporting import catalog, charts, collect, tables
 from wm.reporting.charts import Look
 from wm.reporting.collect import Entry, Run
@@ -400,3 +401,83 @@ def _unit(runs: Sequence[Run]) -> str:
   by_state = {run.training.get('objective') == 'state' for run in runs}
   units = {True: 'nats per label', False: 'nats per token'}
   return units[by_state.pop()] if len(by_state) == 1 else 'nats'
+
+
+# Fields of models that say how large one is, not what it is.
+SIZES = ('layers', 'width', 'heads', 'key', 'value', 'state', 'ratio')
+
+
+class Sizes(NamedTuple):
+  """A quantity in one setting, of models of two sizes or more.
+
+  Attributes:
+    metric, quantity, spec: what was measured.
+    points: family ('slice block_size=1'), parameters (0 of a model that has
+      none), the entry.
+  """
+
+  metric: str
+  quantity: str
+  spec: str
+  points: list[tuple[str, int, Entry]]
+
+
+def sizes(runs: Sequence[Run]) -> list[list[Sizes]]:
+  """Returns, for each quantity, a panel for each setting."""
+  by_setting: dict[tuple[str, ...], list[tuple[str, int, Entry]]] = {}
+  for run in runs:
+    for entry in run.entries:
+      measure = catalog.measure(entry['metric'], entry['quantity'])
+      if measure and measure.sized and entry['value'] is not None:
+        key = entry['metric'], entry['quantity'], tables.spec(entry)
+        point = _family(entry), run.parameters, entry
+        by_setting.setdefault((*key, entry['world']), []).append(point)
+  result: dict[tuple[str, ...], list[Sizes]] = {}
+  for (metric, quantity, spec, _), points in by_setting.items():
+    if len({parameters for _, parameters, _ in points} - {0}) > 1:
+      panel = Sizes(metric, quantity, spec, points)
+      result.setdefault((metric, quantity), []).append(panel)
+  return [*result.values()]
+
+
+def _family(entry: Entry) -> str:
+  """What a model is but for its size."""
+  if not entry.get('model_spec'):
+    return str(entry['model'])
+  name, _, fields = registry.parse(entry['model_spec'])
+  rest = [f'{k}={x!r}' for k, x in sorted(fields.items()) if k not in SIZES]
+  return ' '.join([name, *rest])
+
+
+def draw_sizes(panels: Sequence[Sizes]) -> charts.Spec:
+  """Draws a panel per setting: a line per family over parameters.
+
+  A model without parameters, as the oracle, is a level.
+  """
+  titles = tables.differing([panel.spec for panel in panels])
+  shown = []
+  for panel in panels:
+    points = sorted(panel.points, key=lambda point: point[1])
+    rows = [
+      charts.mark(
+        *point, text=str(tables.interval(point[2])), about=point[2]['model']
+      )
+      for point in points
+      if point[1]
+    ]
+    ends = min(row['x'] for row in rows), max(row['x'] for row in rows)
+    levels = [
+      {'model': name, 'x': x, 'value': entry['value'], 'label': x == ends[1]}
+      for name, parameters, entry in points
+      if not parameters
+      for x in ends
+    ]
+    title = '' if len(panels) == 1 else titles[panel.spec]
+    scale = {'type': 'log', 'nice': False}
+    shown.append(
+      charts.Panel(
+        *('parameters', panel.quantity, rows, title, levels), x_scale=scale
+      )
+    )
+  looks = charts.palette(x for panel in panels for x, *_ in panel.points)
+  return charts.lines(shown, looks, intervals='bar')

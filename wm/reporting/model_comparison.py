@@ -1,20 +1,16 @@
-"""Compares models: differences, correlations, and wordings of prompts.
+"""Compares models: differences and correlations.
 
 Differences are between trained models on the same trials. Correlations are
 over models (Vafa et al. 2025 correlate inductive biases with transfer over ten
-models: five families, trained and not). Wordings of one world given to a
-language model say nothing of the world: their spread is noise of the question,
-beside that of the trials.
+models: five families, trained and not).
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import math
 import operator
-import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,11 +18,9 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.core import registry
 from wm.evaluation import comparisons, results
-from wm.reporting import catalog, ceilings, sentences, tables
+from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
-from wm.runtime import files, pages
 
 PAIRED_TITLE = 'Differences between trained models'
 RECIPES_TITLE = 'Differences between recipes, over seeds'
@@ -261,113 +255,6 @@ def _p_value(p: float) -> str:
   return f'<{_SHOWN}' if p < _SHOWN else f'{p:.3f}'
 
 
-# The page of two runs.
-
-_CUT = 28  # Characters of a state or prefix that a cell shows.
-_SURE = 0.05  # A smaller adjusted p is a difference.
-
-
-def write_page(
-  runs: Sequence[Run],
-  differences: pd.DataFrame,
-  trials: pd.DataFrame,
-  folder: pathlib.Path,
-) -> pathlib.Path:
-  """Writes compare.html: what `wm.compare` found, in words and tables.
-
-  Args:
-    runs: the two.
-    differences, trials: see `wm.RunComparison`.
-    folder: of the page.
-  """
-  labels = tables.labels(runs)
-  of = {*map(sentences.noun, (run.world for run in runs))}
-  noun = of.pop() if len(of) == 1 else sentences.THIS_WORLD
-  # NaN is None, as in results.
-  differences = differences.astype(object).where(differences.notna(), None)
-  better = [_better(row, labels) for row in differences.itertuples()]
-  page = pages.render(
-    *('wm.reporting', 'compare.html'),
-    title=f'Does {labels[0]} know {noun} better than {labels[1]}?',
-    lead='; '.join(
-      f'{label}: {run.folder}, {run.world}'
-      for label, run in zip(labels, runs, strict=True)
-    ),
-    answer=_answer(labels, differences, better),
-    differences=_difference_table(labels, differences, better),
-    changed=_changed_table(labels, trials),
-  )
-  path = folder / 'compare.html'
-  files.write_text(path, page)
-  return path
-
-
-def _better(row: Any, labels: Sequence[str]) -> str:
-  """Which of two models a row of differences calls better, or ''."""
-  direction = ceilings.better({'metric': row.metric, 'quantity': row.quantity})
-  if not direction or row.p_holm is None or row.p_holm >= _SURE:
-    return ''
-  return labels[row.difference * direction < 0]
-
-
-def _answer(
-  labels: Sequence[str], differences: pd.DataFrame, better: Sequence[str]
-) -> str:
-  compared = int(differences.difference.notna().sum())
-  counts = {label: better.count(label) for label in labels}
-  why = ', '.join(dict.fromkeys(filter(None, differences.note)))
-  return tables.note(
-    'compared', counts=counts, num=compared, least=_SURE, why=why
-  )
-
-
-def _difference_table(
-  labels: Sequence[str], differences: pd.DataFrame, better: Sequence[str]
-) -> tables.Table:
-  rows = []
-  for row, sure in zip(differences.itertuples(), better, strict=True):
-    n = f'{row.n}' + (f' in {row.clusters}' if row.clusters < row.n else '')
-    values = map(tables.number, (row.value_a, row.value_b))
-    ends = {'value': row.difference, 'low': row.low, 'high': row.high}
-    kind = tables.Bold if sure else tables.Cell
-    rows.append(
-      {
-        'measure': f'{row.spec}: {row.quantity}',
-        **dict(zip(labels, values, strict=True)),
-        'difference [95 %]': kind(*tables.interval(ends).pieces),
-        'p': '' if row.p_holm is None else _p_value(row.p_holm),
-        **{'trials in clusters': n, 'note': row.note or ''},
-      }
-    )
-  frame = pd.DataFrame(rows, dtype=object)
-  note = tables.note('differences', first=labels[0], second=labels[1])
-  return tables.Table('Differences', frame.loc[:, (frame != '').any()], note)
-
-
-def _changed_table(
-  labels: Sequence[str], trials: pd.DataFrame
-) -> tables.Table | None:
-  """The shared trials whose values differ most; None of none."""
-  texts = ['state', 'prefix', 'other_state', 'other_prefix']
-  shown = trials.assign(measure=trials.spec + ': ' + trials.quantity)
-  shown[texts] = shown[texts].map(cut)
-  numbers = ['a', 'b', 'change']
-  shown[numbers] = shown[numbers].map(tables.number)
-  shown = shown[['measure', *texts, *numbers, 'trial_key']].astype(object)
-  names = dict(zip('ab', labels, strict=True)) | {'trial_key': 'key'}
-  names |= {name: name.replace('_', ' ') for name in texts}
-  title, note = 'The trials that changed most', tables.note('changed')
-  shown = shown.loc[:, (shown != '').any()].rename(columns=names)
-  return tables.Table(title, shown, note) if len(shown) else None
-
-
-def cut(text: str) -> str:
-  """The end of a long text, all of it on demand; ends tell prefixes apart."""
-  if len(text) <= _CUT:
-    return text
-  return tables.Cell('… ' + text[-_CUT:].partition(' ')[2], full=text)
-
-
 # Ends of quantities that are of another point of the same model.
 POINTS = ('', '_untrained')
 
@@ -434,91 +321,6 @@ def _points(
         point = derived(others), values[quantity + end], run
         if math.isfinite(point[0]):
           yield point
-
-
-NORMAL_95 = 1.96  # Half a 95 % interval, in standard deviations.
-
-
-def wording_table(frame: pd.DataFrame) -> tables.Table | None:
-  """Tables headline quantities that have several wordings; None without.
-
-  frame: `tables.results` of all runs of a report.
-  """
-  by_measure: dict[tuple, dict[tuple, tuple[Entry, Mapping]]] = {}
-  shown = frame[(frame.headline != '') & frame.value.notna()]
-  specs = [entry.get('model_spec') or '' for entry in shown.entry]
-  wordings = {spec: _wording(spec) for spec in dict.fromkeys(specs)}
-  for row, spec in zip(shown.itertuples(), specs, strict=True):
-    if worded := wordings[spec]:
-      model, fields = worded
-      # Wordings are compared on the same trials, those of one seed.
-      key = row.world, model, f'{row.spec}: {row.quantity}', row.entry['seed']
-      worded_alike = by_measure.setdefault(key, {})
-      worded_alike[tuple(fields.values())] = row.entry, fields
-  seeds = len({seed for *_, seed in by_measure}) > 1
-  rows = []
-  for (world, model, measure, seed), pairs in by_measure.items():
-    if len(pairs) > 1:
-      entries, fields = zip(*pairs.values(), strict=True)
-      row = {'world': world, 'model': model, 'measure': measure}
-      row |= {'seed': str(seed)} if seeds else {}
-      numbers = spread(pd.DataFrame(entries), pd.DataFrame(fields))
-      rows.append(row | {'tellings': str(len(pairs)), **numbers})
-  if not rows:
-    return None
-  frame = pd.DataFrame(rows).fillna('–')
-  return tables.Table('In other words', frame, tables.note('wordings'))
-
-
-def spread(entries: pd.DataFrame, fields: pd.DataFrame) -> dict[str, str]:
-  """Returns how far results in several wordings lie apart, as cells.
-
-  Args:
-    entries: [T] rows of value, low and high, which may be missing.
-    fields: [T] rows of the fields that say how the world was worded.
-
-  Returns:
-    mean, least to greatest, and standard deviations (of n - 1): of the values;
-    for each field of the means over the wordings that share its value; and by
-    chance, the root of the mean square of the values' own errors: the deviation
-    that trials alone would give, if each wording had its own.
-  """
-  value = entries.value.astype(float)
-  width = (entries.high - entries.low).astype(float)
-  errors = width.to_numpy() / (2 * NORMAL_95)
-
-  def number(x: float) -> str:
-    return tables.number(None if math.isnan(x) else x)
-
-  return {
-    'mean': number(value.mean()),
-    'least to greatest': f'{number(value.min())} to {number(value.max())}',
-    'deviation': number(value.std()),
-    **{
-      f'by {name}': number(value.groupby(field, dropna=False).mean().std())
-      for name, field in fields.items()
-    },
-    'by chance': number(float(np.sqrt((errors**2).mean()))),
-  }
-
-
-def _wording(spec: str) -> tuple[str, Mapping[str, Any]] | None:
-  """The model without the fields that say how, and these with values."""
-  name = spec.partition('(')[0]
-  if name not in registry.names('model'):
-    return None
-  cls = registry.find('model', name)
-  arguments = registry.parse(spec)[2]
-  usual = {field.name: field.default for field in dataclasses.fields(cls)}
-  fields = {
-    field: arguments.get(field, usual[field]) for field in cls.paraphrases
-  }
-  if not fields:
-    return None
-  rest = ', '.join(
-    f'{key}={value!r}' for key, value in arguments.items() if key not in fields
-  )
-  return f'{name}({rest})', fields
 
 
 def automaton_table(runs: Sequence[Run]) -> tables.Table | None:

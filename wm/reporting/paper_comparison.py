@@ -1,4 +1,4 @@
-"""Puts the papers' values beside ours: metrics, searches, data and maps.
+"""Puts the papers' values beside ours: metrics and maps.
 
 A row has a value of ours, the paper's, and the settings that the paper has and
 the run has not: the world, the metric's fields, the model's size and its
@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import catalog, ceilings, papers, tables
+from wm.reporting import catalog, papers, tables
 from wm.reporting.collect import Entry, Run
 from wm.reporting.papers import Paper, Row, Trained
 
@@ -145,47 +145,6 @@ def _row_label(row: Row) -> str:
   ]
   metric = row.metric + (f'({", ".join(changed)})' if changed else '')
   return f'{metric}: {row.quantity}'
-
-
-def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
-  """Returns a table per printed search that has a model of these runs: held-out
-  values at the best evaluation of each run, and the paper's.
-  """
-  result = []
-  for world, sources in papers.papers().items():
-    mine = [
-      r for r in runs if ceilings.kind(r.trained.get('world', '')) == world
-    ]
-    for source, search in ((s, each) for s in sources for each in s.searches):
-      title = f'Beside the paper: {search["table"]}'
-      lines = [line for run in mine for line in _searched(search, source, run)]
-      note = tables.note('searches')
-      result.append(tables.of_rows(title, lines, note, folded=True))
-  return [table for table in result if table.rows]
-
-
-def _searched(
-  search: Mapping[str, Any], source: Paper, run: Run
-) -> Iterator[dict[str, str]]:
-  """Yields rows of a table: what a search prints of a run's model, and ours."""
-  key = papers.model_key(run.name)
-  trained = source.models.get(key, papers.Trained())
-  differs = [
-    *papers.size_differences(trained.model, run.trained.get('model')),
-    *papers.differing_fields(search['training'], run.training),
-  ]
-  names = search['quantities'], search['forms'], search['values'].get(key, ())
-  for name, form, printed in zip(*names, strict=False):
-    values = run.trained.get(f'best_{name}'), printed
-    ours, theirs = ('–' if x is None else f'{x:{form}}' for x in values)
-    yield {
-      'measure': name,
-      'model': run.name,
-      'seed': str(run.training.get('seed', '?')),
-      'here': ours,
-      'paper': theirs,
-      _DIFFERS: ', '.join(differs),
-    }
 
 
 # Columns of reconstructed maps, by the summary's key; limits where they differ.

@@ -18,9 +18,6 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
         `each`, a field of the metric -> values of it, there is one quantity,
         and a value of it for each of these. With `by`, a side column, and its
         `places`, a quantity has a value at each place.
-      searches: tables of held-out values of training, at the best evaluation
-        of each run: `table`, `training` (fields of its runs), `quantities`,
-        `forms`, and `values`, null where one is not legible.
       reconstructions: counts of routes that no map could be fitted to:
         `settings`, fields of a summary.json; `accept`, the rule that the routes
         were sampled under; `limits`, names of two limits; and `models`, name ->
@@ -142,7 +139,6 @@ def model_key(name: str) -> str:
 
 _USUAL: dict[str, Any] = {
   **{'facts': {}, 'place': '', 'reconstructions': None},
-  'searches': (),
 }
 
 
@@ -158,9 +154,8 @@ def _paper(record: Mapping[str, Any]) -> Paper:
   paper.models = {
     k: _trained(models[name]) for k, name in names.items() if name in models
   }
-  for each in (*paper.searches, paper.reconstructions or {}):
-    for part in each.keys() & {'values', 'models'}:
-      each[part] = {model_key(name): x for name, x in each[part].items()}
+  if each := paper.reconstructions:
+    each['models'] = {model_key(k): x for k, x in each['models'].items()}
   return paper
 
 

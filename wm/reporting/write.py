@@ -32,7 +32,6 @@ from wm.reporting import (
   model_comparison,
   overview,
   paper_comparison,
-  scaling,
   sentences,
   tables,
   worst,
@@ -233,7 +232,7 @@ class _Measured:
     self.every = pd.concat([pooled, self.single])
     self.parts = tables.results(self.together, breakdown=True)
     self.by_place = curves.curves(self.together, self.parts)
-    self.sized = scaling.panels(self.together)
+    self.sized = curves.sizes(self.together)
 
 
 class PageSection(NamedTuple):
@@ -313,15 +312,13 @@ def _sections(
   sections += [
     part(
       'sizes',
-      'Sizes, models and wordings',
+      'Sizes and models',
       model_comparison.correlation_table(frame),
-      model_comparison.wording_table(measured.single),
     ),
     part(
       'papers',
       'Beside the paper',
       *paper_comparison.value_tables(together),
-      *paper_comparison.search_tables(runs),
     ),
     part('training', 'Training', tables.training_table(runs)),
     part('results', 'All results', tables.full_table(measured.every)),
@@ -390,10 +387,8 @@ def _charts(measured: _Measured) -> Iterator[Picture]:
     yield charts.picture(f'{metric}_calibration', caption, spec, part)
   for panels in measured.sized:
     metric, quantity = panels[0][:2]
-    printed = any(panel.printed for panel in panels)
     caption = f'{metric}: {quantity} against parameters'
-    caption += '; hollow: in the paper, whose training is its own' * printed
-    spec, name = scaling.draw_pareto(panels), f'{metric}_{quantity}'
+    spec, name = curves.draw_sizes(panels), f'{metric}_{quantity}'
     yield charts.picture(f'{name}_by_parameters', caption, spec, 'sizes')
 
 

@@ -33,14 +33,7 @@ from wm.worlds.base import sampling, svg
 BITS = 40  # Bits of the mantissa of a probability.
 DIGITS = 14  # Digits of a written probability, enough for BITS.
 KEYS = ('matrices', 'states', 'start')
-# Key -> its name elsewhere, such as in hmmlearn.
-TRIPLE = {
-  'start': ('startprob', 'startprob_', 'initial', 'pi'),
-  'transition': ('transmat', 'transmat_', 'transitions', 'A'),
-  'emission': ('emissionprob', 'emissionprob_', 'emissions', 'B'),
-}
 TOLERANCE = 1e-6  # Tolerance of sums of probabilities in a file.
-MOST_WORDS = 1 << 12  # Words searched for one of negative probability.
 
 
 class HiddenMarkovProcess(NamedTuple):
@@ -121,19 +114,6 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
       is one where a single class of states is never left. States outside it
       have probability 0.
 
-  Or by start, transition and emission, as hmmlearn has them. Each state emits a
-  token, and then the next state follows:
-
-      {"start": [1, 0],
-       "transition": [[0.7, 0.3], [0, 1]],
-       "emission": [[0.9, 0.1], [0.2, 0.8]],
-       "tokens": ["dry", "wet"]}
-
-  transition: entry [i][j] is P(state j | i); also called transmat.
-  emission: entry [i][v] is P(token v | i); also called emissionprob.
-  start: also called startprob.
-  tokens: names of the columns of emission; by default 0, 1, ...
-
   Args:
     name: of the file or preset, for errors.
     parts: its value.
@@ -141,10 +121,14 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
   Raises:
     InputError: probabilities have another shape, are negative or do not sum to
       1; or there is no start and no single stationary distribution. The message
-      names generalised processes and processes that stop.
+      names processes that stop.
   """
-  parts = _joined(name, parts)
-  matrices = parts['matrices']
+  matrices = parts.get('matrices') if isinstance(parts, dict) else None
+  if not isinstance(matrices, dict) or set(parts) - {*KEYS}:
+    raise core.InputError(
+      f'{name} holds {parts!r:.60}; expected an object of matrices (a matrix '
+      'for each token) and, if need be, states and start'
+    )
   bad = [x for x in matrices if x.split() != [x] or x == '<pad>']
   if bad or not matrices:
     raise core.InputError(f'{name}: tokens {bad!r:.60}; expected words')
@@ -157,7 +141,6 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
       f'{name}: states are {states!r:.60}; expected {size} different names, '
       'one for each row of a matrix'
     )
-  _check_generalised(name, matrices, parts.get('start'))
   joint = np.stack(
     [
       _probabilities(f'{name}: the matrix of {token!r}', matrix, size, size)
@@ -187,71 +170,6 @@ def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
     raise core.InputError(f'{name}: start sums to {start.sum():g}; expected 1')
   start = rounded(start / start.sum())
   return HiddenMarkovProcess((*matrices,), (*states,), joint, start)
-
-
-def _joined(name: str, parts: Any) -> dict[str, Any]:
-  """The parts of a file with a matrix for each token; raises InputError."""
-  if isinstance(parts, dict):
-    called = {other: key for key in TRIPLE for other in TRIPLE[key]}
-    parts = {called.get(key, key): value for key, value in parts.items()}
-    if {'transition', 'emission'} <= set(parts):
-      with inputs.reading(name, 'a process of transition and emission'):
-        moves, emits = (
-          np.array(parts.pop(key), np.float64)
-          for key in ('transition', 'emission')
-        )
-        tokens = parts.pop('tokens', [*map(str, range(emits.shape[1]))])
-        joint = (emits.T[:, :, None] * moves).tolist()
-        parts['matrices'] = dict(zip(tokens, joint, strict=True))
-  matrices = parts.get('matrices') if isinstance(parts, dict) else None
-  if not isinstance(matrices, dict) or set(parts) - {*KEYS}:
-    raise core.InputError(
-      f'{name} holds {parts!r:.60}; expected an object of matrices (a matrix '
-      'for each token) and, if need be, states and start; or of start, '
-      'transition and emission'
-    )
-  return parts
-
-
-def _check_generalised(name: str, matrices: Any, start: Any) -> None:
-  """Raises InputError for a generalised process, whose numbers have signs.
-
-  A generalised process has matrices T(x) of any numbers, a row a and a column w
-  such that a T(x) T(y) .. w is the probability of the word x y .., where
-  sum T(x) w = w and a sum T(x) = a.
-  """
-  try:
-    joint = np.array([*matrices.values()], np.float64)
-  except (TypeError, ValueError, OverflowError):
-    return  # Other checks refuse its shape.
-  if joint.ndim != 3 or joint.shape[1] != joint.shape[2] or len(joint) < 2:
-    return
-  if not np.isfinite(joint).all() or ((joint >= 0) & (joint <= 1)).all():
-    return
-  column, row = (_fixed(total) for total in (joint.sum(0), joint.sum(0).T))
-  if column is None or row is None or not abs(row @ column) > TOLERANCE:
-    return
-  first = row / (row @ column)
-  if start is not None and np.shape(start) == np.shape(row):
-    first = np.array(start, np.float64)
-  words = first[None]
-  while len(words) * len(joint) <= MOST_WORDS:
-    words = np.einsum('ni,vij->nvj', words, joint).reshape(-1, len(row))
-    if (words @ column).min() < -TOLERANCE:
-      return
-  if np.abs(first @ joint.sum(0) - first).max() < TOLERANCE:
-    raise core.InputError(
-      f'{name} is a generalised hidden Markov process: words have '
-      f'probabilities, and yet its matrices hold {joint.min():g}; expected '
-      'numbers from 0 to 1, as only hidden Markov processes are read'
-    )
-
-
-def _fixed(total: np.ndarray) -> np.ndarray | None:
-  """The column that a matrix maps to itself; None unless it is unique."""
-  values, columns = np.linalg.eig(total)
-  near = np.flatnonzero(np.abs(values - 1) < TOLERANCE)
-  return columns[:, near[0]].real if len(near) == 1 else None
 
 
 def _stationary(name: str, states: list[str], joint: np.ndarray) -> np.ndarray:
@@ -345,9 +263,6 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
   file: str = field(
     '', 'JSON file of the matrices', format=f'{__name__}.read_process'
   )
-  noise: float = field(
-    0.0, 'share of tokens replaced by one drawn uniformly', least=0, most=1
-  )
   length: int = field(10, 'tokens of every sequence', least=2, unit='tokens')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
@@ -362,13 +277,10 @@ class World(sampling.UniformPlay, core.Latent, core.Written):
 
   @functools.cached_property
   def process(self) -> HiddenMarkovProcess:
-    """The hidden process, noise included; raises InputError for a bad file."""
+    """The hidden process; raises InputError for a bad file."""
     name = self.file or self.preset or 'mess3'
     parts = inputs.read_json(name) if self.file else PRESETS[name]()
-    plain = read_process(name, parts)
-    mixed = plain.matrices.mean(0)  # For a token that is drawn uniformly.
-    noisy = (1 - self.noise) * plain.matrices + self.noise * mixed
-    return plain._replace(matrices=noisy)
+    return read_process(name, parts)
 
   @functools.cached_property
   def filter(self) -> Filter:

@@ -121,7 +121,6 @@ def test_a_quotation_is_found_and_data_are_none(others, testdata):
 
 def test_no_prompt_of_cogeval_quotes_others(others):
   result = set()
-  hints = itertools.cycle(cogeval_prompts.HINTS)
   for graph, domain in itertools.product(
     graphs.GRAPHS, graph_questions.DOMAINS
   ):
@@ -129,8 +128,7 @@ def test_no_prompt_of_cogeval_quotes_others(others):
       steps = graph_questions.distance(graph, condition)
       ends = graphs.pairs_at(graphs.graph(graph), steps)[-1] if steps else ()
       asked = graph_questions.Question(graph, condition, domain, *ends)
-      settings = cogeval_prompts.DialogSettings(hint=next(hints))
-      dialog = cogeval_prompts.dialog(asked, settings)
+      dialog = cogeval_prompts.dialog(asked)
       result.update(quoted(dialog.system + '\n' + dialog.first, others))
       result.update(quoted(dialog.second, others))
   assert not result

@@ -188,7 +188,11 @@ def test_bad_protocols(fields, message):
     ('**Answer:** C is seated in seat **3**.', 3, None),
     ('C is seated in seat 3.', 3, None),
     ('C sits in the third seat.', 3, None),
-    ('A is in seat 1.\nC sits at seat number 2, 1 seat away from A.', 2, None),
+    (
+      'A is in seat 1.\nC sits at seat number 2, 1 seat away from A.',
+      None,
+      None,
+    ),
     ('Answer: two', 2, None),
     ('The answer is: 2', 2, None),
     ('So the answer is "C sits in seat 3."', 3, None),

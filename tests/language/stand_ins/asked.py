@@ -11,11 +11,7 @@ KNOWS = {
   'yes': 'says yes, takes everything for possible, and the first choice',
   'random': 'tosses a coin',
   'old_map': 'reads the prompt, but knows what was told before a change',
-  'random_path': 'of CogEval: goes anywhere new, until the goal or a dead end',
-  'greedy': 'of CogEval: takes the largest reward in sight',
 }
-# They know how to go on a graph, and nothing else.
-PLANNERS = ('random_path', 'greedy')
 
 
 @dataclasses.dataclass

@@ -3,9 +3,6 @@
 solver        a shortest path to the goal, or to the largest reward
 old_map       the same, on the map and the rewards before the change
 random_walk   steps at random, until the goal or a dead end
-random_path   the same without coming to a node twice
-greedy        at every step the largest reward in sight, else any new node,
-              until there is a reward
 """
 
 from __future__ import annotations
@@ -110,33 +107,6 @@ def walk(found: Map, draws: random.Random) -> Sequence[str]:
   return path
 
 
-def simple(found: Map, draws: random.Random) -> Sequence[str]:
-  """Uniform steps to new nodes until a goal or a dead end."""
-  ends, path = set(goals(found)), [found.start]
-  while path[-1] not in ends:
-    new = [node for node in after(found, path[-1]) if node not in path]
-    if not new:
-      break
-    path.append(draws.choice(new))
-  return path
-
-
-def greedy(found: Map, draws: random.Random) -> Sequence[str]:
-  """To the largest reward in sight, else to any new node."""
-  path = [found.start]
-  worth = dict(found.rewards) if found.kind != 'path' else {found.goal: 1}
-  while path[-1] not in worth:
-    new = [node for node in after(found, path[-1]) if node not in path]
-    if not new:
-      break
-    seen = [node for node in new if node in worth]
-    if seen:
-      path.append(max(seen, key=lambda node: worth[node]))
-    else:
-      path.append(draws.choice(new))
-  return path
-
-
 def leap(found: Map, draws: random.Random) -> Sequence[str]:
   """From the start to a goal in one step."""
   return [found.start, *goals(found)[:1]]
@@ -147,8 +117,6 @@ PLANNERS: dict[str, Callable[[Map, random.Random], Sequence[str]]] = {
   'old_map': old,
   'random': walk,
   'yes': leap,
-  'random_path': simple,
-  'greedy': greedy,
 }
 RIGHT = ('solver', 'old_map')
 

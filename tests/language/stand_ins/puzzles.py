@@ -12,33 +12,25 @@ _STEPS = {'left': -1, 'stay': 0, 'right': 1}
 
 
 class Line(base.Reading):
-  """Places 0 to `last`, with walls that stop a walk or leave it in place."""
+  """Places 0 to `last`, with walls that stop a walk."""
 
-  def __init__(self, last: int, walls: bool, named: bool) -> None:
-    """walls: a step into one is illegal. named: a walk can say where it is."""
-    self.last, self.walls, self.named = last, walls, named
+  def __init__(self, last: int) -> None:
+    self.last = last
 
   def start(self) -> Hashable:
     """Place 0."""
     return 0
 
   def step(self, state: int, word: str) -> Hashable | None:
-    """The place after a step; -1 after a place was named."""
-    if state < 0:
-      return None
-    if self.named and word == f'at {state}':
-      return -1
+    """The place after a step; None into a wall."""
     if word not in _STEPS:
       return None
     after = state + _STEPS[word]
-    if 0 <= after <= self.last:
-      return after
-    return None if self.walls else state
+    return after if 0 <= after <= self.last else None
 
   def every(self) -> Iterable[str]:
-    """The steps, and the names of places."""
-    names = range((self.last + 1) * self.named)
-    return [*_STEPS, *(f'at {place}' for place in names)]
+    """The steps."""
+    return [*_STEPS]
 
 
 def read_line(told: str) -> Line | None:
@@ -46,10 +38,7 @@ def read_line(told: str) -> Line | None:
   result = re.match(
     r'\d+ places stand in a row, numbered from 0 .* to (\d+)', told
   )
-  if not result:
-    return None
-  walls = '"left" cannot come next' in told
-  return Line(int(result[1]), walls, 'the name of a place' in told)
+  return Line(int(result[1])) if result else None
 
 
 class Columns(base.Reading):

@@ -105,10 +105,7 @@ FEW = st.integers(2, 6)
 @given(
   spec=st.one_of(
     built('maps(rows={}, columns={}, city_seed={})', FEW, FEW, FEW),
-    built(
-      'lattice(size={}, length=9, clipped={}, named={})',
-      *(FEW, st.booleans(), st.booleans()),
-    ),
+    built('lattice(size={}, length=9)', FEW),
     built('connect4(rows={}, columns={})', FEW, FEW),
     built("automaton(preset='dyck_2_{}')", st.integers(1, 4)),
     built("automaton(preset='tomita{}')", st.integers(1, 7)),

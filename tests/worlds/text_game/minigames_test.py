@@ -44,36 +44,21 @@ def test_a_way_taken_before_or_come_by_is_a_minigame():
   assert results[2].ways == (('Bar', 'north'),)
 
 
-def test_by_every_line_a_reply_is_a_place():
+def test_a_reply_is_no_place():
   steps = walked(('north', 'Bar'), ('take cup', 'Taken.'), ('south', 'Hall'))
-  assert not game_questions.minigames(steps, places='lines')
   assert len(game_questions.minigames(steps)) == 1
   assert not game_questions.minigames(steps, last=2)
 
 
-def test_a_generated_walk_by_its_text_and_by_its_truth():
-  """Every place says its name, in the dark a step late."""
-  lit = mazes.World(dark=0, doors=0, one_way=0, named=0).maze
-  by_text = game_questions.minigames(lit)
-  assert by_text
-  assert by_text == game_questions.minigames(lit, places='trail')
-
-
-@pytest.mark.parametrize(
-  ('places', 'number', 'some'),
-  [('lines', 169, 37), ('moves', 380, 48), ('trail', 537, 50)],
-)
-def test_counts_of_the_53_games(testdata, places, number, some):
+def test_counts_of_the_53_games(testdata):
   results = [
-    len(game_questions.minigames(item, places=places))
+    len(game_questions.minigames(item))
     for item in games.mazes(testdata).values()
   ]
-  assert (sum(results), np.count_nonzero(results)) == (number, some)
+  assert (sum(results), np.count_nonzero(results)) == (380, 48)
 
 
 def test_bad_requests_are_one_line():
   bare = mazes.World().maze._replace(steps=())
   with pytest.raises(core.InputError, match='no walkthrough'):
     game_questions.minigames(bare)
-  with pytest.raises(core.InputError, match='available: moves, lines, trail'):
-    game_questions.minigames(bare, places='maps')

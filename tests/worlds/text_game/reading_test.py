@@ -130,9 +130,6 @@ def test_folders_that_are_none(folder, tmp_path):
     text_game.World(game='inn')
   with pytest.raises(core.InputError, match="no game ''; available: inn"):
     text_game.World(folder=str(folder)).maze  # noqa: B018
-  drop(folder, 'walkthrough')
-  with pytest.raises(core.InputError, match=r'has no inn.walkthrough'):
-    readers.read(folder, 'inn', walkthroughs=folder)
 
 
 def test_two_games_of_one_name_are_refused(folder, tmp_path):
@@ -271,22 +268,6 @@ def test_actions_are_limited_and_unlike(tmp_path):
     world = text_game.World(folder=str(tmp_path), game=game)
     with pytest.raises(core.InputError, match=message):
       len(world.vocab)
-
-
-def test_the_map_can_be_cut_off_and_stripped_of_imputed_edges():
-  whole = text_game.World()
-  early = text_game.World(step=9)
-  assert early.stats()['edges'] == 8
-  assert early.stats()['ambiguous'] == 0
-  assert early.names == ('yard', 'hall', 'bar', 'attic', 'lift')
-  walked = text_game.World(imputed=False)
-  assert walked.stats()['imputed'] == 0
-  assert whole.stats()['edges'] - walked.stats()['edges'] == 1
-  assert text_game.World(start='bar').names[0] == 'bar'
-  with pytest.raises(core.InputError, match="no place 'cellar'; available"):
-    text_game.World(start='cellar').delta  # noqa: B018
-  with pytest.raises(core.InputError, match='no action leads from'):
-    text_game.World(start="the maid's room", imputed=False).delta  # noqa: B018
 
 
 def test_walkthroughs_are_read_block_by_block():

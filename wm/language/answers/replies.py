@@ -12,10 +12,10 @@ Markdown, LaTeX and HTML. It may then mark answers, by `Answer:`, a heading,
   Let me see. ▸ 1, 7   Wait, 7 is closed. ▸ 1, 11, 2   This takes 2 steps.
               draft                       the last one counts
 
-Without a mark the last sentence counts, or all of a short text. A reader for
-each kind of answer looks at these passages. A text that it cannot read has a
-failure, one of FAILURES, and never a value that is made up. All readers take
-any string, and time linear in its length.
+Without a mark all of a short text counts. A reader for each kind of answer
+looks at that passage. A text that it cannot read has a failure, one of
+FAILURES, and never a value that is made up. All readers take any string, and
+time linear in its length.
 """
 
 from __future__ import annotations
@@ -325,72 +325,42 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 # Plain text and its marks. MARK stands before an answer, END behind one that
 # has an end of its own; both are removed from what a model writes.
-MARK, END, WEAK = '\x1e', '\x1f', '\x1d'
-# A pattern, its replacement, and characters of which any match has one: most
-# texts have none of them, and are not searched.
-_REPLACED: tuple[tuple[re.Pattern[str], str, frozenset[str]], ...] = tuple(
-  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text, frozenset(needed))
-  for pattern, text, needed in (
-    # Signs.
-    (r'[\x1d-\x1f\u200b\ufeff]', '', '\x1d\x1e\x1f\u200b\ufeff'),
-    (r'[ \t]{2,}', ' ', ' \t'),
-    (r'\n\s*\n', '\n\n', '\n'),
-    ('[\u2018\u2019\u02bc\u2032]', "'", '\u2018\u2019\u02bc\u2032'),
-    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"', '\u201c\u201d\u201e\u00ab\u00bb'),
-    ('[\u00a0\u202f\u2009]', ' ', '\u00a0\u202f\u2009'),
-    ('\uff1a', ':', '\uff1a'),
-    ('\uff0c', ',', '\uff0c'),
-    ('[\u2022\u25cf\u25aa]', '\n- ', '\u2022\u25cf\u25aa'),
-    # HTML.
-    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}', '<'),
-    (r'<br ?/?>', '\n', '<'),
-    (r'</?(?:b|i|em|strong|code|p|ul|ol|li|span|u)>', '', '<'),
-    (r'&gt;', '>', '&'),
-    (r'&nbsp;', ' ', '&'),
-    # LaTeX: boxes and commands around text, arrows, spaces, delimiters.
+MARK, END = '\x1e', '\x1f'
+_REPLACED = tuple(
+  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
+  for pattern, text in (
+    # Signs and HTML.
+    (r'[\x1e\x1f\u200b\ufeff]', ''),
+    (r'[ \t\u00a0\u202f\u2009]+', ' '),
+    (r'\n\s*\n', '\n\n'),
+    ('[\u2018\u2019\u02bc\u2032]', "'"),
+    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"'),
+    ('\uff1a', ':'),
+    ('[\u2022\u25cf\u25aa]', '\n- '),
+    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}'),
+    # LaTeX: boxes and commands around text, arrows, delimiters.
     (
       r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
       r'\s?\{([^{}]{0,2000})\}',
       r'\1',
-      '\\',
     ),
     (
       r'\\(?:boxed|fbox|framebox)\s?'
       r'\{((?:[^{}]|\{(?:[^{}]|\{[^{}]{0,9999}\}){0,9999}\}){0,9999})\}',
       f'{MARK}\\1{END}',
-      '\\',
     ),
-    (
-      r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b',
-      '->',
-      '\\',
-    ),
-    (r'\\times\b|\u00d7', 'x', '\\\u00d7'),
-    (r'\\(?:quad|qquad|[,;:! ])', ' ', '\\'),
-    (r'\\[()\[\]]|\$', '', '\\$'),
-    (r'\\([{}_%#&])', r'\1', '\\'),
+    (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
+    (r'\\[()\[\],;:! ]|\\q?quad|\$', ' '),
     (
       '[\u2192\u2794\u27f6\u21d2\u27a1\u279c]|\u00e2\u2020\u2019|={1,2}>|-{1,3}>',
       '->',
-      '\u2192\u2794\u27f6\u21d2\u27a1\u279c\u00e2>',
     ),
-    # Markdown: fences, quotes, headings, emphasis.
-    (r'^[ \t]*```[\w+-]*[ \t]*$|`', '', '`'),
-    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', '', '-*_'),
-    (r'^[ \t]*#{1,6}[ \t]+', '', '#'),
-    (r'^([ \t]*)\*[ \t]+', r'\1- ', '*'),
-    (
-      r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)',
-      '',
-      '*_',
-    ),
-    # The speaker of a transcript; 'this is how I found the answer:'.
-    (r'\A\s*assistant:', '', ':'),
-    (
-      r'\b((?:how (?:i|we)|to) \w+ (?:the|my|this) (?:final )?answer) ?:',
-      r'\1;',
-      ':',
-    ),
+    # Markdown: fences, rules, headings, emphasis.
+    (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
+    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
+    (r'^[ \t]*#{1,6}[ \t]+', ''),
+    (r'^([ \t]*)\*[ \t]+', r'\1- '),
+    (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
   )
 )
 # `Answer:`, `My final answer is:`, a heading of this kind; also in French,
@@ -404,10 +374,11 @@ _MARKS = re.compile(
   r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:)(?!\s?"[\s.,)])',
   re.IGNORECASE | re.MULTILINE,
 )
+# A mark where a text has no other one.
 _WEAK_MARKS = re.compile(
   rf'\b{_NOUN}(?: to (?:your|the|this) question)?'
-  r' (?:is|must be|should be|would be|becomes|has to be)\b(?! not\b)',
-  re.IGNORECASE | re.MULTILINE,
+  r' (?:is|must be|should be|would be|has to be)\b(?! not\b)',
+  re.IGNORECASE,
 )
 # Keys of objects that hold an answer, and those that hold none.
 _ANSWER_KEYS = re.compile(r'(?:final_?)?(?:answer|result|verdict)', re.I)
@@ -433,31 +404,12 @@ DECLINES = re.compile(
 SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 
-# 'Is there anything else I can help you with?' at the end of a reply.
-_OFFER = re.compile(
-  r'(?:^|(?<=[.!?]) )(?:i )?(?:is there anything|would you like|hope this'
-  r'|do(?:es)? (?:you|this|that)\b|(?:please )?(?:let me know|feel free)'
-  r'|if you (?:have|need|want|would like) (?:any|more|further|other|me|help'
-  r'|to (?:know|see|discuss)))\b.*[.!?]$',
-  re.IGNORECASE,
-)
-
-
 def plain(text: str) -> str:
-  """A text without Markdown, LaTeX, HTML and offers, and with MARKs."""
-  letters = {*text}
-  for pattern, replacement, needed in _REPLACED:
-    if not letters.isdisjoint(needed):
-      text, number = pattern.subn(replacement, text)
-      letters |= {*replacement} if number else set()
-  for _ in range(TRIED):
-    before, line, last = text.rstrip().rpartition('\n')
-    rest = _OFFER.sub('', last) if len(last) < _LINE_LENGTH else last
-    if rest == last:
-      break
-    text = before + line + rest
+  """A text without Markdown, LaTeX and HTML, and with MARKs."""
+  for pattern, replacement in _REPLACED:
+    text = pattern.sub(replacement, text)
   text = _MARKS.sub(MARK, _unwrapped(text))
-  return _WEAK_MARKS.sub(WEAK, text)
+  return text if MARK in text else _WEAK_MARKS.sub(MARK, text)
 
 
 def _unwrapped(text: str) -> str:
@@ -491,41 +443,6 @@ def written(value: Any) -> str:
   return '' if value is None or isinstance(value, dict) else str(value)
 
 
-class MarkedText(NamedTuple):
-  """A part of a text that may be the answer.
-
-  Attributes:
-    text: stripped.
-    marked: as an answer, 'strong' or 'weak'; '' of all of a text.
-    rest: what follows it.
-  """
-
-  text: str
-  marked: str
-  rest: str
-
-
-def passages(words: str) -> Iterator[MarkedText]:
-  """Passages of a plain text: the marked ones from the last one on, then all
-  of it."""
-  places = [m.start() for m in re.finditer(f'[{MARK}{WEAK}]', words)][-TRIED:]
-  stop, strong = len(words), words.rfind(MARK)
-  for place in reversed(places):
-    # 'The answer is ...' is a remark, unless the marked answer is taken back.
-    remark = words[place] == WEAK and strong >= 0
-    if remark and not _RETRACTS.search(words, strong, place):
-      continue
-    passage = words[place + 1 : stop].split(END)[0]
-    strength = 'strong' if words[place] == MARK else 'weak'
-    if re.search(r'\w', passage):
-      rest = words[place + 1 + len(passage) :]
-      yield MarkedText(passage.strip(' \t\n:"'), strength, rest)
-    stop = place
-  yield MarkedText(words.translate(_NO_MARKS).strip(), '', '')
-
-
-TRIED = 8  # Marks, from the last one on.
-_NO_MARKS = dict.fromkeys(map(ord, (MARK, WEAK, END)), '')
 Parse = Callable[[str, bool], Any]
 
 
@@ -539,40 +456,35 @@ SEVERAL = Unread('several')
 def read(text: str, parse: Parse) -> Reading:
   """Reads a text by a parser of one kind of answer.
 
+  The last marked passage counts, or all of a text without marks.
+
   parse: (a passage, is it marked?) -> the value, Unread, or None.
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
-  value, failure = None, 'nothing'
-  for passage in passages(plain(seen.value)):
-    value = parse(passage.text, bool(passage.marked))
-    if isinstance(value, Unread):
-      value, failure = None, str(value)
-    elif value is not None and _retracted(passage):
+  head, *passages = plain(seen.value).split(MARK)
+  passages = [x for x in passages if re.search(r'\w', x.split(END)[0])]
+  passage, _, behind = (passages or [head])[-1].partition(END)
+  value = parse(passage.strip(' \t\n:"'), bool(passages))
+  failure = ''
+  if value is None or isinstance(value, Unread):
+    value, failure = None, str(value or 'nothing')
+  elif passages:
+    # Is what the passage begins with taken back behind it?
+    first = SENTENCE.search(passage)
+    behind = (passage[first.end() :] if first else '') + behind
+    if _RETRACTS.search(behind):
       value, failure = None, 'retracted'
-    elif value is not None:
-      return Reading(value, '', seen.reasoning)
-    # What is marked and cannot be read is not replaced by what came before it.
-    if passage.marked == 'strong' or failure != 'nothing':
-      break
   if failure == 'nothing' and DECLINES.match(seen.value.replace('\u2019', "'")):
     failure = 'refused'
-  return Reading(None, failure, seen.reasoning)
-
-
-def _retracted(passage: MarkedText) -> bool:
-  """Is what a marked passage begins with taken back behind it?"""
-  first = SENTENCE.search(passage.text)
-  behind = passage.text[first.end() :] if first else ''
-  return bool(passage.marked and _RETRACTS.search(behind + passage.rest))
+  return Reading(value, failure, seen.reasoning)
 
 
 # Readers of each kind.
 
 _SAYS = re.compile(
-  r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short
-    |(?:it\ is|that\ is|that's)(?=\ (?:yes|no)\b))?[\W_]*+
+  r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short)?[\W_]*+
   (?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u662f|no|nope|nein|non|\u5426)\b)
   (?!\s*+(?:/|\?|(?:or|and|yes|no)\b)
     |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
@@ -584,60 +496,33 @@ _CLAUSE = re.compile(
     |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
   re.IGNORECASE | re.VERBOSE,
 )
-_ENDS = re.compile(
-  r"""(?:\b(?:so|thus|hence|therefore|then|actually|is)|[:,\u2013\u2014-])
-  [\s"'(]*+(?P<word>yes|no)[\s"'.!)]*$""",
-  re.IGNORECASE | re.VERBOSE,
-)
-_TURNS = re.compile(
-  r'\b(?:wait|actually|however|but|therefore|so|thus|hence|hmm)\b', re.I
-)
-_REFUTES = re.compile(
-  r'\b(?:but|however)\b.*\b(?:so|thus|therefore|hence)\b.*'
-  r"(?:\b(?:not|cannot|invalid|illegal|impossible)\b|n't\b)",
-  re.IGNORECASE | re.DOTALL,
-)
+# A text without a mark that goes on so may come to another answer.
+_TURNS = {
+  yes: re.compile(
+    rf'\b(?:{other}|wait|actually|however|but|therefore|so|thus|hence|hmm)\b',
+    re.IGNORECASE,
+  )
+  for yes, other in ((True, 'no'), (False, 'yes'))
+}
 _YES = frozenset(('yes', 'yep', 'yeah', 'ja', 'oui', 's\u00ed', '\u662f'))
 
 
-def _said(text: str) -> bool | None:
-  """Yes or no as the word that a text begins with."""
+def yes_no_words(text: str, marked: bool) -> Any:
+  """Yes or no as the word that a passage begins with, as bool; or None."""
   match = _SAYS.match(text)
   if match is None:
     return None
   yes = match['word'].lower() in _YES
+  if not marked and _TURNS[yes].search(text, match.end()):
+    return SEVERAL
   return yes if yes or _CLAUSE.match(text, match.end()) else None
 
 
-def _concluded(text: str) -> bool | None:
-  """Yes or no as the word that a sentence ends with, or begins with."""
-  match = _ENDS.search(text)
-  return match['word'].lower() == 'yes' if match else _said(text)
-
-
-def yes_no_words(text: str, marked: bool) -> Any:
-  """Yes or no in a passage as bool; SEVERAL, or None."""
-  first = _said(text)
-  sentences = [part for part in SENTENCE.split(text) if part.strip()]
-  if marked:
-    if first is None and sentences and not re.match(r'\W*no\b', text, re.I):
-      first = _concluded(sentences[0])
-    return first
-  last = _concluded(sentences[-1]) if sentences else None
-  ending = ' '.join(sentences[-2:])[-400:]
-  if first and last is not False and _REFUTES.search(ending):
-    return SEVERAL
-  if first is None or last is None or first == last:
-    return last if first is None else first
-  # A draft that is corrected later.
-  return last if _TURNS.search(text[3:]) else SEVERAL
-
-
 def yes_no(text: str) -> Reading:
-  """Reads yes or no.
+  """Reads yes or no: the word that the answer begins with.
 
-  Without a mark that is the word that the text begins with, or that its last
-  sentence ends with; a text in which these differ is 'both'.
+  A text without a mark that goes on with a 'but', a 'so' or another answer is
+  'both'.
 
   Returns:
     value: bool.
@@ -670,10 +555,10 @@ _ASIDE = re.compile(
 )
 DENIES = re.compile(
   r'\b(?:not|cannot|never|neither|nor|none|except|avoid|rather than|instead of'
-  r"|(?:any|every)thing but|invalid|illegal|impossible|forbidden)\b|n't\b",
+  r'|(?:any|every)thing but|invalid|illegal|impossible|forbidden'
+  r"|possibly|perhaps|maybe|probably)\b|n't\b",
   re.IGNORECASE,
 )
-_DOUBTS = re.compile(r'\b(?:possibly|perhaps|maybe|probably)\b', re.IGNORECASE)
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
 STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
 
@@ -695,10 +580,6 @@ class Spellings:
       for name, place in names.items()
       if alike[key := _key(name)] == 1
     }
-    keys = sorted(filter(None, self._ids), key=len, reverse=True)
-    self._search = re.compile(
-      r'(?<!\w)(' + ('|'.join(map(re.escape, keys)) or '(?!)') + r')(?!\w)'
-    )
     # Words of the longest name: more words than that are prose.
     self.longest = max((len(name.split()) for name in names), default=0)
 
@@ -708,7 +589,7 @@ class Spellings:
     if text in self._exact:
       return self._exact[text]
     key = _key(text)
-    for spelling in (key, _VERB.sub('', key), unabridged(key)):
+    for spelling in (key, unabridged(key)):
       if spelling in self._ids:
         return self._ids[spelling]
     return None
@@ -737,17 +618,6 @@ class Spellings:
     ]
     return token if set(others) <= {None, token} else None
 
-  def choice(self, text: str) -> Any:
-    """The only name in a sentence; SEVERAL, or None."""
-    token = self.only(text)
-    if token is not None:
-      return token
-    matches = self._search.findall(_key(BRACKETED.sub(' ', text)))
-    names = {self._ids[match] for match in matches}
-    if len(names) > 1:
-      return SEVERAL
-    return names.pop() if names and not DENIES.search(text) else None
-
 
 def unabridged(action: str) -> str:
   """A direction without its verb, and in full: 'north' of 'go n'."""
@@ -760,13 +630,8 @@ def _key(name: str) -> str:
   return _ARTICLE.sub('', ' '.join(name.split()))
 
 
-_CUE = re.compile(
-  r'\b(?:so|thus|therefore|hence|choose|go with|pick|best|is|must)\b', re.I
-)
-
-
 def choice(text: str, names: Spellings) -> Reading:
-  """Reads one of several names.
+  """Reads one of several names, which the answer begins with.
 
   Returns:
     value: what it stands for.
@@ -775,17 +640,10 @@ def choice(text: str, names: Spellings) -> Reading:
   def parse(words: str, marked: bool) -> Any:
     """See read."""
     lines = [line for line in words.split('\n') if line.strip()]
-    if marked:
-      token = names.choice(lines[0])
-      return Unread('unknown_name') if token is None else token
-    if len(lines) == 1 and len(words) < 200:
-      token = names.only(words)
-      if token is not None:
-        return token
-    last = ([part for part in SENTENCE.split(words) if part.strip()] or [''])[
-      -1
-    ]
-    return names.choice(last) if _CUE.search(last) else None
+    if not marked and (len(lines) != 1 or len(words) > 200):
+      return None
+    token = names.only(lines[0])
+    return Unread('unknown_name') if token is None and marked else token
 
   return read(text, parse)
 
@@ -834,12 +692,9 @@ def _items(words: str, names: Spellings) -> set[int] | None:
     if colon and names.item(parts[0]) is None:
       parts[0] = rest  # 'The next elements are: north'
     places = [names.item(part) for part in parts if part.strip()]
-    prose = [len(_key(part).split()) > names.longest for part in parts]
-    if len(parts) == 1 and places == [None] and prose == [True]:
+    if places == [None] and len(_key(line).split()) > names.longest:
       continue
-    for part in parts:
-      vague = DENIES.search(part) or _DOUBTS.search(part)
-      if vague and names.item(part) is None:
-        return None
+    if any(DENIES.search(x) and names.item(x) is None for x in parts):
+      return None
     tokens |= {core.PAD if place is None else place for place in places}
   return tokens

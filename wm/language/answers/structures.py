@@ -9,7 +9,6 @@ data: it is searched by expressions of bounded reach, and never executed.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -47,11 +46,11 @@ _COUNT = (
   r'(?!,\d|\.\d{0,9}[1-9])'
 )
 _COUNTED = f'({_COUNT})'
-_DENIED = re.compile(rf'\b(?:not|rather than|instead of) {_COUNT}', re.I)
-_RANGE = (
-  r'(?:\b(?:at (?:least|most)|(?:more|less|fewer) than|up to|either)'
-  rf' {_COUNT}|\bbetween {_COUNT} and {_COUNT}'
-  rf'|{_COUNT} ?(?:or|to|[-\u2013]) ?{_COUNT})'
+# A count that is bounded, or denied: no number of things.
+_VAGUE = re.compile(
+  rf'\b(?:not|rather than|instead of|at (?:least|most)|(?:more|less|fewer) than'
+  rf'|up to|either|between) {_COUNT}|{_COUNT} ?(?:or|to|[-\u2013]) ?{_COUNT}',
+  re.IGNORECASE,
 )
 
 
@@ -70,29 +69,19 @@ def number(text: str, noun: str) -> Reading:
   # No other number stands between both.
   things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
   counted = re.compile(_COUNTED + things, re.IGNORECASE)
-  equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
-  stated = re.compile(rf'\bthere (?:are|is) {_COUNTED}{things}', re.I)
-  ranged = re.compile(_RANGE + things, re.IGNORECASE)
   single = re.compile(_COUNTED, re.IGNORECASE)
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
-    last = words
-    if not marked:
-      sentences = [x for x in SENTENCE.split(words) if re.search(r'\w', x)]
-      last = sentences[-1] if sentences else ''
-    last = _DENIED.sub(' ', last)
-    bare = BRACKETED.sub(' ', last)
-    if ranged.search(bare):
+    if marked:
+      words = SENTENCE.split(words, maxsplit=1)[0]
+    last = BRACKETED.sub(' ', words)
+    values = {*counted.findall(last)}
+    if not values and (marked or len(last) < 20):
+      values = {*single.findall(last)}
+    if len({*map(_integer, values)}) > 1 or (values and _VAGUE.search(last)):
       return SEVERAL
-    numbers = counted.findall(bare) or equals.findall(bare)
-    if not numbers and len({*stated.findall(words)}) == 1:
-      numbers = stated.findall(words)
-    if not numbers and (marked or len(last) < 40):
-      if re.search(_RANGE, bare, re.IGNORECASE):
-        return SEVERAL
-      numbers = single.findall(last)
-    return _integer(numbers[0 if marked else -1]) if numbers else None
+    return _integer(values.pop()) if values else None
 
   return read(text, parse)
 
@@ -116,8 +105,8 @@ _SEAT = (
 def seat(text: str, seats: int) -> Reading:
   """Reads the number of a seat, from 1 to `seats`.
 
-  Of an answer that names seats only these count, else any number; without a
-  mark, those of the last line that names any. A line with a denial has none.
+  Of an answer that names seats only these count, else any number of its first
+  line; without a mark, of a text of one line. A line with a denial has none.
 
   Returns:
     value: int.
@@ -137,12 +126,9 @@ def seat(text: str, seats: int) -> Reading:
     """See read."""
     if len({*_SEATING.findall(words)}) > 1:
       return SEVERAL
-    lines = words.split('\n')
-    if marked:
-      line = lines[0]
-    else:
-      line = next((x for x in lines[::-1] if numbers(x)), '')
-      line = line or (words if len(words) < 12 else '')
+    line, *more = words.split('\n')
+    if not marked and (more or len(SENTENCE.split(words)) > 1):
+      return None
     values = {*numbers(line)} or {*map(_integer, single.findall(line))}
     if not values and line.casefold().strip(STRIPPED) in _ORDER:
       values = {_ORDER.index(line.casefold().strip(STRIPPED)) + 1}
@@ -230,15 +216,11 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
     if marked:
       reply = _behind_intro(_beginning(words), names)
       return reply if reply.nodes else None
-    sentences = [x for x in SENTENCE.split(words) if x.strip()] or ['']
-    last = _lines_of_nodes(words, names) or sentences[-1].strip()
-    reply = _behind_intro(last, names)
-    if len(reply.nodes) == 1 and DENIES.search(last):
-      return None
-    # Of several sentences the last one, if it says that it is the path.
-    if len(sentences) == 1 or _is_plain(last, names) or _INTRO.match(last):
-      complete = UNKNOWN not in reply.nodes or _is_list(last, reply)
-      return reply if reply.nodes and complete else None
+    # A sentence of nodes, and of words around them or in front of them.
+    plain = set(_PART.findall(words.lower())) <= _AROUND | names.keys()
+    if plain or (_INTRO.match(words) and len(SENTENCE.split(words)) == 1):
+      reply = _behind_intro(words, names)
+      return reply if reply.nodes and UNKNOWN not in reply.nodes else None
     return None
 
   return read(text[-_LONGEST:], parse)
@@ -248,34 +230,6 @@ def _beginning(words: str) -> str:
   """A passage without what follows an answer."""
   paragraph = _unnumbered(words.split('\n\n')[0])
   return _NEXT.split(paragraph, maxsplit=1)[0].strip()
-
-
-def _is_plain(words: str, names: Mapping[str, int]) -> bool:
-  """Nothing but names of nodes, and words around them?"""
-  return set(_PART.findall(words.lower())) <= _AROUND | names.keys()
-
-
-def _lines_of_nodes(words: str, names: Mapping[str, int]) -> str:
-  """Lines at the end of a text that each name a node; '' of one line."""
-  lines = _unnumbered(words[words.rfind('\n\n') + 1 :]).split('\n')
-  lines = [line for line in lines if line.strip()][-_MOST:]
-
-  def is_node(line: str) -> bool:
-    return _is_plain(line, names) and len(_nodes(line, names).nodes) == 1
-
-  nodes = [*itertools.takewhile(is_node, lines[::-1])][::-1]
-  return '\n'.join(nodes) if len(nodes) > 1 else ''
-
-
-def _is_list(words: str, reply: NodeReply) -> bool:
-  """Nothing but three names or more, most of them and the first of nodes?"""
-  items, nodes = words.strip(' .,').split(','), reply.nodes
-  return (
-    len(items) == len(nodes) > 2
-    and nodes[0] != UNKNOWN
-    and 2 * nodes.count(UNKNOWN) < len(nodes)
-    and max(len(_PART.findall(item)) for item in items) <= _NAME
-  )
 
 
 def _unnumbered(words: str) -> str:

@@ -52,7 +52,7 @@ class Model(core.Model):
   """Any model that Inspect can reach, by 'provider/model'.
 
   Keys are read from the environment, such as OPENAI_API_KEY. Answers are kept
-  on disk, by prompt, model, settings and repeat: nothing is asked twice. What
+  on disk, by prompt, model and settings: nothing is asked twice. What
   can be asked is what a metric lists beforehand, see wm.core.queries.
 
   Attributes:
@@ -65,7 +65,6 @@ class Model(core.Model):
     names: seed of new names and of the order in which things are said; 0 is as
       they are.
     temperature: of the sampling of tokens.
-    repeats: times that each question is put; most answers win.
     max_tokens: most tokens of an answer, reasoning included.
     logprobs: also ask for log-probabilities, which give P(yes).
     per_prompt: yes-or-no questions about one prefix in a prompt, at most, which
@@ -95,7 +94,6 @@ class Model(core.Model):
   names: int = field(0, least=0)
   # How an answer is drawn, and how it is read.
   temperature: float = field(0.0, least=0, most=2)
-  repeats: int = field(1, least=1)
   max_tokens: int = field(1024, least=1)
   logprobs: bool = False
   per_prompt: int = field(1, least=1)
@@ -114,7 +112,7 @@ class Model(core.Model):
     """See core.Bounded: a millisecond a call, calls that are under way."""
     del world
     calls = self.connections * CALL
-    return core.Cost(calls, 1e-3 * self.repeats, ('repeats', 'connections'))
+    return core.Cost(calls, 1e-3, ('connections',))
 
   def __post_init__(self) -> None:
     super().__post_init__()

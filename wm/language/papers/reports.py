@@ -1,4 +1,4 @@
-"""Pages of papers: declared charts, rows of logs, and models in pairs.
+"""Pages of papers: declared charts, and rows of logs.
 
 A paper's module `report` makes tables of a frame of answers and drawings of
 their figures; `assembled` makes the page. Charts of dots are declared in
@@ -20,7 +20,6 @@ all rows, or of a subset.
 from __future__ import annotations
 
 import collections
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -150,35 +149,6 @@ def sample_rows(
       if sample.scores:
         about = {'sample': sample.id, 'epoch': sample.epoch}
         yield {**row, 'model': model, **about}
-
-
-def paired(
-  frame: pd.DataFrame,
-  score: str,
-  keys: Sequence[str],
-  models: Sequence[str] | None = None,
-  how: str = 'mean',
-) -> Iterator[tuple[str, str, pd.DataFrame]]:
-  """Each pair of models, and the scores of both on what both were asked.
-
-  Args:
-    frame: an answer a row.
-    score: name of the column.
-    keys: columns that name what was asked.
-    models: in order; None is all of the frame's, sorted.
-    how: several answers of a model count, 'mean' or 'first'.
-
-  Yields:
-    Two names, and a frame of a column for each, whose index are the keys; none
-    of a pair without anything in common.
-  """
-  by = [frame[name] for name in (*keys, 'model')]
-  scores = frame[score].groupby(by, observed=True).agg(how).unstack()
-  names = [name for name in models or scores if name in scores]
-  for first, second in itertools.combinations(names, 2):
-    both = scores[[first, second]].dropna()
-    if len(both):
-      yield first, second, both
 
 
 def drawn(report: Report, frame: pd.DataFrame) -> dict[str, charts.Spec]:

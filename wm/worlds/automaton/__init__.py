@@ -74,7 +74,11 @@ class World(
   """A user's finite automaton, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
-  completed, breadth first. `stats` counts the others.
+  completed, breadth first; states with the same continuations are one.
+  `stats` counts the others.
+
+  A length is uniform, then a word among those of this length. Without accepting
+  states, each token is uniform over the legal ones.
 
   Attributes:
     preset: name instead of a file: tomita1 to tomita7, dyck_KINDS_DEPTH, a
@@ -82,11 +86,6 @@ class World(
       automaton, random_STATES_SYMBOLS_LEGAL_SEED. STATES and SYMBOLS are at
       least 3; LEGAL is at least 2, at least a third of SYMBOLS, and less than
       SYMBOLS.
-    minimise: merge states with the same continuations.
-    sampling: distribution of sampled words. Without accepting states, each
-      token is uniform over the legal ones. Otherwise, 'lengths': first the
-      length is uniform, then the word among those of this length; 'words':
-      uniform over all words, most of which are long.
   """
 
   noun: ClassVar[str] = 'this automaton'
@@ -94,18 +93,13 @@ class World(
 
   file: str = field(
     '',
-    'automaton as .json, .csv, .graphml, .dot, .gv, .jff or .txt',
+    'automaton as .json, .csv, .graphml, .dot or .gv',
     format=readers.__name__,
   )
   regex: str = field('', 'regular expression instead', format=readers.__name__)
   preset: str = ''
-  minimise: bool = True
   length: int = field(
     32, 'most tokens of a sequence, `end` included', least=2, unit='tokens'
-  )
-  sampling: str = field('lengths', choices=('lengths', 'words'))
-  separator: str = field(
-    '', 'text between the symbols of a label; default: a label is one symbol'
   )
 
   def __post_init__(self) -> None:
@@ -113,14 +107,12 @@ class World(
     sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
     if len(sources) > 1:
       raise field_error(self, ' '.join(sources), 'one of these alone')
-    if self.separator and not self.file:
-      raise field_error(self, 'separator file', 'a file with separator')
 
   @functools.cached_property
   def given(self) -> machine.FiniteAutomaton:
     """The automaton before reduction; raises InputError if it is invalid."""
     if self.file:
-      return readers.read(self.file, self.separator)
+      return readers.read(self.file)
     if self.regex:
       return readers.read_regex(self.regex)
     return machine.preset(self.preset or DEFAULT)
@@ -128,7 +120,7 @@ class World(
   @functools.cached_property
   def _reduced(self) -> machine.Reduced:
     where = self.file or self.regex or self.preset or DEFAULT
-    reduced = machine.reduced(where, self.given, self.minimise)
+    reduced = machine.reduced(where, self.given)
     # Counts of words and prefixes.
     size = 16 * self.length * len(reduced.delta)
     resources.require_memory(size, f'{where} with length={self.length}')
@@ -198,7 +190,7 @@ class World(
     return words, logs
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Words and `end`, drawn as `sampling` says; else random play.
+    """Words and `end`; without accepting states, random play.
 
     Words are counted in float64, so their shares are exact to rounding.
     """
@@ -216,8 +208,6 @@ class World(
       return play
     _, logs = self._words
     mass = np.isfinite(logs) * 1.0
-    if self.sampling == 'words':
-      mass = np.exp(logs - logs.max())
     with np.errstate(divide='ignore'):
       log_lengths = np.log(mass / mass.sum())
     return WordProcess(self.delta, log_lengths, replan)
@@ -226,8 +216,6 @@ class World(
     """Tokens [N, length] of the words with these numbers [N]."""
     words, logs = self._words
     mass = np.isfinite(logs) * 1.0
-    if self.sampling == 'words':
-      mass = np.exp(logs - logs.max())
     uniform = basics.uniforms(seed, numbers, WORD)
     left = _picked(np.broadcast_to(mass, (len(numbers), len(mass))), uniform)
     tokens = np.zeros((len(numbers), self.length), np.int32)

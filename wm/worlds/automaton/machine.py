@@ -39,7 +39,7 @@ import collections
 import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -65,7 +65,6 @@ class FiniteAutomaton(NamedTuple):
     delta: [S, A] int32 next states, DEAD if illegal.
     start: the state of the empty word.
     accepting: [S] bool, or None where sequences just stop.
-    outputs: [S] int, equal for states with equal outputs; None without outputs.
     read_as: interpretation of its file, see core.Described.
   """
 
@@ -74,7 +73,6 @@ class FiniteAutomaton(NamedTuple):
   delta: np.ndarray
   start: int
   accepting: np.ndarray | None
-  outputs: np.ndarray | None = None
   read_as: Mapping[str, str] = types.MappingProxyType({})
 
 
@@ -104,7 +102,6 @@ def build(
   start: str,
   accepting: Sequence[str] | None,
   symbols: Sequence[str] | None = None,
-  outputs: Mapping[Any, str] = types.MappingProxyType({}),
 ) -> FiniteAutomaton:
   """A machine of named states.
 
@@ -116,7 +113,6 @@ def build(
     accepting: some of the states, or None where sequences just stop.
     symbols: the alphabet in order; None is the edges' symbols, sorted. Blanks
       in them become '_'.
-    outputs: by state, or by (state, symbol); may be empty.
 
   Raises:
     InputError: an unknown state or symbol, an invalid name, or two edges from
@@ -160,17 +156,7 @@ def build(
     final = np.zeros(len(states), bool)
     final[[_known(where, 'state', name, row) for name in accepting]] = True
   first = _known(where, 'start state', start, row)
-  classes = None
-  if outputs:
-    shown = [
-      tuple(outputs.get(key) for key in (state, *((state, x) for x in symbols)))
-      for state in states
-    ]
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(shown))}
-    classes = np.array([numbers[each] for each in shown])
-  return FiniteAutomaton(
-    tuple(tokens), tuple(states), delta, first, final, classes
-  )
+  return FiniteAutomaton(tuple(tokens), tuple(states), delta, first, final)
 
 
 def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
@@ -203,10 +189,8 @@ def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
   return numbers[name]
 
 
-def reduced(where: str, machine: FiniteAutomaton, minimise: bool) -> Reduced:
+def reduced(where: str, machine: FiniteAutomaton) -> Reduced:
   """Drops useless states, merges equal ones, numbers the rest breadth first.
-
-  minimise: True merges states that accept the same words.
 
   Raises:
     InputError: the machine accepts no word.
@@ -223,13 +207,8 @@ def reduced(where: str, machine: FiniteAutomaton, minimise: bool) -> Reduced:
   place[useful] = np.arange(len(useful))
   delta = place[machine.delta[useful]]
   final = None if machine.accepting is None else machine.accepting[useful]
-  block = np.arange(len(useful), dtype=np.int32)
-  if minimise:
-    classes = block * 0 if final is None else final
-    if machine.outputs is not None:
-      pairs = np.column_stack([classes, machine.outputs[useful]])
-      classes = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-    block = dfa.minimize(delta, classes)
+  classes = np.zeros(len(useful), np.int32) if final is None else final
+  block = dfa.minimize(delta, classes)
   order = _breadth_first(delta, block, int(place[machine.start]))
   row = np.full(block.max() + 2, core.DEAD, np.int32)
   row[block[order]] = np.arange(len(order))

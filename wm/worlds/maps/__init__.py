@@ -24,8 +24,7 @@ metres, or in degrees as published (Vafa et al. 2024, appendix B), where a
 degree of longitude counts as much as one of latitude. Unusable trips are
 dropped and counted by cause, in this order: `unreadable` (missing, not a
 number, not a coordinate), `zero` (a meter without a fix writes 0), `outside`
-(further than OUTSIDE_M from that intersection), `same_node`. `other_nodes`
-counts used trips whose ends the other rule maps to other intersections.
+(further than OUTSIDE_M from that intersection), `same_node`.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ class World(
   edges: str = field('', 'CSV file of streets', format=f'{_READER}.load_csv')
   file: str = field(
     '',
-    'GraphML, GML or node-link JSON of networkx or OSMnx, or OSM XML, instead '
-    'of these',
+    'GraphML of networkx or OSMnx, or OSM XML, instead of these',
     format=f'{_READER}.load_file',
   )
   rows: int = 8
@@ -132,7 +130,6 @@ class World(
   )
   nearest: str = field('metres', choices=NEAREST)
   weightings: int = field(50, 'number of noisy weightings', least=1)
-  noise_seed: int = field(0, 'seed of the noisy weightings', least=0)
   max_moves: int = field(0, least=MIN_MOVES, also=(0,), unit='moves')
   turns: str = field(
     '',
@@ -145,14 +142,6 @@ class World(
     1 / sampling.HELDOUT,
     least=1 / sampling.HELDOUT,
     most=1 - 1 / sampling.HELDOUT,
-  )
-
-  collisions: float = field(
-    0.01,
-    'largest share of streets of files that may be lost, as a shorter one '
-    'leaves the intersection in the same direction',
-    least=0,
-    most=1,
   )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
@@ -187,7 +176,7 @@ class World(
       if self.nodes
       else streets.load_file(self.file)
     )
-    streets.check_lost(graph, self.collisions, self.file or self.edges)
+    streets.check_lost(graph, self.file or self.edges)
     return graph
 
   @property
@@ -330,7 +319,7 @@ class World(
     lengths = [self.graph.length_m]
     if self.traversal == 'noisy':
       lengths = [
-        routes.weighting(self.graph.length_m, self.noise_seed, number)
+        routes.weighting(self.graph.length_m, number)
         for number in range(self.weightings)
       ]
     return routes.Roads(self.graph.delta, lengths)
@@ -563,7 +552,7 @@ class Trips(NamedTuple):
 
   Attributes:
     pairs: [N, 2] int64 rows of origin and destination, in file order.
-    counts: 'trips' read, 'used', drops by cause, and 'other_nodes'.
+    counts: 'trips' read, 'used', and drops by cause.
   """
 
   pairs: np.ndarray
@@ -591,27 +580,18 @@ def load_trips(
   Raises:
     InputError: no such file, no coordinate columns, or not CSV or Parquet.
   """
-  finds = [_nearest(graph, rule) for rule in NEAREST]
-  if nearest == NEAREST[1]:
-    finds.reverse()
-  counts = dict.fromkeys(
-    (
-      *('trips', 'used', 'unreadable', 'zero', 'outside', 'same_node'),
-      'other_nodes',
-    ),
-    0,
-  )
+  find = _nearest(graph, nearest)
+  causes = 'unreadable', 'zero', 'outside', 'same_node'
+  counts = dict.fromkeys(('trips', 'used', *causes), 0)
   pairs = []
   for places in itertools.chain.from_iterable(
     map(_trip_ends, _trip_files(path))
   ):
-    (causes, rows), (_, others) = (_classify(places, find) for find in finds)
-    apart = (causes == 'used') & (rows != others).any(-1)
-    counts['other_nodes'] += int(apart.sum())
-    for cause in counts.keys() - {'trips', 'other_nodes'}:
-      counts[cause] += int((causes == cause).sum())
+    found, rows = _classify(places, find)
+    for cause in ('used', *causes):
+      counts[cause] += int((found == cause).sum())
     counts['trips'] += len(places)
-    pairs.append(rows[causes == 'used'])
+    pairs.append(rows[found == 'used'])
   return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
 
 

@@ -387,13 +387,13 @@ def fresh(batches: Iterator[RouteBatch]) -> Iterator[RouteBatch]:
     yield batch._replace(cause=cause)
 
 
-def weighting(length_m: np.ndarray, seed: int, number: int) -> np.ndarray:
+def weighting(length_m: np.ndarray, number: int) -> np.ndarray:
   """Edge lengths of a noisy weighting, [S, 8] float64 metres, NaN kept.
 
   Each length W becomes W + e with e ~ Gamma(shape=W, scale=1), so that the
   mean doubles (Vafa et al. 2024, appendix B).
   """
-  rng = np.random.default_rng([seed, number])
+  rng = np.random.default_rng([0, number])
   noisy = np.array(length_m)
   edges = ~np.isnan(noisy)
   noisy[edges] += rng.standard_gamma(noisy[edges])

@@ -36,10 +36,7 @@ HOP_M = 100.0  # Metres of an edge without length between nodes without places.
 MOST_PLACED = 1000  # Limit of nodes of a spring layout, which takes seconds.
 # Names of latitudes and longitudes, and of lengths; the first present ones
 # count.
-PLACES = (
-  *(('lat', 'lon'), ('lat', 'lng'), ('latitude', 'longitude'), ('y', 'x')),
-  ('y_m', 'x_m'),
-)
+PLACES = ('lat', 'lon'), ('lat', 'lng'), ('latitude', 'longitude'), ('y', 'x')
 LENGTHS = ('length_m', 'distance_m', 'length', 'distance', 'weight')
 # Names that may mean coordinates or lengths, but are not read.
 _COORDINATE = re.compile(
@@ -52,8 +49,11 @@ _LENGTH = re.compile(
 )
 FAR_M = 5000.0  # Median edge length above which x and y are not degrees.
 APART = 20.0  # Limit of the median ratio of lengths and distances.
-# Words for a one-way street in an undirected graph.
-ONE_WAY = ('yes', 'true', '1', '1.0', '-1', 'reverse')
+# Words for a street that is not one-way, in an undirected graph.
+TWO_WAY = ('', 'no', 'false', '0', '0.0', 'none')
+# Largest share of streets that may be lost, as a shorter one leaves the
+# intersection in the same direction.
+MOST_LOST = 0.01
 # Words of sequences and of states, which nodes must not have as names.
 RESERVED = ('<pad>', 'end', *DIRECTIONS, '?')
 
@@ -273,16 +273,14 @@ def _check_nodes(
       )
 
 
-def check_lost(graph: StreetGraph, most: float, where: str) -> None:
-  """Raises InputError if more than a share `most` of the streets collides."""
+def check_lost(graph: StreetGraph, where: str) -> None:
+  """Raises InputError if more than MOST_LOST of the streets collides."""
   lost = graph.counts['collisions']
-  if lost > most * (total := graph.num_edges + lost):
-    share = math.ceil(100 * lost / total)
+  if lost > MOST_LOST * (total := graph.num_edges + lost):
     raise core.InputError(
       f'{where}: {lost} of {total} streets are lost, as a shorter one leaves '
       f'their intersection in the same direction; expected at most '
-      f'{100 * most:g} %: give each edge a direction of its own, or allow it '
-      f'by maps(collisions={share / 100:g})'
+      f'{100 * MOST_LOST:g} %: give each edge a direction of its own'
     )
 
 
@@ -295,9 +293,9 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
 
   osm_id: an integer or a name. Names become tokens, with '_' for blanks and
       commas, and a final '_' if another token has the name, such as N.
-  lat, lon: degrees; also called latitude and longitude, or y and x. x_m and y_m
-      are metres on a plane. Without such columns, a spring layout with a fixed
-      seed places the nodes; its longest edge is 100 m.
+  lat, lon: degrees; also called latitude and longitude, or y and x. Without
+      such columns, a spring layout with a fixed seed places the nodes; its
+      longest edge is 100 m.
   direction: N, NE, E, SE, S, SW, W or NW. Of several edges of a node in one
       direction, the shortest is kept. Without the column, the bearing decides;
       for nodes without places, the edges get the distinct directions nearest to
@@ -312,7 +310,7 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   table = _lowered(csv_file.read(nodes, ('osm_id',)))
   ids, names = _identified(table['osm_id'], str(nodes))
   read_as: dict[str, str] = {}
-  places = _located(str(nodes), table, table['osm_id'], None, read_as)
+  places = _located(str(nodes), table, table['osm_id'], read_as)
   table = _lowered(csv_file.read(edges, ('node', 'neighbor')))
   sources = _rows(edges, 'node', table['node'], ids, names)
   targets = _rows(edges, 'neighbor', table['neighbor'], ids, names)
@@ -330,7 +328,6 @@ def _located(
   where: str,
   table: dict[str, list[Any]],
   nodes: Sequence[Any],
-  crs: Any,
   read_as: dict[str, str],
 ) -> tuple[np.ndarray, np.ndarray] | None:
   """Latitudes and longitudes [S] of nodes; None without coordinates.
@@ -339,7 +336,6 @@ def _located(
     where: name of the input in errors.
     table: attributes of nodes by name, None where a node lacks one.
     nodes: names in errors.
-    crs: coordinate reference system of x and y; None means degrees.
     read_as: gets the entry 'places'.
 
   Raises:
@@ -368,28 +364,14 @@ def _located(
       f'lack {pair[1]} or {pair[0]}; expected both of each, or of none'
     )
   lat, lon = (_numbers(where, name, table[name], float) for name in pair)
-  unit, finite = 'degrees', np.isfinite(lat) & np.isfinite(lon)
-  if pair == ('y_m', 'x_m') and finite.all():
-    unit = 'metres on a plane'
-    lat, lon = (np.degrees((v - v.mean()) / EARTH_M) for v in (lat, lon))
-  elif pair == ('y', 'x') and crs and str(crs).lower() != 'epsg:4326':
-    unit = f'{crs}, taken to degrees'
-    with inputs.extra('maps', f'{where}, whose coordinates are in {crs},'):
-      import pyproj
-    with inputs.reading(where, 'a street graph with a crs that is known'):
-      change = pyproj.Transformer.from_crs(
-        str(crs), 'EPSG:4326', always_xy=True
-      )
-      lon, lat = map(np.asarray, change.transform(lon, lat))
   for name, column, most in zip(pair, (lat, lon), (90, 180), strict=True):
     bad = np.flatnonzero(~(np.abs(column) <= most))
     if bad.size:
-      plane = '; call metres on a plane x_m and y_m, or state their crs'
       raise core.InputError(
         f'{where}: node {nodes[bad[0]]} has {name}={column[bad[0]]}; expected '
-        f'degrees from -{most} to {most}' + plane * (name in 'xy')
+        f'degrees from -{most} to {most}'
       )
-  read_as['places'] = f'{", ".join(pair)} ({unit})'
+  read_as['places'] = f'{", ".join(pair)} (degrees)'
   return lat, lon
 
 
@@ -527,8 +509,7 @@ def _check_units(
     return
   raise core.InputError(
     f'{where}: {wrong} places are read as {read_as["places"]}; expected '
-    'degrees (lat, lon), metres on a plane (x_m, y_m) or a crs, and lengths in '
-    'metres (length_m)'
+    'degrees (lat, lon) and lengths in metres (length_m)'
   )
 
 
@@ -735,20 +716,17 @@ def osmnx_library() -> Any:
 
 
 def load_file(path: str | Path) -> StreetGraph:
-  """Street graph of networkx or OSMnx: .graphml, .gml, .json, or OSM XML.
+  """Street graph of networkx or OSMnx: GraphML, or OSM XML.
 
-  GraphML as written by `networkx.write_graphml` and `osmnx.save_graphml`, GML
-  by `write_gml`, JSON by `node_link_data`, with edges as "edges" or "links".
-  `wm.from_graph` takes such graphs in memory.
+  GraphML is as written by `networkx.write_graphml` and `osmnx.save_graphml`.
+  `wm.from_graph` takes graphs in memory.
 
   nodes: ids are integers or names, as in nodes.csv. Attributes lat and lon,
-      latitude and longitude, or y and x are degrees; if the graph has a `crs`,
-      such as EPSG:32618, y and x are in this system (the extra `maps`). y_m and
-      x_m are metres on a plane. If no node has coordinates, a spring layout
+      latitude and longitude, or y and x are degrees; a graph with a `crs` other
+      than EPSG:4326 is refused. If no node has coordinates, a spring layout
       with a fixed seed places the nodes, with a longest edge of 100 m; then no
       edge is dropped, and at most eight may leave a node.
-  edges: directed edges run one way, undirected ones both ways, except with
-      oneway=yes, where the attributes from and to give the direction. Length,
+  edges: directed edges run one way, undirected ones both ways. Length,
       length_m, distance or weight is in metres; by default the great-circle
       distance, or 100 m for nodes without places. The attribute direction is
       one of the eight; by default the bearing decides. Attributes with other
@@ -767,44 +745,19 @@ def load_file(path: str | Path) -> StreetGraph:
 def read_file(path: str | Path) -> Any:
   """The file as a multigraph of networkx; OSM XML simplified and drivable."""
   path = Path(path)
-  kinds = {'.graphml': 'GraphML', '.gml': 'GML', '.json': 'node-link JSON'}
-  kinds |= dict.fromkeys(('.osm', '.xml'), 'OSM XML')
+  kinds = {'.graphml': 'GraphML', '.osm': 'OSM XML', '.xml': 'OSM XML'}
   if path.suffix not in kinds:
     raise core.InputError(
       f'{path}: unknown suffix {path.suffix!r}; expected {", ".join(kinds)}'
     )
   kind = kinds[path.suffix]
   with inputs.reading_file(path, f'a street graph in {kind}'):
-    if kind == 'GraphML':
-      graph = _networkx().read_graphml(path, force_multigraph=True)
-      for name in ('node_default', 'edge_default'):  # OSMnx cannot write them.
-        del graph.graph[name]
-      return graph
     if kind == 'OSM XML':
       return _from_xml(osmnx_library(), path)
-    text = path.read_text('utf-8-sig')
-    if kind == 'node-link JSON':
-      return _node_link(inputs.parse_json(text))
-    # Some versions of networkx write NumPy's numbers as calls.
-    text = re.sub(r'(?i)\bnp\.\w+\(([^()]*)\)', r'\1', text)
-    label = 'label' if re.search(r'\blabel\b', text) else 'id'
-    graph, nx = _networkx().parse_gml(text, label=label), _networkx()
-    return (nx.MultiDiGraph if graph.is_directed() else nx.MultiGraph)(graph)
-
-
-def _node_link(parts: dict[str, Any]) -> Any:
-  """The networkx graph of a node-link object, of any version."""
-  nx = _networkx()
-  kind = nx.MultiDiGraph if parts.get('directed') else nx.MultiGraph
-  graph = kind()
-  graph.graph.update(parts.get('graph') or {})
-  for node in parts['nodes']:
-    graph.add_node(node['id'])
-    graph.nodes[node['id']].update(node)
-  for link in parts['links' if 'links' in parts else 'edges']:
-    key = graph.add_edge(link['source'], link['target'])
-    graph.edges[link['source'], link['target'], key].update(link)
-  return graph
+    graph = _networkx().read_graphml(path, force_multigraph=True)
+    for name in ('node_default', 'edge_default'):  # OSMnx cannot write them.
+      del graph.graph[name]
+    return graph
 
 
 def _from_xml(osmnx: Any, path: Path) -> Any:
@@ -836,7 +789,12 @@ def from_networkx(graph: Any, where: str) -> StreetGraph:
   row = {node: n for n, node in enumerate(nodes)}
   read_as: dict[str, str] = {}
   table = _columns([graph.nodes[node] for node in nodes])
-  places = _located(where, table, nodes, graph.graph.get('crs'), read_as)
+  crs = str(graph.graph.get('crs') or 'epsg:4326')
+  if crs.lower() != 'epsg:4326':
+    raise core.InputError(
+      f'{where} has the crs {crs}; expected degrees: epsg:4326'
+    )
+  places = _located(where, table, nodes, read_as)
   edges = [*graph.edges(data=True)]
   if not graph.is_directed():
     edges = _both_ways(edges, where, read_as)
@@ -868,24 +826,13 @@ def _both_ways(
   where: str,
   read_as: dict[str, str],
 ) -> list[tuple[Any, Any, dict[str, Any]]]:
-  """Edges of an undirected graph, in both directions unless one-way."""
-  ways = []
+  """Edges of an undirected graph, in both directions."""
   for u, v, data in edges:
-    if 'direction' in data:
+    one_way = str(data.get('oneway', 'no')).lower() not in TWO_WAY
+    if one_way or 'direction' in data:
       raise core.InputError(
-        f'{where} is undirected, and its edges have direction; expected a '
-        'directed graph, as a direction holds one way'
+        f'{where} is undirected, and its edge {u} - {v} is one-way or has a '
+        'direction; expected a directed graph'
       )
-    forward, back = (u, v, data), (v, u, data)
-    if str(data.get('oneway', '')).lower() not in ONE_WAY:
-      ways += [forward, back]
-      continue
-    ends = str(data.get('from', '')), str(data.get('to', ''))
-    if {*ends} != {str(u), str(v)}:
-      raise core.InputError(
-        f'{where} is undirected, and its edge {u} - {v} is one-way; expected a '
-        'directed graph, or attributes from and to'
-      )
-    ways.append(forward if ends[0] == str(u) else back)
-  read_as['undirected edges'] = 'run both ways, but for one-way ones'
-  return ways
+  read_as['undirected edges'] = 'run both ways'
+  return [*edges, *((v, u, data) for u, v, data in edges)]

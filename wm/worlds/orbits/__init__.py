@@ -35,15 +35,6 @@ from wm.worlds.base import sampling
 from wm.worlds.orbits import systems as random_systems
 from wm.worlds.orbits.systems import NUDGE, NUMBER, ROW, WORD, ChosenSystems
 
-# Errors of the published program that can be reproduced.
-QUIRKS = {
-  'clipped': 'systems that leave the box or have too few samples stay, and '
-  'their bins are clipped',
-  'first_sun': 'states are measured from where the sun was at first',
-  'pinned_sun': 'the sun of several planets stands still',
-  'radial_velocity': "the radial part of states' velocity has the wrong sign",
-  'shared_streams': 'planets 6..10 of a system are those 1..5 of the next',
-}
 COLUMNS = (
   'x from the sun, AU',
   'y from the sun, AU',
@@ -54,6 +45,9 @@ COLUMNS = (
 )
 START, X, Y = 0, -2, -3  # Words of states; 1.. after the first step token.
 CHUNK = 1 << 21  # Rows of positions that are drawn at a time.
+# Greatest distance in bins, along each axis, of a legal token from the orbit of
+# a sampled state.
+TOLERANCE = 1
 ENOUGH = 4000  # Systems of a time step of which some must stay.
 
 
@@ -73,14 +67,9 @@ class World(
   systems='two_body', planets=1 its two-body variant.
 
   Attributes:
-    planets: most planets of a system; their number is uniform. For 'solar', 8
-      is all planets, and 1 is any one of them.
+    planets: most planets of a system; their number is uniform.
     steps: time steps in years; each system has one of them.
     centre: standard deviation of the centre of mass along each axis, AU.
-    table: CSV file of exoplanets to fit masses to, with columns
-      planet_solar_mass and star_solar_mass; '' is the built-in fit.
-    tolerance: greatest distance in bins, along each axis, of a legal token from
-      the orbit of a sampled state.
   """
 
   noun: ClassVar[str] = 'planetary orbits'
@@ -96,11 +85,6 @@ class World(
     (0.1, 0.2), above=0, distinct=True, fewest=1, unit='years'
   )
   centre: float = field(0.5, least=0, unit='AU')
-  quirks: tuple[str, ...] = field(
-    (), 'errors of the published program to keep', choices=QUIRKS
-  )
-  table: str = ''
-  tolerance: int = field(1, least=0)
   ahead: int = field(
     4, 'frames that a prefix of a drawn state is long enough to fix', least=1
   )
@@ -113,11 +97,8 @@ class World(
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    planets = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
-    available = planets.get(self.systems, (self.planets,))
-    if self.planets not in available:
-      expected = ' or '.join(map(str, available))
-      raise field_error(self, 'planets systems', f'{expected} planets')
+    if self.systems == 'two_body' and self.planets != 1:
+      raise field_error(self, 'planets systems', '1 planet')
     least = 1 + 2 * (self.planets + 1)
     if self.rows < least:
       raise field_error(self, 'rows planets', f'at least {least} rows')
@@ -184,13 +165,13 @@ class World(
     if drawn.size:
       bins = np.arange(len(self.vocab))[None]
       center = self.forecast(states[drawn], 1).tokens
-      legal[drawn] &= np.abs(bins - center) <= self.tolerance
+      legal[drawn] &= np.abs(bins - center) <= TOLERANCE
     return legal
 
   def _near(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """[B] bool: True if a token is within tolerance of its system's orbit."""
     center = self.forecast(states, 1).tokens[:, 0]
-    return np.abs(tokens - center) <= self.tolerance
+    return np.abs(tokens - center) <= TOLERANCE
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """The word, or a hash of the system; see core.World."""
@@ -211,9 +192,6 @@ class World(
       self.planets,
       self.steps,
       self.centre,
-      random_systems.fitted(self.table),
-      'shared_streams' in self.quirks,
-      'pinned_sun' in self.quirks,
     )
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
@@ -297,7 +275,7 @@ class World(
     return (place + self.first_bin).astype(np.int32)
 
   def trajectory(self, sequences: core.Sequences) -> Trajectory:
-    """See core.Latent; `first_sun` and `radial_velocity` change states only."""
+    """See core.Latent."""
     drawn = self._drawn(sequences)
     rows = self.rows - 1
     bodies = drawn.planets[:, None] + 1
@@ -307,13 +285,6 @@ class World(
     mass = np.take_along_axis(drawn.mass, np.where(planet, body, 0), axis=1)
     both = np.stack([mass, np.broadcast_to(drawn.star[:, None], mass.shape)], 2)
     state = np.concatenate([seen, np.where(planet[..., None], both, np.nan)], 2)
-    if 'first_sun' in self.quirks:
-      first = place[np.arange(len(place)), drawn.planets][:, None]
-      state[..., :2] = np.where(planet[..., None], place - first, np.nan)
-    if 'radial_velocity' in self.quirks:
-      unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
-      radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
-      state[..., 2:4] -= 2 * radial * unit
     return Trajectory(
       place,
       body.astype(np.int32),
@@ -334,7 +305,7 @@ class World(
 
   # Trials. The past and the future of a sampled state are exact. A prefix that
   # reaches it is the system's past, observed for some frames: at least as many
-  # as determine the next `ahead` frames within `tolerance` bins
+  # as determine the next `ahead` frames within TOLERANCE bins
   # (`systems.SIGMAS` standard deviations of the linear error). All prefixes of
   # one length are equal. The state to compare with has the same bodies at the
   # same places, and one planet with another velocity, so that their tokens
@@ -374,7 +345,7 @@ class World(
         raise core.InputError(
           f'orbits: of {asked} systems {len(usable)} show in half of '
           f'rows={self.rows} what fixes the next ahead={self.ahead} frames '
-          f'within tolerance={self.tolerance}; expected more rows or larger '
+          f'within {TOLERANCE} bin; expected more rows or larger '
           'bins'
         )
       asked += max((num - len(usable)) * asked // max(len(usable), 1), 16)
@@ -427,7 +398,7 @@ class World(
     row, bodies = systems.row, systems.bodies
     frames = np.minimum(row // bodies, (self.rows - 1) // bodies - 1)
     frames = np.where(row % bodies == 0, frames, 0)
-    limit = (self.tolerance + 0.5) * self.width / random_systems.SIGMAS
+    limit = (TOLERANCE + 0.5) * self.width / random_systems.SIGMAS
     for most in np.unique(frames[frames > 0]):
       alike = np.flatnonzero(frames == most)
       part = ChosenSystems(systems.systems, systems.place[alike], row[alike])
@@ -509,7 +480,7 @@ class World(
     """
     num = 2 * (self.rows - 1)
     left, right = (self.forecast(side, num) for side in (first, second))
-    apart = np.abs(left.tokens - right.tokens) > self.tolerance
+    apart = np.abs(left.tokens - right.tokens) > TOLERANCE
     frame = left.frame[np.arange(len(first)), apart.argmax(1)]
     return np.where(apart.any(1), frame, 0)
 
@@ -518,8 +489,7 @@ class _DropCounts:
   """Counts dropped systems by cause.
 
   Attributes:
-    counts: cause -> number of systems. A world that clips positions drops none,
-      and counts them all the same.
+    counts: cause -> number of systems.
   """
 
   def __init__(self, world: World) -> None:
@@ -529,7 +499,7 @@ class _DropCounts:
     self._kept = dict.fromkeys(world.steps, 0)
 
   def used(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] bool: is each system used? All are if positions are clipped."""
+    """[N] bool: is each system used?"""
     side: dict[str, Any] = sequences.side
     drawn = _systems_of(side)
     exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
@@ -541,8 +511,6 @@ class _DropCounts:
     ):
       if rows.any():
         self.counts[cause] = self.counts.get(cause, 0) + int(rows.sum())
-    if 'clipped' in self._world.quirks:
-      return np.ones(len(outside), bool)
     used = ~outside & ~few
     for step in self._world.steps:
       mine = drawn.step == step

@@ -5,10 +5,9 @@ binaries     sun .3..3, planet .1...5 of it  1.5..3.5    uniform to .6
 two_body     both uniform 1e-4..1.01e-2      .3..32      Beta(.867, 3.03)
 exoplanets   fitted, see `exoplanets`        .3..32      Beta(.867, 3.03)
 summary      planet 1e-7..1e-3, sun .5..5    .3..42      Beta(.867, 3.03)
-solar        the sun and its planets, which start anywhere on their orbits
 
 Masses of 'binaries' and planets of 'summary' are log-uniform; suns of 'summary'
-are uniform. The last three but 'solar' are from the inductive-bias probes (Vafa
+are uniform. The last three are from the inductive-bias probes (Vafa
 et al. 2025): 'two_body' and 'exoplanets' of the program, 'summary' of the
 paper.
 
@@ -44,10 +43,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from wm import core
 from wm.core import basics
 from wm.kernels import orbits
-from wm.worlds.base import csv_file
 
 # Streams of uniform numbers.
 (
@@ -60,9 +57,8 @@ from wm.worlds.base import csv_file
   CENTRE,
   TURN,
   MEAN,
-  SUN,
-) = range(10)
-KINDS = ('binaries', 'two_body', 'exoplanets', 'summary', 'solar')
+) = range(9)
+KINDS = ('binaries', 'two_body', 'exoplanets', 'summary')
 AXES = {
   'binaries': (1.5, 3.5),
   'two_body': (0.3, 32.0),
@@ -73,55 +69,15 @@ ROUNDEST, BETA = 0.6, (0.867, 3.03)
 BOTH = 1e-4, 1.01e-2  # Bounds of both masses of 'two_body', solar masses.
 SUNS, RATIOS = (0.3, 3.0), (0.1, 0.5)
 LIGHT = 1e-7, 1e-3
-# In the published program, planets 6..10 of a system share the seeds of planets
-# 1..5 of the next.
-SHARED = 5
-
-
-class SolarPlanet(NamedTuple):
-  """One of the sun's planets.
-
-  Attributes:
-    name: in English.
-    ratio: mass of the sun over that of the planet with moons (IAU 2009).
-    axis, eccentricity, periapsis: of the orbit at J2000, AU and degrees
-      (Standish, approximate positions of the planets, JPL).
-  """
-
-  name: str
-  ratio: float
-  axis: float
-  eccentricity: float
-  periapsis: float
-
-
-SOLAR = (
-  SolarPlanet('Mercury', 6.0236e6, 0.38709927, 0.20563593, 77.45779628),
-  SolarPlanet('Venus', 4.08523719e5, 0.72333566, 0.00677672, 131.60246718),
-  SolarPlanet('Earth', 3.28900559e5, 1.00000261, 0.01671123, 102.93768193),
-  SolarPlanet('Mars', 3.09870359e6, 1.52371034, 0.09339410, -23.94362959),
-  SolarPlanet('Jupiter', 1.047348644e3, 5.20288700, 0.04838624, 14.72847983),
-  SolarPlanet('Saturn', 3.4979018e3, 9.53667594, 0.05386179, 92.59887831),
-  SolarPlanet('Uranus', 2.290298e4, 19.18916464, 0.04725744, 170.95427630),
-  SolarPlanet('Neptune', 1.941226e4, 30.06992276, 0.00859048, 44.96476227),
-)
 
 
 class Options(NamedTuple):
-  """Options of the distribution of systems; see `orbits.World` for the rest.
-
-  Attributes:
-    shared: True if systems share planets, see SHARED.
-    pinned: True if the sun of several planets does not move.
-  """
+  """Options of the distribution of systems; see `orbits.World`."""
 
   systems: str
   planets: int
   steps: tuple[float, ...]
   centre: float
-  masses: Masses
-  shared: bool
-  pinned: bool
 
 
 def _uniform(*words: np.ndarray | int) -> np.ndarray:
@@ -142,46 +98,37 @@ def draw(
   seed: one for all, or [N] int64.
   """
   numbers, seeds = np.asarray(numbers, np.int64), np.asarray(seed, np.int64)
-  most, kind = options.planets, options.systems
+  most = options.planets
   slot = np.arange(most)[None]
 
   def one(what: int) -> np.ndarray:
     return _uniform(seeds, what, numbers)
 
   def each(what: int) -> np.ndarray:
-    key, place = numbers[:, None], slot
-    if options.shared and what in (AXIS, ECCENTRICITY, MASS):
-      key, place = SHARED * key + slot, 0 * slot
-    return _uniform(seeds[..., None], what, key, place)
+    return _uniform(seeds[..., None], what, numbers[:, None], slot)
 
   count = 1 + (one(COUNT) * most).astype(np.int64)
-  if kind == 'solar':
-    axis, e, turn, mass, star = _solar(most, one(COUNT))
-    count[:] = most
-  else:
-    axis, e, mass, star = _drawn(options, one, each)
-    turn = 2 * np.pi * each(TURN)
+  axis, e, mass, star = _drawn(options, one, each)
   which = (one(STEP_LENGTH) * len(options.steps)).astype(np.int64)
   words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
   normal = scipy.special.ndtri(_uniform(*words))
-  systems = orbits.Systems(
+  return orbits.Systems(
     planets=count,
     axis=axis,
     eccentricity=e,
-    periapsis=turn,
+    periapsis=2 * np.pi * each(TURN),
     mean=2 * np.pi * each(MEAN),
     mass=np.where(slot < count[:, None], mass, 0.0),
     star=star,
     centre=options.centre * normal,
     step=np.array(options.steps)[which],
-    pinned=options.pinned & (count > 1),
+    pinned=np.zeros(len(count), bool),
   )
-  return _pinned(systems, seeds, numbers) if systems.pinned.any() else systems
 
 
 def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
   """Axes, eccentricities and masses of planets [N, K]; masses of suns [N]."""
-  kind, masses = options.systems, options.masses
+  kind = options.systems
   low, high = AXES[kind]
   if kind == 'binaries':
     axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
@@ -198,58 +145,12 @@ def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
   elif kind == 'summary':
     mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * uniform(STAR)
   else:
-    mass, star = masses.planets(each(MASS)), masses.stars(uniform(STAR))
+    mass, star = FITTED.planets(each(MASS)), FITTED.stars(uniform(STAR))
   return axis, e, mass, star
 
 
-def _solar(most: int, uniform: np.ndarray) -> tuple[np.ndarray, ...]:
-  """As _drawn, with periapses before masses: all planets, or one of them."""
-  table = np.array([planet[1:] for planet in SOLAR])
-  rows = np.arange(len(SOLAR))[None]
-  if most == 1:
-    rows = (uniform * len(SOLAR)).astype(np.int64)[:, None]
-  ratio, axis, e, turn = np.moveaxis(
-    np.broadcast_to(table[rows], (len(uniform), most, 4)), -1, 0
-  )
-  star = np.ones(len(uniform))
-  return axis, e, np.radians(turn), 1 / ratio, star
-
-
-def _pinned(
-  systems: orbits.Systems, seeds: np.ndarray, numbers: np.ndarray
-) -> orbits.Systems:
-  """Systems whose fixed sun has the position of its motion by one planet."""
-  uniform = _uniform(seeds[..., None], SUN, numbers[:, None], np.arange(2))
-  chosen = (uniform[:, 0] * systems.planets).astype(np.int64)[:, None]
-  alone = [
-    np.take_along_axis(array, chosen, axis=1)
-    for array in (
-      systems.axis,
-      systems.eccentricity,
-      systems.periapsis,
-      systems.mass,
-    )
-  ]
-  axis, e, turn, mass = alone
-  mean = 2 * np.pi * uniform[:, 1:]
-  pair = systems._replace(
-    planets=np.ones_like(systems.planets),
-    axis=axis,
-    eccentricity=e,
-    periapsis=turn,
-    mean=mean,
-    mass=mass,
-    pinned=np.zeros_like(systems.pinned),
-  )
-  sun = orbits.positions(pair, 2)[:, 1]
-  centre = np.where(systems.pinned[:, None], sun, systems.centre)
-  return systems._replace(centre=centre)
-
-
-PLANET_MASS, STAR_MASS = 'planet_solar_mass', 'star_solar_mass'
 LIGHTEST, HEAVIEST = 1e-9, 1e-3  # Solar masses of planets, clipped.
 STARS = 0.1, 5.0  # Solar masses of stars, clipped.
-SHARE = 90  # Planets up to this percentile of masses are fitted.
 
 
 class Masses(NamedTuple):
@@ -275,59 +176,6 @@ FITTED = Masses(
   planet=(0.32020164517819, 6.009815e-8, 1.105594954623e-3),
   star=(0.20045013, -0.67936062, 1.62715089),
 )
-
-
-def read(path: str) -> tuple[np.ndarray, np.ndarray]:
-  """Masses of planets and stars [N] of a table, solar masses.
-
-  Raises:
-    InputError: a missing table or column, or a field that is empty, not a
-      finite number, or not positive.
-  """
-  columns = csv_file.read(path, (PLANET_MASS, STAR_MASS))
-  columns_read = []
-  for name in (PLANET_MASS, STAR_MASS):
-    values = []
-    for row, text in enumerate(columns[name], 1):
-      value = _number(text)
-      if not 0 < value < np.inf:
-        raise core.InputError(
-          f'{path}, row {row}: {name} is {text!r}; expected a finite mass > 0'
-        )
-      values.append(value)
-    columns_read.append(np.array(values))
-  return columns_read[0], columns_read[1]
-
-
-def _number(text: str) -> float:
-  try:
-    return float(text)
-  except ValueError:
-    return np.nan
-
-
-@functools.cache
-def fitted(path: str) -> Masses:
-  """Distributions of a table's masses; '' is the built-in fit.
-
-  Raises:
-    InputError: see `read`, or fewer than 20 distinct masses.
-  """
-  if not path:
-    return FITTED
-
-  planets, stars = read(path)
-  light = planets[planets < np.percentile(planets, SHARE)]
-  for name, masses in ((PLANET_MASS, light), (STAR_MASS, stars)):
-    if len(np.unique(masses)) < 20:
-      raise core.InputError(
-        f'{path}: {name} has {len(np.unique(masses))} different masses to fit; '
-        'expected at least 20'
-      )
-  shape, start, scale = map(float, scipy.stats.gamma.fit(light))
-  planet = shape, start, scale
-  shape, start, scale = map(float, scipy.stats.lognorm.fit(stars))
-  return Masses(planet, (shape, start, scale))
 
 
 ENOUGH = 500  # At least one of this many systems must have a prefix.

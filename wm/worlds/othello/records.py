@@ -9,33 +9,27 @@ A `.wtb` file is a header and a record for each game, little-endian:
                    | 10 * row + column, both from 1; 0 after the last
 
 Any other file is text, a game per line: moves as f5d6c3, f5 d6 c3 or numbered;
-text after '#' is ignored. In JSON lines and rows of a .csv file, moves are in a
-field (games.FIELDS). Passes may be written (PASS) where they occur; a database
-has none. Squares may be numbers: of all NUMBERINGS, the first that makes the
-most games legal is used. Othello-GPT's numbers go down the columns from a1, not
-along the rows. This reflects the board in its diagonal, which preserves the
-start, so games are legal either way.
+text after '#' is ignored. Passes may be written (PASS) where they occur; a
+database has none.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
 import functools
-import io
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import inputs, schema
+from wm.core import inputs
 from wm.kernels import othello as kernels
 from wm.worlds.base import games
 
-KINDS = '.wtb', '.txt', '.jsonl', '.csv'
+KINDS = '.wtb', '.txt'
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
 LONGEST = 4096  # Limit of bytes read per line; a game has some 300.
 WIDTH = 61  # Moves read per game: one more than the longest game has.
@@ -47,20 +41,6 @@ _PART = re.compile(
   % (PASS.pattern, _NUMBER)
 )
 _PLAIN = re.compile(rb'(?:[a-h][0-9])*')
-_NUMBERS = re.compile(rb'[\s,\[\]]*(?:-?[0-9]+[\s,\[\]]+)*-?[0-9]+[\s,\[\]]*')
-# (number of a square, board size) -> row and column, from 0.
-NUMBERINGS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
-  'from 0, a1 b1 ..': lambda n, size: divmod(n, size),
-  'from 0, the last row first': lambda n, size: (
-    size - 1 - n // size,
-    n % size,
-  ),
-  'from 1, a1 b1 ..': lambda n, size: divmod(n - 1, size),
-  '11 to 88, row and column': lambda n, size: (n // 10 - 1, n % 10 - 1),
-  'from 1, without the start': lambda n, size: _named(n - 1, size),
-  'from 0, without the start': lambda n, size: _named(n, size),
-}
-_TRIED = 100  # Number of games that decide the numbering.
 # In place of a token: not a square, or a square filled at the start.
 UNREADABLE, FILLED = -1, -2
 
@@ -132,7 +112,6 @@ class _RecordedMoves(NamedTuple):
     written: [N, WIDTH] bytes, the written form of each move.
     files: [N] str, see `Rejected.file`.
     passed: [N] moves before the first invalid pass; DEAD if all are valid.
-    numbering: [N] str, of NUMBERINGS, '' if squares have names.
   """
 
   tokens: np.ndarray
@@ -141,7 +120,6 @@ class _RecordedMoves(NamedTuple):
   written: np.ndarray
   files: np.ndarray
   passed: np.ndarray
-  numbering: np.ndarray
 
 
 def read(path: str, size: int = 8, lost: float = 1.0) -> Records:
@@ -190,28 +168,8 @@ def _file(path: pathlib.Path, name: str, size: int) -> _RecordedMoves:
     if path.suffix.lower() == '.wtb':
       read = _wthor(data, path, size)
     else:
-      table = path.suffix.lower() == '.csv'
-      read = _text(_games(data, str(path), table), size)
+      read = _text(data.removeprefix(codecs.BOM_UTF8).splitlines(), size)
   return read._replace(files=np.full(len(read.files), name))
-
-
-def _games(data: bytes, where: str, table: bool) -> list[bytes]:
-  """Text of the game of each line; '' for a table's header."""
-  data = data.removeprefix(codecs.BOM_UTF8)
-  if table:
-    rows = csv.DictReader(io.StringIO(data.decode()), strict=True)
-    texts = [games.field_of(row, f'{where}, a row') for row in rows]
-    return [b'', *(str(text).encode() for text in texts)]
-  lines = data.splitlines()
-  for k, line in enumerate(lines):
-    if line[:1] in (b'{', b'['):
-      place = f'{where}, line {k + 1}'
-      value = schema.parse(line.decode(), dict | list, place)
-      if isinstance(value, dict):
-        value = games.field_of(value, place)
-      words = value if isinstance(value, list) else [value]
-      lines[k] = ' '.join(map(str, words)).encode()
-  return lines
 
 
 def _firsts(tokens: np.ndarray) -> np.ndarray:
@@ -249,58 +207,16 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _RecordedMoves:
   lengths = WIDTH - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
   written = np.array([str(k) for k in range(256)], 'S3')[moves]
-  none = np.full(num, ''), np.full(num, core.DEAD), np.full(num, '')
+  none = np.full(num, ''), np.full(num, core.DEAD)
   return _RecordedMoves(tokens, lengths, np.arange(num) + 1, written, *none)
-
-
-def _named(number: int, size: int) -> tuple[int, int]:
-  """Row and column of a token's square; outside the board for other numbers."""
-  bits = kernels.squares(size)
-  inside = 0 <= number < len(bits)
-  row, column = divmod(int(bits[number]), 8) if inside else (9, 9)
-  return row - (8 - size) // 2, column - (8 - size) // 2
-
-
-def _numbered(lines: Sequence[bytes], size: int) -> tuple[list[bytes], str]:
-  """Converts lines of numbers to lines of names; and the numbering."""
-
-  def renamed(
-    line: bytes, rule: Callable[[int, int], tuple[int, int]]
-  ) -> bytes:
-    """A line with names in place of numbers, by a rule of NUMBERINGS."""
-    names = []
-    for number in map(int, re.findall(rb'-?[0-9]+', line)):
-      row, column = rule(number, size)
-      inside = 0 <= row < size and 0 <= column < size
-      name = f'{"abcdefgh"[column]}{row + 1}' if inside else f'?{number}'
-      if not inside and number in (-1, size * size):
-        name = 'pass'
-      names.append(name)
-    return ' '.join(names).encode()
-
-  def legal(rule: Callable[[int, int], tuple[int, int]]) -> int:
-    named = _named_games([renamed(line, rule) for line in lines[:_TRIED]], size)
-    steps = kernels.replay(named.tokens, named.lengths, size)[0]
-    return int((steps == named.lengths).sum())
-
-  best = max(NUMBERINGS, key=lambda name: legal(NUMBERINGS[name]))
-  return [renamed(line, NUMBERINGS[best]) for line in lines], best
 
 
 def _text(lines: Sequence[bytes], size: int) -> _RecordedMoves:
   """Games of lines, without lines that have no moves."""
   lines = [line[:LONGEST].split(b'#')[0].lower() for line in lines]
-  where = [k for k, line in enumerate(lines) if _NUMBERS.fullmatch(line)]
-  named: list[bytes] = []
-  numbering = ''
-  if where:
-    named, numbering = _numbered([lines[k] for k in where], size)
-  for k, line in zip(where, named, strict=True):
-    lines[k] = line
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
   read = _named_games([lines[k] for k in numbers], size)
-  kinds = np.where(np.isin(numbers, where), numbering, '')
-  return read._replace(numbers=numbers + 1, numbering=kinds)
+  return read._replace(numbers=numbers + 1)
 
 
 def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
@@ -335,7 +251,7 @@ def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
     wrong = ((sides[0] != sides[1]) & (sides[1] != kernels.OVER)) | (at == 0)
     passed[row[wrong]] = at[wrong]
   none = np.arange(num) + 1, written, np.full(num, ''), passed
-  return _RecordedMoves(tokens, lengths, *none, np.full(num, ''))
+  return _RecordedMoves(tokens, lengths, *none)
 
 
 def transcribe(
@@ -353,17 +269,7 @@ def transcribe(
       unreadable = rejected.cause == 'unreadable move'
     tokens = read.tokens[row, : steps[row]].tolist()
     transcripts[number - 1] = games.Transcript(tokens, fault, unreadable)
-  return transcripts, _numberings(read)
-
-
-def _numberings(read: _RecordedMoves) -> dict[str, int]:
-  """Numbering of squares -> number of games."""
-  names, counts = np.unique(read.numbering, return_counts=True)
-  return {
-    f'squares by number {name}': int(count)
-    for name, count in zip(names, counts, strict=True)
-    if name
-  }
+  return transcripts, {}
 
 
 def _followed(read: _RecordedMoves, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -408,8 +314,7 @@ def _checked(read: _RecordedMoves, size: int) -> Records:
     tokens.astype(np.int32),
     lengths[rows],
     {'game': read.numbers[rows]},
-    {cause: number for cause, number in counts.items() if number}
-    | _numberings(read),
+    {cause: number for cause, number in counts.items() if number},
   )
   return Records(sequences, rejected, sides[rows] != kernels.OVER)
 

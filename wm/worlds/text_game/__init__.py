@@ -45,7 +45,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
@@ -56,7 +55,7 @@ from wm.worlds.text_game import readers
 
 
 class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
-  """Walks on `maze` from its start or another place; has a verbal form."""
+  """Walks on `maze` from its start; has a verbal form."""
 
   wordings: ClassVar[tuple[str, ...]] = ('ways', 'rooms')
 
@@ -64,11 +63,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   @abc.abstractmethod
   def maze(self) -> mazes.Maze:
     """The map of the walks."""
-
-  @property
-  def first(self) -> int:
-    """The place where walks start."""
-    return self.maze.start
 
   @functools.cached_property
   def sets(self) -> PlaceSets:
@@ -84,11 +78,10 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
         f'{self.name}: {self.maze.game} has {actions} actions; expected at '
         f'most {MOST_ACTIONS}'
       )
-    table = place_sets(self.maze, self.first)
+    table = place_sets(self.maze, self.maze.start)
     if not (table.delta[0] >= 0).any():
       raise core.InputError(
-        f'{self.name}: no action leads from {self.maze.places[self.first]!r}; '
-        'expected another start'
+        f'{self.name}: no action leads from the start of {self.maze.game}'
       )
     return table
 
@@ -118,10 +111,9 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   def stats(self) -> dict[str, int]:
     """Sizes of the map, and of its part that walks from the start can reach.
 
-    'walked' and 'imputed': edges. 'refused': opposites of edges that do not
-    lead back, although the walkthrough suggests it. 'ambiguous': pairs of place
-    and action with several outcomes. 'sets': rows of the table. 'reached':
-    places in these sets.
+    'walked' and 'imputed': edges. 'ambiguous': pairs of place and action with
+    several outcomes. 'sets': rows of the table. 'reached': places in these
+    sets.
     """
     edges = self.maze.edges
     leave = edges.source * len(self.maze.actions) + edges.action
@@ -130,7 +122,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       'edges': edges.size,
       'walked': int(edges.walked.sum()),
       'imputed': int((~edges.walked).sum()),
-      'refused': mazes.with_reverses(self.maze).edges.size - edges.size,
       'ambiguous': int((np.unique(leave, return_counts=True)[1] > 1).sum()),
       'sets': len(self.delta),
       'reached': len({place for row in self.sets.members for place in row}),
@@ -218,13 +209,7 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
 
 @dataclasses.dataclass(frozen=True)
 class World(MazeWorld):
-  """Walks on the map of one text game.
-
-  Attributes:
-    step: last step of the walkthrough to read; 0: all steps of the map.
-    imputed: include edges that are only imputed from their opposites.
-    start: place where walks start; '' is the walkthrough's start.
-  """
+  """Walks on the map of one text game, from the walkthrough's start."""
 
   noun: ClassVar[str] = 'this text game'
 
@@ -235,9 +220,6 @@ class World(MazeWorld):
     format=readers.__name__,
   )
   game: str = field('', 'name of a game of the folder')
-  step: int = field(0, least=0)
-  imputed: bool = True
-  start: str = ''
   length: int = field(32, 'actions in a sequence', least=2, unit='actions')
 
   def __post_init__(self) -> None:
@@ -249,32 +231,8 @@ class World(MazeWorld):
 
   @functools.cached_property
   def maze(self) -> mazes.Maze:
-    """The map that walks are on.
-
-    Raises:
-      InputError: files are missing or damaged, or no edge remains.
-    """
-    path = self.folder
-    maze = readers.read(path, self.game) if path else hotel()
-    if self.step:
-      maze = mazes.prefix(maze, self.step)
-    if not self.imputed:
-      maze = mazes.walked(maze)
-    if not maze.edges.size:
-      raise core.InputError(
-        f'text_game: {maze.game} has no edge by step {self.step}'
-      )
-    return maze
-
-  @property
-  def first(self) -> int:
-    """The place where walks start."""
-    if not self.start:
-      return super().first
-    places = self.maze.places
-    text = f'text_game: {self.maze.game} has no place {self.start!r}'
-    inputs.check_known(self.start, places, text, table.SHOWN)
-    return places.index(self.start)
+    """The map that walks are on; raises InputError for bad files."""
+    return readers.read(self.folder, self.game) if self.folder else hotel()
 
 
 MOST_ACTIONS = 126  # Limit of labels in compiled kernels.

@@ -146,32 +146,6 @@ class Maze(NamedTuple):
     )
 
 
-def prefix(maze: Maze, step: int) -> Maze:
-  """The maze with only the edges that steps 0..step reveal.
-
-  An edge that is walked later is imputed here. Places and actions keep their
-  numbers, and prompts list all of them, as published; `seen` gives the places
-  that the prefix shows.
-  """
-  edges = chosen(maze.edges, maze.edges.answerable.total <= step)
-
-  def cut(stamps: Stamps) -> Stamps:
-    return Stamps(*(np.where(c <= step, c, NEVER) for c in stamps))
-
-  return maze._replace(
-    edges=edges._replace(
-      played=cut(edges.played), answerable=cut(edges.answerable)
-    ),
-    steps=maze.steps[: step + 1],
-    trail=maze.trail[: step + 1],
-  )
-
-
-def walked(maze: Maze) -> Maze:
-  """The maze without the edges that are only imputed."""
-  return maze._replace(edges=chosen(maze.edges, maze.edges.walked))
-
-
 def chosen(edges: MazeEdges, mask: np.ndarray) -> MazeEdges:
   """The edges of a mask [E]."""
   ends = (column[mask] for column in edges[:3])
@@ -216,47 +190,6 @@ def followed(maze: Maze) -> np.ndarray:
     taken = first.get(step.number, options[-1] if options else None)
     trail.append(trail[-1] if taken is None else int(edges.target[taken]))
   return np.array(trail, np.int32)
-
-
-def with_reverses(maze: Maze) -> Maze:
-  """The maze with the opposite of every directional edge.
-
-  Opposites that the data does not impute were refused by the game, or lead to
-  another place. The published evaluation accepts them (`strict` ones do not).
-  Added edges have the steps of the edges that they reverse.
-  """
-  edges = maze.edges
-  action = {name: k for k, name in enumerate(maze.actions)}
-  have = set(zip(*(column.tolist() for column in edges[:3]), strict=True))
-  rows = []
-  for e, (u, a, v) in enumerate(zip(*edges[:3], strict=True)):
-    back = OPPOSITE.get(maze.actions[a])
-    if back is None:
-      continue
-    key = int(v), action.setdefault(back, len(action)), int(u)
-    if key not in have:
-      have.add(key)
-      rows.append((*key, e))
-  if not rows:
-    return maze
-  u, a, v, of = np.array(rows, np.int32).T
-
-  def longer(stamps: Stamps) -> Stamps:
-    new = stamps.total[of]
-    none = np.full(len(of), NEVER, np.int32)
-    more = (none, new, new)
-    return Stamps(
-      *(np.append(*pair) for pair in zip(stamps, more, strict=True))
-    )
-
-  wider = MazeEdges(
-    np.append(edges.source, u),
-    np.append(edges.action, a),
-    np.append(edges.target, v),
-    longer(edges.played),
-    longer(edges.answerable),
-  )
-  return maze._replace(actions=tuple(action), edges=wider)
 
 
 def made(

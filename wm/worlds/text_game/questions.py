@@ -8,10 +8,6 @@ prefix are comparisons of arrays:
     answerable at step T:  answerable <= T
     easy at step T:        easy <= T, else hard
 
-Questions on a `maze.prefix` have the same labels, except for routes: a path may
-be shortest in the prefix but not in the whole map. The published tables use the
-whole map.
-
 Minigames: steps of a walkthrough to visited places (section 3.4).
 
 A model sees the steps before and must predict the next action of the
@@ -21,15 +17,11 @@ visited part has the answer. As published (Ding et al. 2024), opposites are
 assumed to lead back.
 
 The paper has 284 minigames, in 47 games (table 10). In the first 70 steps of
-the published data, their number depends on the assumed place of the walk:
-
-    lines   first line of every observation; 'Taken.' is a place too   169 (37)
-    moves   first line of the last observation of a direction          380 (48)
-    trail   the annotators' places                                     537 (50)
-
-The paper's models saw fewer steps: with cut-offs of some 3,600 tokens, 'moves'
-gives about 280. The published lists of valid actions come from the games
-themselves, which the data lacks: `actions` of the maze replace them.
+the published data there are 380 (48): the walk is where the first line of the
+last observation of a direction says. The paper's models saw fewer steps:
+cut-offs of some 3,600 tokens give about 280. The published lists of valid
+actions come from the games themselves, which the data lacks: `actions` of the
+maze replace them.
 """
 
 from __future__ import annotations
@@ -41,17 +33,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs, resources
+from wm.core import resources
 from wm.kernels import simple_paths as kernels
 from wm.worlds.text_game import maze as mazes
-
-# Rules for easy routes: the paths of the pair that must be walked, not imputed.
-# 'some' shortest path (the paper's tables); 'every' shortest path (its text,
-# which speaks of "the" shortest one); the 'first' shortest path in order of the
-# file's edges (its scoring program, whose order of paths is not in the data: it
-# has 11,114 easy routes, this rule 11,256); 'any' simple path of any length
-# (the camera-ready data).
-RULES = 'some', 'every', 'first', 'any'
 
 
 class DestinationQuestions(NamedTuple):
@@ -81,7 +65,8 @@ class RouteQuestions(NamedTuple):
     source: [R] int32 places, ascending.
     target: [R] int32 places, ascending within a source.
     answerable: [R] int32, the step from which some path is known.
-    easy: [R] int32, the step from which the rule's paths are walked, or NEVER.
+    easy: [R] int32, the step from which some shortest path is walked, as in the
+      paper's tables, or NEVER.
     num_paths: [R] int64 number of simple paths of the pair.
     shortest: [R] int32 number of edges of the shortest path.
   """
@@ -111,7 +96,6 @@ def counts(questions: DestinationQuestions | RouteQuestions) -> np.ndarray:
 def destinations(
   maze: mazes.Maze,
   *,
-  played: bool = False,
   longest: int = 0,
   listed: bool = True,
   most: int = kernels.MOST,
@@ -120,7 +104,6 @@ def destinations(
 
   Args:
     maze: the map, or a prefix of it.
-    played: labels by the steps of moves, not by those of the text.
     longest: limit of edges per path; 0 is no limit.
     listed: True returns the edges of paths; labels alone take a tenth of the
       memory.
@@ -130,7 +113,7 @@ def destinations(
     InputError: there are more than `most` paths.
   """
   edges = maze.edges
-  stamps = edges.played if played else edges.answerable
+  stamps = edges.answerable
   paths = kernels.list_paths(
     edges.source,
     edges.target,
@@ -144,20 +127,16 @@ def destinations(
   return DestinationQuestions(paths, answerable, easy)
 
 
-def routes(
-  questions: DestinationQuestions, nodes: int, easy: str = 'some'
-) -> RouteQuestions:
+def routes(questions: DestinationQuestions, nodes: int) -> RouteQuestions:
   """Route questions of a maze with these simple paths.
 
   Args:
     questions: all simple paths of the maze.
     nodes: number of places.
-    easy: the rule, of RULES.
 
   Raises:
-    InputError: an unknown rule, or too little memory.
+    InputError: too little memory.
   """
-  inputs.check_known(easy, RULES, f'routes are easy by {easy!r}')
   resources.require_memory(
     24 * nodes * nodes, f'routes between {nodes:,} places'
   )
@@ -166,17 +145,8 @@ def routes(
   places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)
   shortest = _least(pair, walks.length, places)
   since = _least(pair, questions.answerable, places)
-  short = walks.length == shortest[pair]
-  if easy == 'any':
-    walked = _least(pair, questions.easy, places)
-  elif easy == 'every':
-    walked = np.zeros(places, np.int32)
-    np.maximum.at(walked, pair[short], questions.easy[short])
-  else:
-    chosen = np.flatnonzero(short)
-    if easy == 'first':
-      chosen = chosen[np.unique(pair[chosen], return_index=True)[1]]
-    walked = _least(pair[chosen], questions.easy[chosen], places)
+  short = np.flatnonzero(walks.length == shortest[pair])
+  walked = _least(pair[short], questions.easy[short], places)
   joined = np.flatnonzero(count)
   source, target = np.divmod(joined, nodes)
   return RouteQuestions(
@@ -214,9 +184,6 @@ def _hashed(value: object) -> str:
   return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-PLACES = 'moves', 'lines', 'trail'
-
-
 class Minigame(NamedTuple):
   """A step whose action is to be predicted.
 
@@ -236,23 +203,19 @@ class Minigame(NamedTuple):
   ways: tuple[tuple[str, str], ...]
 
 
-def minigames(
-  maze: mazes.Maze, last: int = mazes.LAST, places: str = 'moves'
-) -> tuple[Minigame, ...]:
+def minigames(maze: mazes.Maze, last: int = mazes.LAST) -> tuple[Minigame, ...]:
   """The minigames of a walkthrough.
 
   Args:
     maze: with a walkthrough, whose step 0 is not a minigame.
     last: the last step that may be a minigame.
-    places: rule for the current place, of PLACES.
 
   Raises:
-    InputError: an unknown rule, or no walkthrough.
+    InputError: no walkthrough.
   """
-  inputs.check_known(places, PLACES, f'minigames by places={places!r}')
   if not maze.steps:
     raise core.InputError(f'{maze.game} has no walkthrough to make games of')
-  at = _places(maze, places)
+  at = _places(maze)
   ways_seen: dict[str, dict[tuple[str, str], None]] = {}
   games = []
   for step, before, after in zip(maze.steps[1:], at, at[1:], strict=False):
@@ -269,13 +232,11 @@ def minigames(
   return tuple(games)
 
 
-def _places(maze: mazes.Maze, rule: str) -> list[str]:
+def _places(maze: mazes.Maze) -> list[str]:
   """Name of the place after each step."""
-  if rule == 'trail':
-    return [maze.places[k] for k in mazes.followed(maze).tolist()]
   places: list[str] = []
   for step in maze.steps:
-    moved = rule == 'lines' or step.action.lower() in mazes.OPPOSITE
+    moved = step.action.lower() in mazes.OPPOSITE
     line = step.observation.split('\n')[0].strip()
     places.append(line if moved or not places else places[-1])
   return places

@@ -73,18 +73,12 @@ BLOCK = re.compile('^==>STEP NUM:(.*)$', re.MULTILINE)
 SAID = re.compile('\n==>ACT:([^\n]*)\n==>OBSERVATION:(.*)', re.DOTALL)
 
 
-def read(
-  folder: str | os.PathLike[str],
-  game: str,
-  walkthroughs: str | os.PathLike[str] = '',
-) -> mazes.Maze:
+def read(folder: str | os.PathLike[str], game: str) -> mazes.Maze:
   """The maze of one game.
 
   Args:
     folder: of games, or a packed archive of it.
     game: its name.
-    walkthroughs: another folder with the walkthrough, as two of the three
-      published archives have none.
 
   Raises:
     InputError: a missing or damaged file, an edge with an unknown place, or a
@@ -101,12 +95,9 @@ def read(
       f'{where} has neither {game}.edges.json nor {game}.map.human; found: '
       + ', '.join(sorted(files))
     )
-  source = texts(walkthroughs, game) if walkthroughs else files
-  if 'walkthrough' in source:
-    steps = walkthrough(source['walkthrough'], f'{where}.walkthrough')
+  if 'walkthrough' in files:
+    steps = walkthrough(files['walkthrough'], f'{where}.walkthrough')
     labelled = labelled._replace(steps=steps)
-  elif walkthroughs:
-    raise core.InputError(f'{walkthroughs} has no {game}.walkthrough')
   if 'valid_moves.csv' in files:
     trail = _trail(
       files['valid_moves.csv'], labelled, f'{where}.valid_moves.csv'

@@ -68,9 +68,12 @@ def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
       texts = turns_of(dialog)
       check(question, dialog, '\n\n'.join(texts))
       output = planners.answer(askeds.Asked(texts))
-      result, _ = scoring.scored(dialog.problem, output, dialog.node_names)
-      scores = [*result.values()][:3]
-      assert scores == [1, 1, 1], (question, settings, output)
+      assert judged(dialog, output).outcome == 'correct', output
+
+
+def judged(dialog, output):
+  reply = scoring.read_reply(dialog.problem, output, dialog.node_names)
+  return scoring.judge(dialog.problem, reply)
 
 
 def test_a_seed_gives_other_names_and_another_order():
@@ -85,17 +88,14 @@ def test_a_seed_gives_other_names_and_another_order():
 
 def test_turns_are_different_texts():
   question = questions.Question('n7tree', 'transReval', 'unordSpatial')
-  settings = itertools.product(prompts.TURNS, prompts.HINTS)
   texts = {
-    (*turns_of(dialog), dialog.forced)
+    (*turns_of(dialog),)
     for dialog in (
-      prompts.dialog(question, prompts.DialogSettings('audited', *sample))
-      for sample in settings
+      prompts.dialog(question, prompts.DialogSettings(turns=turns))
+      for turns in prompts.TURNS
     )
   }
-  assert len(texts) == 9
-  forced = prompts.dialog(question, prompts.DialogSettings(turns='forced'))
-  assert forced.forced == 'Answer: entrance, rose, tulip'
+  assert len(texts) == 2
   alone = questions.Question('n15star', '1stepPath', start=1, goal=7)
   assert prompts.dialog(alone).second == ''
 
@@ -104,41 +104,22 @@ def planned(knows, question, seed=0):
   dialog = prompts.dialog(question)
   asked = askeds.Asked(turns_of(dialog), knows, random.Random(seed))
   output = planners.answer(asked)
-  return scoring.scored(dialog.problem, output, dialog.node_names)[1]
+  return judged(dialog, output)
 
 
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_the_old_map_is_never_right_after_a_change(name):
-  """And what it does wrong is old: edges that were, goals that were best."""
   for question in asked_of(name, 'ordRooms'):
     problem = questions.problem(question)
     verdict = planned('old_map', question)
     same = problem.graph == problem.before or problem.graph.chances
     assert (verdict.outcome == 'correct') == bool(same)
-    assert verdict.hallucinated_edges == verdict.perseverations
 
 
 def test_planners_fail_as_they_must():
   value = questions.Question('n15star', 'valuePath')
   leap = planned('yes', value)
   assert (leap.outcome, leap.nodes) == ('hallucinated_edge', (1, 8))
-  for seed in range(5):
-    assert planned('random', value, seed).valid
-    path = planned('random_path', value, seed)
-    assert path.valid
-    assert not path.loop
-  # Greedy takes 10 dollars where 50 are two steps further.
-  line = graphs.Graph(
-    graphs.both_ways([(1, 2), (1, 3), (3, 4)]), 1, ((2, 10), (4, 50))
-  )
-  result = reader.Map(
-    {(str(a), str(b)): None for a, b in line.arcs},
-    {'2': 10, '4': 50},
-    start='1',
-    kind='value',
-  )
-  assert planners.greedy(result, random.Random(0)) == ['1', '2']
-  assert planners.best(result, random.Random(0)) == ['1', '3', '4']
 
 
 @pytest.mark.parametrize(
@@ -146,7 +127,6 @@ def test_planners_fail_as_they_must():
   [
     {'wording': 'loud'},
     {'turns': 'three'},
-    {'hint': 'a*'},
   ],
 )
 def test_unknown_settings_are_refused_in_a_line(settings):

@@ -20,10 +20,6 @@ def audited(record):
   return statistics.of_paper(record.final[record.final['prompts'] == 'v2'])
 
 
-def of(frame, snapshot):
-  return statistics.of_paper(frame[frame['snapshot'] == snapshot])
-
-
 @pytest.fixture(scope='module')
 def fits(record):
   """Table 2, of the scores of the last commit."""
@@ -50,19 +46,6 @@ def test_golden_deviances(fits, golden):
     is_golden(result, golden['glm'][name])
 
 
-@pytest.mark.parametrize(
-  'snapshot',
-  [
-    '2023-06-07',
-    pytest.param('2023-06-14', marks=pytest.mark.slow),
-    pytest.param('2023-07-12', marks=pytest.mark.slow),
-  ],
-)
-def test_golden_deviances_of_snapshots(record, golden, snapshot):
-  result = statistics.stepwise(of(record.history, snapshot), 'recorded')
-  is_golden(result, golden['glm'][f'snapshot_{snapshot}'])
-
-
 def test_the_paper_s_terms_but_for_its_values(fits):
   """Temperature is next to nothing, all else is much, graph the most."""
   by = {step['term']: step for step in fits['final_recorded'].steps}
@@ -75,37 +58,6 @@ def test_the_paper_s_terms_but_for_its_values(fits):
   assert domain['term'] == 'domain'
   assert domain['p'] < 1e-9
   assert domain['clustered_p'] > 0.5
-
-
-def test_the_score_of_the_paper_s_time(record):
-  """specs: 847.33, 4358.75, ...; degrees of freedom by rank."""
-  frame = record.may[record.may['snapshot'] == '2023-05-20']
-  result = statistics.stepwise(statistics.of_paper(frame, cot=True), 'token')
-  assert result.n == 24_688
-  assert result.null_deviance == pytest.approx(11865.98, abs=0.01)
-  assert [(round(x['deviance'], 2), x['df']) for x in result.steps] == [
-    (847.33, 7),
-    (4358.75, 5),
-    (799.38, 2),
-    (1.80, 2),
-    (520.95, 4),
-    (3.72, 12),
-    (1398.27, 10),
-    (463.66, 20),
-    (162.43, 8),
-    (599.88, 37),
-  ]
-
-
-def test_separation_is_counted_and_does_not_diverge(record):
-  """Deviances of all terms are limits, which the fit comes to."""
-  frame = record.may[record.may['snapshot'] == '2023-05-20']
-  frame = statistics.of_paper(frame, cot=True)
-  result = statistics.stepwise(frame, 'exact')
-  assert max(step['separated'] for step in result.steps) > 100
-  assert all(step['deviance'] > 0 for step in result.steps)
-  first = next(step for step in result.steps if step['separated'])
-  assert first['term'] == 'graph:group'
 
 
 def made(rows, num=40):

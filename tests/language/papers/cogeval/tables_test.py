@@ -24,55 +24,6 @@ def judged(record):
   return recorded.judged(record.final[sample])
 
 
-@pytest.fixture(scope='module')
-def texts(cogeval):
-  return list(recorded.text_rows_of(cogeval / recorded.SAMPLE))
-
-
-@pytest.mark.parametrize(
-  ('answer', 'keys', 'score'),
-  [
-    ('Answer: Room 2', ['Answer: Room 7'], 2 / 3),
-    ('Answer: 2', ['Answer: 7'], 1 / 2),
-    ('Answer: Robert', ['Answer: Julia'], 1 / 2),
-    ('Answer: Unable to determine', ['Answer: 7'], 1 / 4),
-    ('Answer: 1, 7', ['Answer: 1, 7'], 1),
-    ('Answer: 1, 7', ['Answer: 1, 9', 'Answer: 1, 7'], 1),
-    ('Answer: 1, 7', ['Answer: 1, 7, 4', 'Answer: 2'], 1 / 3),
-    ('', ['Answer: 7'], 0),
-    ('Answer: 7', [], 0),
-  ],
-)
-def test_words_that_are_shared_count_the_word_answer(answer, keys, score):
-  assert scoring.token_score(answer, keys) == pytest.approx(score)
-
-
-def test_what_is_matched_is_the_first_answer():
-  assert scoring.matched('So: Answer: 2, 3 \nAnswer: 4') == 'Answer: 2, 3'
-  assert scoring.matched('I cannot say.') == ''
-
-
-def test_the_recovered_score_is_that_of_the_texts(record, texts):
-  """All old conversations that are there with text and as a score of May."""
-  may = record.may[record.may['snapshot'] == '2023-05-20']
-  keys = ['graph', 'domain', 'condition', 'model', 'temperature', 'repeat']
-  known = may.assign(
-    condition=may['condition']
-    .astype(str)
-    .str.replace(statistics.COT, 'Shortest')
-  ).set_index(keys)['token']
-  off = []
-  for row in texts:
-    place = tuple(row[key] for key in keys)
-    if row['prompt_version'] == 'v1' and place in known.index:
-      expected = row['expected']
-      right = [expected] if isinstance(expected, str) else expected
-      result = scoring.token_score(row['parsed'] or '', right)
-      off.append(abs(result - known[place]) > 1e-3)
-  # One parse of a text that thinks aloud is another one than it was in May.
-  assert (len(off), sum(off)) == (491, 1)
-
-
 def test_table_3_is_the_golden_one_and_meets_the_paper_s(record, cogeval):
   golden = json.loads((cogeval / 'golden.json').read_text())
   may = record.may[record.may['snapshot'] == '2023-05-20']

@@ -12,7 +12,7 @@ from tests import page_text
 from wm import core
 from wm.language import logs as log_reports
 from wm.language import providers
-from wm.language.papers.cogeval import prompts, recorded
+from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import task as tasks
 from wm.worlds.cognitive_graph import questions
@@ -44,7 +44,6 @@ def test_known_answers_have_the_scores_that_they_must(logs):
     assert len(log.samples) == 12
     result = {s.name: s.metrics['mean'].value for s in log.results.scores}
     assert result['correct'] == pytest.approx(right / 12)
-    assert result['strict'] == result['correct']
   shares = {s.name: s.metrics for s in logs['old_map'].results.scores}
   for condition, right in (('valuePath', 1), ('transReval', 0)):
     assert shares['correct'][f'grouped_{condition}'].value == right
@@ -77,7 +76,7 @@ def test_a_sample_knows_what_it_asks(logs):
   )
   score = sample.scores['planned']
   assert score.explanation == 'hallucinated_edge'
-  assert score.metadata['perseverations'] == 1
+  assert score.metadata['hallucinated_edges'] == 1
   assert sample.metadata['group'] == 'TransReval'
   dialog = tasks.asked_of(sample.metadata)
   assert dialog.first == sample.messages[1].text
@@ -100,23 +99,11 @@ def test_all_conditions_of_all_graphs_are_asked():
   assert len({s.id for s in results}) == len(results) == 2 * len(asked)
 
 
-def test_repeats_ask_of_other_nodes_and_of_other_names_where_told():
+def test_repeats_ask_of_other_nodes():
   few = {'graphs': ['C'], 'domains': ['objects'], 'repeats': 3}
   results = all_samples(conditions='nstepPath,valuePath', **few)
   ends = {(s.metadata['start'], s.metadata['goal']) for s in results}
   assert ends == {(1, 11), (2, 12), (0, 9), (None, None)}
-  anew = all_samples(conditions='valuePath', relabel=True, **few)
-  assert len({s.input[1].text for s in anew}) == 3
-  assert len({s.metadata['question'] for s in anew}) == 3
-  forced = all_samples(conditions='transReval', turns='forced', **few)
-  assert [turn.role for turn in forced[0].input] == [
-    'system',
-    'user',
-    'assistant',
-    'user',
-  ]
-  hinted = all_samples(conditions='transReval', hint='bfs', **few)
-  assert prompts.TEXTS.hint('bfs') in hinted[0].metadata['second']
 
 
 def test_what_is_not_there_is_named():
@@ -159,7 +146,6 @@ def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
   }
   frame = reports.answers_of_logs([read])
   assert means['correct'] == pytest.approx(frame['solver'].mean())
-  assert (frame['token'] >= 0).all()
   answers = recorded.load(place)
   same = answers[answers['answer'] != '']['solver'] == 1
   assert abs(same.sum() - frame['solver'].sum()) <= 2
@@ -252,7 +238,7 @@ def test_published_prompts_come_from_the_recorded_conversations(
   result = {s.name: s.metrics['mean'].value for s in log.results.scores}
   assert result['correct'] == 1
   for options, output in (
-    ({'hint': 'bfs'}, 'expected no other option of conversations'),
+    ({'turns': 'one'}, 'expected no other option of conversations'),
     ({'prompts': '', 'wording': 'published'}, 'those of prompts=FOLDER'),
     ({'domains': 'letters'}, 'no conversation of n7line, valuePath, letters'),
   ):

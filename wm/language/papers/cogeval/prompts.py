@@ -3,9 +3,8 @@
 A conversation is a description and a first question, for the largest reward,
 then a change and the question again. `turns` says what stands between them:
 
-  two     the model's own answer to the first question
-  forced  a right answer in its place
-  one     nothing: description, change and question are one message
+  two   the model's own answer to the first question
+  one   nothing: description, change and question are one message
 
 Questions about paths between two nodes, and about clusters, follow the first
 question in the three small graphs, and stand alone in the others.
@@ -65,8 +64,7 @@ NEIGHBORS = (
 )
 OURS = 'audited'  # So logs call our words: those of August 2023 are alike.
 PUBLISHED = 'published'  # And the authors' words so.
-TURNS = ('two', 'forced', 'one')
-HINTS = ('', 'bfs', 'dfs')
+TURNS = ('two', 'one')
 
 
 @fields.documented
@@ -78,7 +76,6 @@ class DialogSettings:
     OURS, "whose words: 'published' are of prompts=", choices=(OURS, PUBLISHED)
   )
   turns: str = field('two', 'see above', choices=TURNS)
-  hint: str = field('', 'behind the last question', choices=HINTS)
   seed: int = field(0, "of names and order; 0 is CogEval's")
 
   def __post_init__(self) -> None:
@@ -281,7 +278,6 @@ class Dialog(NamedTuple):
   Attributes:
     system: what stands before all.
     first: user's first message, with a first question if there is a `second`.
-    forced: what the model is made to have answered; '' lets it answer.
     second: user's second message, '' for none.
     problem: what the last message asks.
     node_names: node -> name.
@@ -289,7 +285,6 @@ class Dialog(NamedTuple):
 
   system: str
   first: str
-  forced: str
   second: str
   problem: AnsweredQuestion
   node_names: dict[int, str]
@@ -308,8 +303,6 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   )
   change = graphs.change(question.graph, edit)
   asked = ask(speaker, problem, question)
-  if settings.hint:
-    asked = f'{asked} {TEXTS.hint(settings.hint)}'
   second = speaker.changed(change)
   second = f'{second} {asked}' if second else asked
   described = speaker.described()
@@ -324,12 +317,11 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   called = speaker.node_names
   alone = question.graph in LARGE and not valued
   if alone or settings.turns == 'one' or question.condition == 'valuePath':
-    return Dialog(system, f'{described} {second}', '', '', problem, called)
+    return Dialog(system, f'{described} {second}', '', problem, called)
   value_of = Question(question.graph, 'valuePath', question.domain)
   before = questions.problem(value_of)
   first = f'{described} {ask(speaker, before, value_of)}'
-  forced = written(before, called) if settings.turns == 'forced' else ''
-  return Dialog(system, first, forced, second, problem, called)
+  return Dialog(system, first, second, problem, called)
 
 
 def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
@@ -348,11 +340,3 @@ def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
     goal = speaker.node(question.goal)
     return str(TEXTS.path(start, goal, words.items, name))
   return str(TEXTS.value(start, words.items, name))
-
-
-def written(problem: AnsweredQuestion, node_names: dict[int, str]) -> str:
-  """A right answer, as it is asked for."""
-  best = problem.optimal[0]
-  if problem.kind == 'count':
-    return f'Answer: there are {best[0]} clusters'
-  return f'Answer: {", ".join(node_names[node] for node in best)}'

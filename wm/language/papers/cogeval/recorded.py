@@ -37,9 +37,7 @@ from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
-FINAL, HISTORY, MAY = (
-  f'scores_{name}.csv.gz' for name in ('all', 'history', 'may2023')
-)
+FINAL, MAY = 'scores_all.csv.gz', 'scores_may2023.csv.gz'
 TEXTS = SAMPLE, FINAL  # Files that conversations are read from.
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
@@ -49,11 +47,7 @@ COLUMNS = {
     *('temperature', 'repeat', 'prompt_version', 'start', 'goal'),
     *('recorded_score', 'rescore', 'key_status', 'outcome', 'answer_nodes'),
   ),
-  HISTORY: ('temp', 'rep', 'snapshot', 'score'),
-  MAY: (
-    *('temp', 'rep', 'snapshot'),
-    *('token_score', 'exact_match', 'recorded_score'),
-  ),
+  MAY: ('temp', 'rep', 'snapshot', 'token_score'),
 }
 # Their names here, where these are others.
 NAMES = {
@@ -61,11 +55,9 @@ NAMES = {
   'rep': 'repeat',
   'prompt_version': 'prompts',
   'recorded_score': 'recorded',
-  'score': 'recorded',
   'rescore': 'solver',
   'answer_nodes': 'nodes',
   'token_score': 'token',
-  'exact_match': 'exact',
 }
 _WORDS = {
   *FACTORS,
@@ -79,29 +71,25 @@ class ScoreTables(NamedTuple):
   Attributes:
     final: of the last commit: `recorded` (by the authors' judge), `solver`,
       `outcome`, `nodes` ('1-7-?'), `key_status`, `prompts` ('v1', 'v2', 'cot').
-    history: of three earlier commits, by `snapshot`: `recorded`.
-    may: of the paper's time, by `snapshot`: `token`, `exact`, `recorded`.
+    may: of the paper's time, by `snapshot`: `token`.
   """
 
   final: pd.DataFrame
-  history: pd.DataFrame
   may: pd.DataFrame
 
 
 def read_scores(folder: str | pathlib.Path) -> ScoreTables:
-  """Reads the three tables of a folder, as the data's README describes them.
+  """Reads the tables of a folder, as the data's README describes them.
 
   Raises:
     InputError: a file is missing, damaged, or lacks a column.
   """
   place = pathlib.Path(folder)
-  return ScoreTables(
-    *(read_table(place / name) for name in (FINAL, HISTORY, MAY))
-  )
+  return ScoreTables(*(read_table(place / name) for name in (FINAL, MAY)))
 
 
 def read_table(path: pathlib.Path) -> pd.DataFrame:
-  """One of the three tables, columns renamed.
+  """One of the tables, columns renamed.
 
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
@@ -118,7 +106,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
   asked = ['graph', 'domain', 'condition', 'prompts', 'start', 'goal']
   keys = [name for name in asked if name in frame]
   number = frame.groupby(keys, observed=True, sort=False, dropna=False).ngroup()
-  group = frame['condition'].astype(object).map(statistics.GROUP).fillna('')
+  group = frame['condition'].astype(object).map(questions.GROUP).fillna('')
   return frame.assign(question=number, group=group)
 
 
@@ -129,8 +117,7 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   does what they say has no answer.
 
   Returns:
-    Rows of audited prompts with `solver` (is it optimal?), `graded` and
-      `outcome`.
+    Rows of audited prompts with `solver` (is it optimal?) and `outcome`.
   """
   asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   every = frame[frame['prompts'] == AUDITED]
@@ -149,8 +136,8 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
     problem = questions.problem(reports.question_of(row))
     verdict = scoring.judge(problem, reply)
     right = float(verdict.outcome == 'correct')
-    verdicts.append((right, verdict.graded, verdict.outcome))
-  names = ['solver', 'graded', 'outcome']
+    verdicts.append((right, verdict.outcome))
+  names = ['solver', 'outcome']
   wide = pd.DataFrame(verdicts, columns=names).take(code.to_numpy())
   paths = pd.concat([paths, wide.set_index(paths.index)], axis=1)
   whole = pd.concat([paths, every[counts]])
@@ -288,14 +275,10 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
 def _fits(
   recorded: ScoreTables, final: pd.DataFrame
 ) -> dict[str, statistics.Stepwise]:
-  """Table 2 of several scores."""
-  late = recorded.history[recorded.history['snapshot'] == '2023-07-12']
-  early = recorded.may[recorded.may['snapshot'] == PAPER]
+  """Table 2 of two scores."""
   scored = {
     'solver': (statistics.of_paper(final), 'solver'),
     'recorded': (statistics.of_paper(recorded.final), 'recorded'),
-    'recorded, July 2023': (statistics.of_paper(late), 'recorded'),
-    'words, May 2023': (statistics.of_paper(early, cot=True), 'token'),
   }
   return {name: statistics.stepwise(*of) for name, of in scored.items()}
 

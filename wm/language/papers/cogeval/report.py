@@ -304,7 +304,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
 def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   """An answer a row, see `statistics`; models are those of the logs.
 
-  Columns besides: `solver`, `strict`, `graded`, `token`, `outcome` and `nodes`.
+  Columns besides: `solver`, `outcome` and `nodes`.
   """
   asked = {*ASKED, 'question'}
   rows = [row for row in reports.sample_rows(logs) if asked <= row.keys()]
@@ -318,13 +318,13 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
       for nodes in frame['nodes']
     ],
     setting=['/'.join(filter(None, row)) for row in settings.to_numpy(str)],
-    group=frame['condition'].map(statistics.GROUP).fillna(''),
+    group=frame['condition'].map(questions.GROUP).fillna(''),
   )
 
 
 _COLUMNS = [
   *('model', 'temperature', 'question', 'outcome', 'nodes', *ASKED, *SETTINGS),
-  *('correct', 'strict', 'graded', 'token'),
+  'correct',
 ]
 
 

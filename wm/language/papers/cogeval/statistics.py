@@ -30,7 +30,7 @@ from wm.core import inputs
 from wm.evaluation.statistics import resample
 from wm.language.pages import ordered
 from wm.language.papers import declared
-from wm.worlds.cognitive_graph import graphs, questions
+from wm.worlds.cognitive_graph import graphs
 
 # The paper's three domains; those that it left out are not in its tables.
 DOMAINS = ('ordRooms', 'unordSpatial', 'socialTies')
@@ -39,10 +39,6 @@ MODELS = declared('cogeval', 'report.toml')['models']
 EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
 # Graph -> the paper's letter.
 LETTERS = {name: letter for letter, name in graphs.LETTERS.items()}
-COT = 'CoT'  # In the table of May 2023, for '...Shortest'.
-GROUP = questions.GROUP | {
-  f'{where}teleShortcutCoT': 'Shortcut' for where in ('', 'non')
-}
 
 
 def label(model: object) -> str:
@@ -56,15 +52,12 @@ def models_of(frame: pd.DataFrame) -> list[str]:
 
 
 def of_paper(
-  frame: pd.DataFrame,
-  models: Sequence[str] = EIGHT,
-  *,
-  cot: bool = False,
+  frame: pd.DataFrame, models: Sequence[str] = EIGHT
 ) -> pd.DataFrame:
   """Rows of the paper's design: its models, domains, graphs and groups.
 
-  cot: also the two conditions that the paper calls chain of thought, where the
-    word 'shortest' is added.
+  Without the two conditions that the paper calls chain of thought, where the
+  word 'shortest' is added.
   """
   left_out = ['', 'Clusters']
   design = (
@@ -72,9 +65,8 @@ def of_paper(
     & frame['domain'].isin(DOMAINS)
     & frame['graph'].isin(LETTERS)
     & ~frame['group'].isin(left_out)
+    & ~frame['condition'].astype(str).str.endswith(('CoT', 'Shortest'))
   )
-  if not cot:
-    design &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
   return frame[design]
 
 

@@ -3,9 +3,6 @@
 oracle        a shortest path to the goal, or to the largest reward
 stale_map     the same, on the graph and the rewards before the change
 random        steps at random, until the goal or a dead end
-random_path   the same without coming to a node twice
-greedy        at every step the largest reward in sight, else any new node,
-              until there is a reward
 always_yes    from the start to a goal in one step
 """
 
@@ -23,7 +20,6 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
   ChatMessage,
-  ChatMessageAssistant,
   ChatMessageSystem,
   ChatMessageUser,
 )
@@ -65,13 +61,12 @@ class CogEvalOptions(DialogSettings):
     'nodes in each',
     least=1,
   )
-  relabel: bool = field(False, 'each repeat has names and order of its own')
-  seed: int = field(0, 'of these, and of the nodes asked about')
+  seed: int = field(0, 'of names and order, and of the nodes asked about')
   prompts: str = field('', published.HELP)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    mixed = self.dialogs(self.seed) != prompts.OF_AUTHORS or self.relabel
+    mixed = self.dialogs() != prompts.OF_AUTHORS
     if self.wording != prompts.OURS or (self.prompts and mixed):
       raise core.InputError(
         f'wording={self.wording!r}, prompts={self.prompts!r}: published '
@@ -79,9 +74,9 @@ class CogEvalOptions(DialogSettings):
         'conversations'
       )
 
-  def dialogs(self, seed: int) -> DialogSettings:
-    """The options of conversations; seed: of names and order."""
-    put = {name: vars(self)[name] for name in prompts.SETTINGS} | {'seed': seed}
+  def dialogs(self) -> DialogSettings:
+    """The options of conversations."""
+    put = {name: vars(self)[name] for name in prompts.SETTINGS}
     if self.prompts:
       put['wording'] = prompts.PUBLISHED
     return DialogSettings(**put)
@@ -92,8 +87,7 @@ class CogEvalOptions(DialogSettings):
 def cogeval(options: CogEvalOptions) -> Task:
   """Planning on six graphs in words, after rewards and ways have changed.
 
-  Scores are clustered by question: repeats of one are not independent, unless
-  `relabel` gives each its own names and order.
+  Scores are clustered by question: repeats of one are not independent.
   """
   asked = list(samples(options))
   if not asked:
@@ -150,9 +144,7 @@ def samples(options: CogEvalOptions) -> Iterator[Sample]:
           f'prompts={options.prompts} has no conversation of '
           f'{", ".join(question[:3])}'
         )
-      dialogs = options.dialogs(
-        options.seed + (repeat + 1 if options.relabel else 0)
-      )
+      dialogs = options.dialogs()
       for temperature in temperatures:
         texts = texts_of.get(question, ())
         yield sample(question, dialogs, temperature, repeat, texts)
@@ -202,11 +194,6 @@ def sample(
     ChatMessageSystem(content=dialog.system),
     ChatMessageUser(content=dialog.first),
   ]
-  if dialog.forced:
-    messages += [
-      ChatMessageAssistant(content=dialog.forced),
-      ChatMessageUser(content=dialog.second),
-    ]
   return Sample(id=name, input=messages, target=target, metadata=metadata)
 
 
@@ -232,7 +219,7 @@ def described(
     'question': what,
     'temperature': temperature,
     'repeat': repeat,
-    'second': '' if dialog.forced else dialog.second,
+    'second': dialog.second,
   }
   target = scoring.keys(dialog.problem, dialog.node_names)
   return f'{what}/T{temperature:g}/{repeat}', target, metadata
@@ -271,13 +258,11 @@ _CLUSTERED = (mean(), stderr(cluster='question'))
   }
 )
 def planned() -> Scorer:
-  """Four scores of an answer side by side, and how it fails.
+  """Is an answer optimal, and how does it fail?
 
   `correct` is optimal however it is written, and takes an unread reply for
   wrong, which `correct_read` leaves out; between them is what would be correct
-  if all were read. `strict` is written as asked for,
-  `graded` gives parts for valid ways, `token` is the paper's own score of
-  words; see `scoring`. Standard errors are clustered by question.
+  if all were read. Standard errors are clustered by question.
   """
 
   async def score(state: TaskState, target: Target) -> Score:
@@ -285,16 +270,18 @@ def planned() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     text = state.output.completion
-    values, verdict = scoring.scored(dialog.problem, text, dialog.node_names)
+    problem = dialog.problem
+    reply = scoring.read_reply(problem, text, dialog.node_names)
+    verdict = scoring.judge(problem, reply)
+    correct = float(verdict.outcome == 'correct')
     unread = verdict.outcome == 'no_answer'
     failure = replies.cause(
       'nothing' if unread else '', state.output.stop_reason
     )
     return Score(
       value={
-        'correct': values['correct'],
-        'correct_read': math.nan if unread else values['correct'],
-        **values,
+        'correct': correct,
+        'correct_read': math.nan if unread else correct,
         'hallucinated_edge': float(verdict.hallucinated_edges > 0),
         'no_answer': float(unread),
       },
@@ -346,30 +333,14 @@ def old(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   return paths[0] if paths else (problem.start,)
 
 
-def walk(
-  problem: AnsweredQuestion,
-  draws: random.Random,
-  *,
-  anew: bool = False,
-  greedy: bool = False,
-) -> Sequence[int]:
-  """Uniform steps until a goal, a dead end, or LONGEST.
-
-  anew: to new nodes; greedy: to the largest reward in sight, until there is one
-    at the last node.
-  """
+def walk(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
+  """Uniform steps until a goal, a dead end, or LONGEST."""
   path = [problem.start]
-  rewards = dict(problem.graph.rewards) if greedy else {}
-  ends = rewards if greedy else problem.goals
-  while path[-1] not in ends and len(path) < LONGEST:
+  while path[-1] not in problem.goals and len(path) < LONGEST:
     heads = problem.graph.after[path[-1]]
-    if anew:
-      heads = tuple(head for head in heads if head not in path)
     if not heads:
       break
-    seen = [head for head in heads if head in rewards]
-    best_seen = max(seen, key=lambda head: rewards[head], default=None)
-    path.append(draws.choice(heads) if best_seen is None else best_seen)
+    path.append(draws.choice(heads))
   return path
 
 
@@ -384,6 +355,4 @@ PLANNERS: dict[str, Planner] = {
   'stale_map': old,
   'random': walk,
   'always_yes': leap,
-  'random_path': functools.partial(walk, anew=True),
-  'greedy': functools.partial(walk, anew=True, greedy=True),
 }

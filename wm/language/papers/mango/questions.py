@@ -34,7 +34,7 @@ from wm.language import provider
 from wm.language.answers import replies
 from wm.language.papers import published
 from wm.language.papers.mango import score as scoring
-from wm.language.papers.mango.score import JudgeGraph, JudgeRules, MazeQuestion
+from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
 from wm.runtime import pages
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
@@ -172,17 +172,14 @@ class MazePrompt:
   """Options of a prompt.
 
   Attributes:
-    generation: of the authors' program: 'camera_ready', 'paper' or
-      'annotation', which is asked as the camera-ready one.
+    generation: of the data: 'camera_ready', 'paper' or 'annotation', which is
+      asked as the camera-ready one.
     setting: a key of SETTINGS.
-    forced: the prompt ends with the beginning of an answer, as for models that
-      only go on with a text (Llama, RWKV).
     prompts: folder of the authors' prompts; '' is our own words.
   """
 
   generation: str = field('camera_ready', choices=KEYS)
   setting: str = field('full', choices=SETTINGS)
-  forced: bool = False
   prompts: str = ''
 
   def __post_init__(self) -> None:
@@ -192,11 +189,6 @@ class MazePrompt:
   def keys(self) -> tuple[str, str, str]:
     """Spellings of the three values of a move."""
     return KEYS[self.generation]
-
-  @property
-  def start(self) -> str:
-    """The beginning of a forced answer, which is put before its reply."""
-    return f"[{{'{self.keys[0]}':" if self.forced else ''
 
 
 PROMPTS = 'destination', 'route', 'minigame'
@@ -234,10 +226,9 @@ def prompt(
   if asked.actions:
     kind, last = DESTINATION, {'actions': str(list(asked.actions))}
   question = question_text(asked, style)
-  text = published.render(
+  return published.render(
     style.prompts, kind, PROMPTS, values | last, TEXTS, question=question
   )
-  return f'{text}{TEXTS.begun(style.start)}'
 
 
 def longest(
@@ -246,12 +237,6 @@ def longest(
   """The longest prompt without its walkthrough."""
   rest = (prompt('', names, question, style) for question in asked)
   return max(rest, key=len, default='')
-
-
-def with_start(reply: str, begun: str) -> str:
-  """A reply after what the prompt began of it, unless it begins anew."""
-  words = reply.lstrip()
-  return begun + reply if words and words[0] != '[' else reply
 
 
 DESTINATION, ROUTE = KINDS = 'destination', 'route'
@@ -265,7 +250,7 @@ def asked_of(metadata: Mapping[str, Any]) -> MazeQuestion:
 
 
 def questions(
-  maze: mazes.Maze, kind: str, step: int = mazes.LAST, rule: str = 'some'
+  maze: mazes.Maze, kind: str, step: int = mazes.LAST
 ) -> list[MazeQuestion]:
   """Questions that a prefix up to a step answers, in the order of the world.
 
@@ -273,19 +258,17 @@ def questions(
     maze: all of the map.
     kind: 'destination' or 'route'.
     step: the last one that is shown.
-    rule: when routes are easy; see game_questions.RULES.
 
   Raises:
-    InputError: there is no such kind or rule.
+    InputError: there is no such kind.
   """
   inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
-  # Unlike `mazes.prefix` it tells which edges are walked later.
   shown_edges = maze.edges.answerable.total <= step
   shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
   paths = game_questions.destinations(shown, listed=kind == DESTINATION)
   if kind == DESTINATION:
     return _destinations(shown, paths, step)
-  return _routes(maze, shown, paths, step, rule)
+  return _routes(maze, shown, paths, step)
 
 
 def _destinations(
@@ -317,9 +300,8 @@ def _routes(
   shown: mazes.Maze,
   paths: game_questions.DestinationQuestions,
   step: int,
-  rule: str,
 ) -> list[MazeQuestion]:
-  """Routes that are answerable in `some`, easy by the paths of the whole map.
+  """Routes that are answerable in `shown`, easy by the paths of the whole map.
 
   So the published tables have it: a path that a prefix shows may be no
   shortest one, and is not easy then.
@@ -327,7 +309,7 @@ def _routes(
   places = len(shown.places)
   pairs = game_questions.routes(paths, places)
   labels = game_questions.routes(
-    game_questions.destinations(whole, listed=False), places, rule
+    game_questions.destinations(whole, listed=False), places
   )
   pair = labels.source.astype(np.int64) * places + labels.target
   at = np.searchsorted(
@@ -350,12 +332,9 @@ def _routes(
   ]
 
 
-def judge_graph(
-  maze: mazes.Maze, rules: JudgeRules | None = None
-) -> JudgeGraph:
+def judge_graph(maze: mazes.Maze) -> JudgeGraph:
   """The graph that judges answers about a maze: all of its map."""
-  edges = (maze.words(edge) for edge in range(maze.edges.source.size))
-  return JudgeGraph(edges, rules)
+  return JudgeGraph(maze.words(e) for e in range(maze.edges.source.size))
 
 
 def places_walked(maze: mazes.Maze) -> list[str]:
@@ -378,8 +357,7 @@ def shown_steps(
   """
   if not maze.steps:
     raise core.InputError(
-      f'{maze.game} has no walkthrough; expected a folder with one, or '
-      'walkthroughs=, where they are'
+      f'{maze.game} has no walkthrough; expected a folder with one'
     )
   simple = setting == 'simple'
   places = places_walked(maze) if simple else [''] * len(maze.steps)

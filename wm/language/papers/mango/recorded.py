@@ -25,14 +25,13 @@ from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango import task as tasks
 from wm.language.papers.mango.questions import DESTINATION, KINDS, ROUTE
-from wm.language.papers.mango.score import JudgeRules, MazeQuestion
+from wm.language.papers.mango.score import MazeQuestion
 from wm.language.recorded_logs import RecordedLog
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
 RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
 PAPER = 'paper-2023-07.tar.gz'
-CAMERA_READY = 'camera-ready-70.tar.gz'
 
 # Column of RWKV's records -> model and kind of question.
 COLUMNS = {
@@ -91,7 +90,7 @@ def rwkv(
     and how many records have a question that is none of these maps.
   """
   mazes_of = {
-    game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
+    game: readers.read(folder / PAPER, game)
     for game in games or readers.games(folder / PAPER)
   }
   index = QuestionIndex(mazes_of)
@@ -121,7 +120,6 @@ def rwkv(
 def score_records(
   mazes_of: Mazes,
   answers: Iterable[RecordedAnswer],
-  rules: JudgeRules | None = None,
   reading: str = scoring.BALANCED,
 ) -> pd.DataFrame:
   """pd.DataFrame of recorded answers, in their order.
@@ -129,7 +127,7 @@ def score_records(
   reading: the rule by which lists are found, see scoring.parse.
   """
   graphs = {
-    game: questions.judge_graph(maze, rules) for game, maze in mazes_of.items()
+    game: questions.judge_graph(maze) for game, maze in mazes_of.items()
   }
   return facts.answer_frame(
     facts.answer_row(
@@ -160,7 +158,7 @@ def rescore(
     dataclasses.replace(again, title=f'{again.title}, as published'),
   ]
   scored = score_records(mazes_of, answers)
-  content = reports.answers_page(scored, mazes_of, more=more)
+  content = reports.answers_page(scored, more)
   remark = f'{unmatched:,} more records are left out: the maps have no such '
   return content._replace(lead=f'{content.lead} {remark}question.')
 

@@ -1,32 +1,26 @@
 """Answers to MANGO's questions: read as moves, and judged on a game's graph.
 
 Source: Ding et al. 2024, section 2.3, appendices A.5 and A.6. Nothing of an
-answer is ever run. Where the paper and its two programs differ, each rule has a
-name: 'paper', 'july2023', 'camera_ready'.
+answer is ever run. A move that no game has is taken for the most similar action
+of the graph, and the opposite of each move along a direction counts as a move,
+whether or not the game allows it: so do the published programs.
 """
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
-import itertools
-import re
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from wm.core import fields, inputs
-from wm.core.fields import field
+from wm.core import inputs
 from wm.language.answers import replies, structures
 from wm.worlds.text_game import maze as mazes
 
 with inputs.extra('language', 'an edit distance'):
   from rapidfuzz import process
   from rapidfuzz.distance import Levenshtein
-
-_ARTICLE = re.compile(r'^(?:the|a|an)\s+')
-_PUNCTUATION = re.compile(r'[^\w\s]+')
 
 # Answers remembered by one cache: what a model may invent has no bound.
 _CACHED = 1 << 16
@@ -48,8 +42,7 @@ class MoveFacts(NamedTuple):
     taken: that, or the action that it is taken for.
     before, after: its places in lower case.
     unknown: how many of its two places no game has.
-    edge: whether the graph has the move, letter for letter.
-    real: the same but for case.
+    real: whether the graph has the move, but for case.
     walks: the same with the action that it is taken for.
   """
 
@@ -58,33 +51,8 @@ class MoveFacts(NamedTuple):
   before: str
   after: str
   unknown: int
-  edge: bool
   real: bool
   walks: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class JudgeRules:
-  """Options of judging; the defaults are the published programs'.
-
-  Attributes:
-    graph: 'loose' adds the opposite of each move along a direction, whether or
-      not the game allows it; 'strict' has the moves of the data alone.
-    scope: a move that is not understood is taken for the closest action of the
-      whole 'graph', or for the closest one at its 'node'.
-    aliases: `n` is north and `go north` is north, before the closest action is
-      looked for.
-    reject: least edit similarity at which a move is taken for an action; below
-      it one stays where one is.
-  """
-
-  graph: str = field('loose', choices=('loose', 'strict'))
-  scope: str = field('graph', choices=('graph', 'node'))
-  aliases: bool = False
-  reject: float = field(0.0, least=0, most=1)
-
-  def __post_init__(self) -> None:
-    fields.check(self)
 
 
 def similarity(text: str, name: str) -> float:
@@ -95,22 +63,6 @@ def similarity(text: str, name: str) -> float:
   if not text and not name:
     return 0.0
   return Levenshtein.normalized_similarity(text.lower(), name.lower())
-
-
-@functools.lru_cache(_CACHED)
-def plain(text: str) -> str:
-  """A name without case, article, punctuation and surplus blanks."""
-  words = ' '.join(_PUNCTUATION.sub(' ', text).split()).lower()
-  return _ARTICLE.sub('', words)
-
-
-def direction(text: str) -> str:
-  """A move as the games know it: `n`, `go north`, `Northwards` is `north`."""
-  words = replies.unabridged(' '.join(text.split()).lower().rstrip('.!'))
-  for ending in ('wards', 'ward'):
-    if words.removesuffix(ending) in mazes.OPPOSITE:
-      return words.removesuffix(ending)
-  return words
 
 
 def best(text: str, names: Sequence[str]) -> tuple[str, float]:
@@ -130,7 +82,6 @@ class JudgeGraph:
   """Places and moves of one game, as they judge answers.
 
   Attributes:
-    rules: how.
     places: all names, sorted.
     actions: all actions of moves, sorted.
     moves: place -> action -> places that it leads to, sorted: several where
@@ -140,18 +91,14 @@ class JudgeGraph:
     facts, follow, chance: the methods _facts and so on, with a cache.
   """
 
-  def __init__(
-    self, edges: Iterable[tuple[str, str, str]], rules: JudgeRules | None = None
-  ) -> None:
+  def __init__(self, edges: Iterable[tuple[str, str, str]]) -> None:
     """Takes (source, action, target) of each move."""
-    self.rules = rules or JudgeRules()
     self.edges = {MazeMove(*edge) for edge in edges}
-    if self.rules.graph == 'loose':
-      self.edges |= {
-        MazeMove(after, mazes.OPPOSITE[action], before)
-        for before, action, after in self.edges
-        if action in mazes.OPPOSITE
-      }
+    self.edges |= {
+      MazeMove(after, mazes.OPPOSITE[action], before)
+      for before, action, after in self.edges
+      if action in mazes.OPPOSITE
+    }
     self.moves: dict[str, dict[str, tuple[str, ...]]] = {}
     for before, action, after in sorted(self.edges):
       by_action = self.moves.setdefault(before, {})
@@ -171,27 +118,15 @@ class JudgeGraph:
     """The action that a text is, but for case and blanks; '' where none."""
     return self._literal.get(action.strip().lower(), '')
 
-  def closest(self, action: str, place: str = '') -> str:
-    """The action that a text is taken for, '' where there is none.
-
-    The most similar one, by edit distance; of equal ones the first in
-    alphabetical order.
-
-    place: where it is done; asked for by scope 'node' alone.
-    """
-    if self.rules.aliases:
-      action = direction(action)
-    names: Sequence[str] = self.actions
-    if self.rules.scope == 'node':
-      names = list(self.moves.get(place, ()))
-    closest, close = best(action, names)
-    return closest if close >= self.rules.reject else ''
+  def closest(self, action: str) -> str:
+    """The most similar action, of equal ones the first; '' where none is."""
+    return best(action, self.actions)[0]
 
   def _facts(self, move: tuple[str, str, str]) -> MoveFacts:
     """Compares (before, action, after) of an answer with the graph."""
     before, action, after = move
     literal = self.literal(action)
-    taken = literal or self.closest(action, before)
+    taken = literal or self.closest(action)
     low, high = before.lower(), after.lower()
     return MoveFacts(
       literal,
@@ -199,14 +134,9 @@ class JudgeGraph:
       low,
       high,
       (low not in self.known) + (high not in self.known),
-      (before, action, after) in self.edges,
       (low, literal.lower(), high) in self.triples,
       (low, taken.lower(), high) in self.triples,
     )
-
-  def place(self, text: str) -> str:
-    """The place whose name is most similar; the first of equal ones."""
-    return best(text, self.places)[0]
 
   def step(self, places: Iterable[str], action: str) -> frozenset[str]:
     """Places reachable by an action from any of the places."""
@@ -227,13 +157,9 @@ class JudgeGraph:
     """Places reachable by a model's moves, each matched to an action."""
     places = frozenset([start])
     for action in actions:
-      literal = self.literal(action) if self.rules.scope == 'graph' else ''
-      reached: set[str] = set()
-      for place in places:
-        taken = literal or self.closest(action, place)
-        # A move that is taken for none is none.
-        reached |= self.step([place], taken) if taken else {place}
-      places = frozenset(reached)
+      taken = self.literal(action) or self.closest(action)
+      # A move that is taken for none is none.
+      places = self.step(places, taken) if taken else places
     return places
 
   def _chance(self, truth: frozenset[str]) -> float:
@@ -400,13 +326,7 @@ class Score(NamedTuple):
       the right place; of a route, whether the place asked for is reached.
     exact: the same place, letter for letter but for case; of a route, reached
       without a repaired move.
-    plain: the same place, but for case, article, punctuation and blanks; of a
-      route as `success`.
-    nearest: whether the place with the most similar name is the right one; of
-      a route the similarity of the best place reached with the one asked for,
-      which the camera-ready program calls success.
     reasoning: whether the moves are right one by one, by the paper's rule.
-    july2023, camera_ready: the same by the two programs' rules.
     chance: `success` that a place drawn at random has; of a route 0.
     moves: of the answer.
     repaired: moves that are no action of the game.
@@ -418,11 +338,7 @@ class Score(NamedTuple):
   failure: str = ''
   success: float = 0.0
   exact: float = 0.0
-  plain: float = 0.0
-  nearest: float = 0.0
   reasoning: float = 0.0
-  july2023: float = 0.0
-  camera_ready: float = 0.0
   chance: float = 0.0
   moves: int = 0
   repaired: int = 0
@@ -449,7 +365,7 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
   seen = [graph.facts(move) for move in answer.moves]
   unknown = [move.unknown for move in seen if not move.real]
   right = (
-    _destination(graph, asked, truth, answer.moves, seen)
+    _destination(asked, truth, answer.moves[-1].after, seen)
     if asked.actions
     else _route(graph, asked, answer.moves, seen)
   )
@@ -466,26 +382,18 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
 
 
 def _destination(
-  graph: JudgeGraph,
   asked: MazeQuestion,
   truth: Collection[str],
-  moves: Sequence[MazeMove],
+  answered: str,
   seen: Sequence[MoveFacts],
 ) -> dict[str, float]:
-  answered, actions = moves[-1].after, list(asked.actions)
-  edges = all(move.edge for move in seen)
-  hit = answered in truth
-  exact = hit or answered.strip().lower() in {place.lower() for place in truth}
+  exact = answered.strip().lower() in {place.lower() for place in truth}
   return {
     'success': exact or max(similarity(answered, place) for place in truth),
     'exact': exact,
-    'plain': exact or plain(answered) in {plain(place) for place in truth},
-    'nearest': hit or graph.place(answered) in truth,
     'reasoning': _linked(asked.start, seen)
     and all(move.walks for move in seen)
-    and [move.taken for move in seen] == actions,
-    'july2023': edges and [move.action for move in moves] == actions,
-    'camera_ready': edges and hit and _chained(moves),
+    and [move.taken for move in seen] == list(asked.actions),
   }
 
 
@@ -498,19 +406,12 @@ def _route(
   reached = graph.route(asked.start, [move.action for move in moves])
   literal = graph.follow(asked.start, tuple(move.literal for move in seen))
   arrives = moves[-1].after.lower() == asked.target.lower()
-  ends = (moves[0].before, moves[-1].after) == (asked.start, asked.target)
-  july2023 = ends and all(move.edge for move in seen)
-  close = (similarity(place, asked.target) for place in reached)
   return {
     'success': asked.target in reached,
     'exact': asked.target in literal,
-    'plain': asked.target in reached,
-    'nearest': max(close, default=0),
     'reasoning': arrives
     and _linked(asked.start, seen)
     and all(move.real for move in seen),
-    'july2023': july2023,
-    'camera_ready': july2023 and _chained(moves),
   }
 
 
@@ -518,9 +419,3 @@ def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
   """Whether each move begins where the last one ended, but for case."""
   ends = [start.lower(), *(move.after for move in seen)]
   return [move.before for move in seen] == ends[:-1]
-
-
-def _chained(moves: Sequence[MazeMove]) -> bool:
-  """Whether each move begins where the last one ended, letter for letter."""
-  pairs = itertools.pairwise(moves)
-  return all(last.after == move.before for last, move in pairs)

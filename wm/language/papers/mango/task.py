@@ -31,7 +31,7 @@ from wm.language.papers import published
 from wm.language.papers.mango import facts, questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import DESTINATION, ROUTE
-from wm.language.papers.mango.score import JudgeGraph, JudgeRules
+from wm.language.papers.mango.score import JudgeGraph
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game import readers
@@ -43,16 +43,7 @@ from wm.worlds.text_game import readers
     'success*': [grouped(mean(), 'difficulty', all=False)],
   }
 )
-def mango_scorer(
-  folder: str,
-  graph: str = 'loose',
-  scope: str = 'graph',
-  aliases: bool = False,
-  reject: float = 0.0,
-  reading: str = scoring.BALANCED,
-  begun: str = '',
-  spellings: bool = True,
-) -> Scorer:
+def mango_scorer(folder: str, spellings: bool = True) -> Scorer:
   """Scores of scoring.Score; standard errors are clustered by game.
 
   `success` counts ill-formed answers as 0; `success_formed` leaves them out, as
@@ -60,15 +51,8 @@ def mango_scorer(
 
   Args:
     folder: of games, or a packed archive of it.
-    graph: see JudgeRules; as are scope, aliases, reject.
-    scope: 'graph' or 'node'.
-    aliases: whether `n` is north.
-    reject: least similarity at which a move is taken for an action.
-    reading: how a list is found, see scoring.parse.
-    begun: what the prompt began of the answer.
     spellings: whether 'go north' is the game's action 'north' as it is read.
   """
-  rules = JudgeRules(graph, scope, aliases, reject)
   graphs: dict[str, JudgeGraph] = {}
 
   async def score(state: TaskState, target: Target) -> Score:
@@ -77,12 +61,11 @@ def mango_scorer(
     asked = questions.asked_of(state.metadata)
     if asked.game not in graphs:
       graphs[asked.game] = questions.judge_graph(
-        readers.read(folder, asked.game), rules
+        readers.read(folder, asked.game)
       )
     game = graphs[asked.game]
     actions = game.actions if spellings else ()
-    reply = questions.with_start(state.output.completion, begun)
-    answer = scoring.parse(reply, reading, actions)
+    answer = scoring.parse(state.output.completion, actions=actions)
     stop = state.output.stop_reason
     answer = answer._replace(failure=replies.cause(answer.failure, stop))
     judged = scoring.judge(game, asked, answer)
@@ -135,9 +118,6 @@ class GameOptions:
 
   folder: str = field('', 'of games, or a packed archive of it')
   game: str = field('', "one or several, joined by commas; '' is all")
-  walkthroughs: str = field(
-    '', 'another folder, which walkthroughs are taken from'
-  )
   budget: int = field(
     questions.BUDGET,
     'tokens of prompt and answer; 0 is no limit',
@@ -175,58 +155,39 @@ class GameOptions:
     """The map of each game."""
     games = listed(self.game) or readers.games(self.folder)
     for game in games:
-      yield readers.read(self.folder, game, self.walkthroughs)
+      yield readers.read(self.folder, game)
 
 
 @fields.documented
 @dataclasses.dataclass(frozen=True)
-class DestinationOptions(JudgeRules, GameOptions):
-  """What is asked about games, and how answers are judged."""
+class QuestionOptions(GameOptions):
+  """What is asked about games."""
 
-  generation: str = field('', "of the prompt's keys; '' is that of the data")
   setting: str = field('full', 'of the prompt', choices=questions.SETTINGS)
-  forced: bool = field(
-    False, 'the prompt begins the answer, for models that go on with a text'
-  )
   num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
   seed: int = field(0, 'of the draw')
-  easy = 'some'  # When routes are easy: no option here.
-
-  def __post_init__(self) -> None:
-    GameOptions.__post_init__(self)
-
-
-@fields.documented
-@dataclasses.dataclass(frozen=True)
-class RouteOptions(DestinationOptions):
-  """What is asked about routes, and how answers are judged."""
-
-  easy: str = field(
-    'some', "when a route is easy: 'some', 'every', 'first' or 'any'"
-  )
 
 
 @task
 @with_options
-def mango_destination(options: DestinationOptions) -> Task:
+def mango_destination(options: QuestionOptions) -> Task:
   """Destination finding: where is one after a list of actions?"""
   return _task(DESTINATION, options)
 
 
 @task
 @with_options
-def mango_route(options: RouteOptions) -> Task:
+def mango_route(options: QuestionOptions) -> Task:
   """Route finding: a path from one place to another."""
   return _task(ROUTE, options)
 
 
-def _task(kind: str, options: DestinationOptions) -> Task:
+def _task(kind: str, options: QuestionOptions) -> Task:
   counter = questions.counter(options.tokenizer)
   samples: list[Sample] = []
   for maze in options.mazes():
-    generation = options.generation or maze.generation
     style = questions.MazePrompt(
-      generation, options.setting, options.forced, options.prompts
+      maze.generation, options.setting, options.prompts
     )
     samples += game_samples(maze, kind, options, style, counter)
   if not samples:
@@ -237,14 +198,7 @@ def _task(kind: str, options: DestinationOptions) -> Task:
   return Task(
     dataset=MemoryDataset(samples, name=f'mango_{kind}'),
     solver=generate(),
-    scorer=mango_scorer(
-      options.folder,
-      options.graph,
-      options.scope,
-      options.aliases,
-      options.reject,
-      begun=style.start,
-    ),
+    scorer=mango_scorer(options.folder),
     config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
     version=VERSION,
   )
@@ -253,7 +207,7 @@ def _task(kind: str, options: DestinationOptions) -> Task:
 def game_samples(
   maze: mazes.Maze,
   kind: str,
-  options: DestinationOptions,
+  options: QuestionOptions,
   style: questions.MazePrompt,
   counter: questions.Counter = questions.estimate,
 ) -> list[Sample]:
@@ -265,12 +219,12 @@ def game_samples(
   names = maze.actions, maze.places
   steps = questions.shown_steps(maze, style.setting)
   step = min(options.last, steps[-1].number)
-  asked = questions.questions(maze, kind, step, options.easy)
+  asked = questions.questions(maze, kind, step)
   if options.budget and asked:
     rest = questions.longest(names, asked, style)
     left = questions.room(rest, options.answer, counter, options.budget)
     step = questions.cut(steps, counter, left, step)
-    asked = questions.questions(maze, kind, step, options.easy)
+    asked = questions.questions(maze, kind, step)
   if options.num < len(asked) and options.num:
     draws = basics.hash64(options.seed, np.arange(len(asked)))
     asked = [asked[k] for k in sorted(np.argsort(draws)[: options.num])]
@@ -303,7 +257,7 @@ def metadata(
     'step': step,
     'generation': style.generation,
     'setting': style.setting,
-    'folders': [options.folder, options.walkthroughs] if options else ['', ''],
+    'folder': options.folder if options else '',
   }
 
 
@@ -319,10 +273,9 @@ def known_answer(request: providers.Request) -> str:
     action = request.choice(allowed) if request.guesses else request.target
     return f'Answer: {action}'
   asked = questions.asked_of(metadata)
-  folder, walkthroughs = metadata['folders']
   half = request.answerer == 'stale_map'
   step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
-  maze, moves = _shown(folder, asked.game, walkthroughs, step)
+  maze, moves = _shown(metadata['folder'], asked.game, step)
   if request.guesses:
     path = [
       scoring.MazeMove(asked.start, action, request.choice(maze.places))
@@ -335,11 +288,9 @@ def known_answer(request: providers.Request) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _shown(
-  folder: str, game: str, walkthroughs: str, step: int
-) -> tuple[mazes.Maze, facts.Moves]:
+def _shown(folder: str, game: str, step: int) -> tuple[mazes.Maze, facts.Moves]:
   """A game, and what its steps up to one show."""
-  maze = readers.read(folder, game, walkthroughs)
+  maze = readers.read(folder, game)
   return maze, facts.visible_moves(maze, step)
 
 
@@ -358,9 +309,6 @@ class MinigameOptions(GameOptions):
     least=0,
   )
   map: bool = field(False, 'whether the known ways from there are listed')
-  places: str = field(
-    'moves', "where the walk is taken to be: 'moves', 'lines' or 'trail'"
-  )
 
 
 @task
@@ -390,7 +338,7 @@ def minigame_samples(
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
   samples = []
-  for minigame in game_questions.minigames(maze, options.last, options.places):
+  for minigame in game_questions.minigames(maze, options.last):
     text = questions.minigame_prompt(
       maze, minigame, options.map, options.prompts
     )
