@@ -171,7 +171,7 @@ class Claim:
     return {key: value for key, value in rule.items() if value != usual[key]}
 
 
-class Look(NamedTuple):
+class EarlierVerdict(NamedTuple):
   """An earlier judgement of a finding.
 
   Attributes:
@@ -199,7 +199,7 @@ class Finding:
   claims: tuple[Claim, ...]
   seeds: int = 3
   picture: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  earlier: tuple[Look, ...] = ()
+  earlier: tuple[EarlierVerdict, ...] = ()
 
   @property
   def looks(self) -> int:
@@ -321,10 +321,10 @@ def parse(record: Any, where: str) -> Finding:
   if not claims:
     raise core.InputError(f'{where} has no claims')
   looks = []
-  for n, look in enumerate(record.get('earlier', [])):
-    fields = dict.fromkeys(Look._fields, str)
-    check(look, f'{where}, earlier {n}', fields, {})
-    looks.append(Look(**look))
+  for n, verdict in enumerate(record.get('earlier', [])):
+    fields = dict.fromkeys(EarlierVerdict._fields, str)
+    check(verdict, f'{where}, earlier {n}', fields, {})
+    looks.append(EarlierVerdict(**verdict))
   parts = {'claims': tuple(claims), 'earlier': tuple(looks)}
   return Finding(**{**record, **parts})
 
