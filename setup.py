@@ -66,7 +66,7 @@ setuptools.setup(
     ],
     'cluster': ['dask[distributed]>=2026.8'],
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
-    'games': ["zstandard>=0.23; python_version < '3.14'"],
+    'games': ['zstandard>=0.23'],
     'language': [
       'inspect_ai>=0.3.200',
       'openai>=3.54',

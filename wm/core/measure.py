@@ -282,10 +282,6 @@ class Metric(Bounded, abc.ABC):
     """
     return 'they depend on the answers'
 
-  def passes(self) -> int:
-    """Number of passes over the trials, for the progress display."""
-    return 1
-
   def companion(self) -> str:
     """Spec of a companion metric that is always reported with this one, or ''.
 

@@ -18,7 +18,6 @@ import bz2
 import functools
 import hashlib
 import hmac
-import importlib
 import lzma
 import os
 import pathlib
@@ -92,36 +91,15 @@ def _compression(head: bytes) -> str:
   return next((name for magic, name in _MAGIC if head.startswith(magic)), '')
 
 
-def _zstandard(path: pathlib.Path) -> tuple[Callable[[], Any], type]:
-  """Maker of decompressors, and their error: Python's own, or the package."""
-  try:
-    # By name: only Python 3.14 and later have it.
-    zstd = importlib.import_module('compression.zstd')
-  except ImportError:
-    zstd = None
-  if zstd is not None:
-    options = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
-    return functools.partial(zstd.ZstdDecompressor, options=options), (
-      zstd.ZstdError
-    )
-  try:
-    import zstandard
-  except ImportError as error:
-    raise core.InputError(
-      f'{path} is compressed with Zstandard; install the package zstandard '
-      "(pip install -e '.[games]'), or unpack it first"
-    ) from error
-  decompressor = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
-  return decompressor.decompressobj, zstandard.ZstdError
-
-
 def _unpacker(
-  kind: str, path: pathlib.Path
+  kind: str,
 ) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:
   """Maker of decompressors with `decompress`, `eof`, `unused_data`; errors."""
   if kind == 'Zstandard':
-    make, error = _zstandard(path)
-    return make, (error,)
+    with inputs.extra('games', 'reading Zstandard files'):
+      import zstandard
+    frames = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
+    return frames.decompressobj, (zstandard.ZstdError,)
   makers = {
     'gzip': lambda: zlib.decompressobj(wbits=31),
     'bzip2': bz2.BZ2Decompressor,
@@ -179,7 +157,7 @@ class Source:
       yield piece
 
   def _unpacked(self, file: BinaryIO, kind: str) -> Iterator[bytes]:
-    make, errors = _unpacker(kind, self.path)
+    make, errors = _unpacker(kind)
     member, num_bytes = make(), 0
     while piece := file.read(_PIECE):
       self.read += len(piece)

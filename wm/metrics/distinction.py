@@ -167,10 +167,6 @@ class Metric(prefix_pairs.PairMetric):
       "expected samples=0, max_elements=5, prefix_filter='none' and no curve"
     )
 
-  def passes(self) -> int:
-    """See core.Metric: the model's boundaries, and the world's."""
-    return bool(self.samples) + bool(self.k)
-
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:

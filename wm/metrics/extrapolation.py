@@ -110,10 +110,6 @@ class Metric(fewshot.FewShotMetric):
   untrained: bool = False
   variant: str = field('paper', choices=('paper', 'published'))
 
-  def passes(self) -> int:
-    """See core.Metric: the model, and one with random weights."""
-    return 1 + self.untrained
-
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -147,10 +147,6 @@ class Metric(fewshot.FewShotMetric):
       expected = f'at least {least} examples, a tenth of which is asked about'
       raise field_error(self, 'examples variant', expected)
 
-  def passes(self) -> int:
-    """See core.Metric."""
-    return len(self.targets)
-
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:

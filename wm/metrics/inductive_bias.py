@@ -168,10 +168,6 @@ class Metric(fewshot.FewShotMetric):
     """See core.Metric."""
     return ''
 
-  def passes(self) -> int:
-    """See core.Metric: the model, and one with random weights."""
-    return 1 + self.untrained
-
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -93,10 +93,6 @@ class Metric(core.Metric):
     fields = (*cost.fields, 'epochs')
     return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
 
-  def passes(self) -> int:
-    """See core.Metric: probes of the model, of random weights, and control."""
-    return (2 + bool(self.control)) * max(len(self.layers), 1)
-
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -73,10 +73,6 @@ class Metric(fewshot.FewShotMetric):
   steps: tuple[int, ...] = field((200,), **fewshot.STEPS)
   untrained: bool = False
 
-  def passes(self) -> int:
-    """See core.Metric: the model, and one with random weights."""
-    return 1 + self.untrained
-
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -82,10 +82,6 @@ class Metric(core.Metric):
 
   num: int = field(1000, least=1)
 
-  def passes(self) -> int:
-    """See core.Metric: one sampled pass, and one greedy."""
-    return 2
-
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
