@@ -587,11 +587,11 @@ def load_trips(
   for places in itertools.chain.from_iterable(
     map(_trip_ends, _trip_files(path))
   ):
-    found, rows = _classify(places, find)
+    outcomes, rows = _classify(places, find)
     for cause in ('used', *causes):
-      counts[cause] += int((found == cause).sum())
+      counts[cause] += int((outcomes == cause).sum())
     counts['trips'] += len(places)
-    pairs.append(rows[found == 'used'])
+    pairs.append(rows[outcomes == 'used'])
   return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
 
 
