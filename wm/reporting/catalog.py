@@ -44,7 +44,7 @@ EXAMPLES = 3
 MOST_TOKENS = 60
 # Tokens of a vocabulary that are shown from its start, and from its end.
 FIRST, LAST = 120, 12
-# Most tokens of a world in words that are shown, for each wording.
+# Most tokens of a world in words that are shown.
 MOST_SHOWN = 800
 
 
@@ -358,13 +358,12 @@ def sequences(world: core.World) -> list[str]:
 def in_words(world: core.Verbal) -> list[str]:
   """Lines on how a world is told to a language model."""
   lines = ['  In words, for language models']
-  for wording in world.wordings:
-    telling = core.PromptStyle(wording=wording)
-    size = verbal.description_extent(world, telling).tokens
-    lines.append(f'    {wording}: about {size:,} tokens')
-    if size <= MOST_SHOWN:
-      for line in verbal.render_description(world, telling).splitlines():
-        lines += _wrapped(line, 6, 8)
+  telling = core.PromptStyle()
+  size = world.extent(telling).tokens
+  lines.append(f'    about {size:,} tokens')
+  if size <= MOST_SHOWN:
+    for line in verbal.render_description(world, telling).splitlines():
+      lines += _wrapped(line, 6, 8)
   return lines
 
 
