@@ -5,10 +5,10 @@
   python launch/list.py --world='othello(size=6)'
   python launch/list.py --runs=runs
 
-Without a name it lists everything with fields and defaults, and says which
-metrics run on which worlds and models, and what is missing where one does not.
-Parameters of networks are counted for 1,000 tokens and sequences of 100, or for
-those of --world. --model, --metric and --accept explain each field of one.
+Without a name it lists everything with fields and defaults. Parameters of
+networks are counted for 1,000 tokens and sequences of 100, or for those of
+--world. --model, --metric and --accept explain each field of one, and what a
+metric needs of a world and a model.
 --world also shows the world's tokens with their ids, sequences, states, the
 prompt for a language model, and the least memory and time that the world, the
 model and the metrics need. --world and --model explain the format of each file

@@ -141,7 +141,7 @@ UNTRAINED = (
     'huggingface(path="gone", batch=0)',
   ),
   *('language()', 'language(model="")', 'language(model="nope")'),
-  *('language(model="nope/x")', 'language(model="wm/solver", told="x")'),
+  *('language(model="nope/x")', 'language(model="wm/solver", names=-1)'),
   *('language(model="wm/solver", temperature=-1.0)', 'language(5)'),
   *('language(model="wm/solver", max_tokens=0)', 'language(model="a/b/\\0")'),
   *('language(model="wm/solver", read="x")', 'language(model="wm/nope")'),
@@ -150,7 +150,7 @@ UNTRAINED = (
     'language(model="wm/solver", args=("x",))',
     'language(model="wm/solver", connections=0)',
   ),
-  'language(model="wm/solver", wording="gone.md")',
+  'language(model="wm/solver", most_told=0)',
   'language(model="wm/solver", timeout=0)',
 )
 METRICS = (

@@ -102,17 +102,6 @@ def test_an_oracle_knows_what_tells_two_places_apart(city, walk):
   assert same['suffixes'] == []
 
 
-def test_a_model_implies_an_automaton():
-  line = explorer('lattice(length=12)', 'oracle()', 'uniform()')
-  view = line.automaton('uniform()')
-  ElementTree.fromstring(view['picture'])
-  assert view['lines'][0] == 'states 2; the world has 5'
-  view = line.automaton('oracle()')
-  assert 'distance 0: ' in '\n'.join(view['lines'])
-  with pytest.raises(core.InputError, match="'nope' is no model here"):
-    line.automaton('nope')
-
-
 def test_following_the_rules_or_a_model_is_a_function_of_the_seed(city, walk):
   tokens = city.tokens(walk[:3])
   for model in ('', 'oracle()', SMALL):

@@ -32,7 +32,7 @@ from wm.language import (
 from wm.language import registry as registered
 from wm.language.models import language
 from wm.library import report as reports
-from wm.reporting import collect, model_comparison, tables
+from wm.reporting import collect
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = (
@@ -188,22 +188,15 @@ def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
 def test_variants_are_told_apart_and_spread(folder, tmp_path):
   fields = {
     'metrics': "next_token(states='drawn', num=3)",
-    'wording': 'all',
     'names': [0, 1],
     'logprobs': True,
   }
   log = _run(tmp_path, 'solver', **fields)
-  wordings = registry.make('world', WORLD).wordings
   variants = {sample.metadata['variant'] for sample in log.samples}
-  assert len(variants) == 2 * len(wordings)
+  assert len(variants) == 2
   assert _numbers(log)['answers next_token_validity_sd'] == 0
   folders = world_questions.score_logs([log], tmp_path / 'out')
   assert len(folders) == len(variants)
-  frame = model_comparison.wording_table(
-    tables.results([collect.load(item) for item in folders])
-  ).frame
-  assert set(frame['model']) == {"language(model='wm/solver')"}
-  assert set(frame['tellings']) == {'4'}
 
 
 def test_shared_prompts_score_the_same_and_are_tested(found, tmp_path):
@@ -313,7 +306,7 @@ def test_values_that_the_command_line_splits_are_joined():
     f'world={WORLD}',
     'metrics=compression(k=1, trials=4); distinction(samples=0)',
     'names=0,2',
-    'told=walks(12)',
+    'before=maps(rows=2)',
   )
   parsed = command_line.parse_cli_args(inputs)
   assert isinstance(parsed['world'], list)
@@ -325,7 +318,7 @@ def test_values_that_the_command_line_splits_are_joined():
   ]
   names = inspect_tasks.joined(parsed['names'])
   assert inspect_tasks.numbers(names, 'names') == [0, 2]
-  assert inspect_tasks.joined(parsed['told']) == 'walks(12)'
+  assert inspect_tasks.joined(parsed['before']) == 'maps(rows=2)'
   with pytest.raises(core.InputError, match='names='):
     inspect_tasks.numbers('a,b', 'names')
 
@@ -350,7 +343,6 @@ def test_options_of_the_command_line_reach_a_task():
   ('fields', 'line'),
   [
     ({'world': 'groups()'}, 'cannot be told'),
-    ({'wording': 'sung'}, 'unknown wording'),
     ({'metrics': 'compression()'}, 'expected suffixes'),
     ({'metrics': 'probe()'}, 'needs HiddenStates'),
     ({'metrics': 'capability()'}, 'needs questions'),

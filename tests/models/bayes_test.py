@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from tests import combinations
 from wm import core
 from wm.core import accept, registry
 from wm.kernels.maps import paths
 from wm.models import bayes
-from wm.reporting import catalog
 from wm.worlds.maps import DIRECTION0, END, MIN_MOVES, NODE0
 from wm.worlds.maps import routes as maps_routes
 
@@ -371,7 +371,7 @@ def test_what_there_is_no_law_of_is_one_line(world, model, said):
 def test_worlds_that_lack_it_are_found_by_type():
   cells = {
     cell.world: cell
-    for cell in catalog.matrix()
+    for cell in combinations.matrix()
     if (cell.model, cell.metric) == ('bayes', 'next_token')
   }
   assert cells['maps'].missing == ()

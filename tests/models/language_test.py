@@ -216,9 +216,7 @@ def test_bad_fields_are_one_line(fields):
     registry.make('model', f'language({fields})')
 
 
-def test_only_told_worlds_can_be_asked_about(made):
+def test_only_told_worlds_can_be_asked_about():
   model = registry.make('model', "language('a/b')")
   with pytest.raises(core.InputError, match='cannot be told'):
     model.predictor(registry.make('world', 'groups()'), 0)
-  with pytest.raises(core.InputError, match='unknown wording'):
-    made(", wording='sung'")

@@ -52,34 +52,6 @@ def test_loops_and_odd_labels_have_no_bearing():
     for row in reconstruct.edge_frame(graph, result, table).to_dict('records')
   ]
   assert 'odd' in names
-  summary = reconstruct.edge_summary(table)['new']
-  assert summary['direction_off_by_over_45'] == {
-    'n': 0,
-    'value': None,
-    'low': None,
-    'high': None,
-  }
-  assert summary['length_m']['n'] == 2
-
-
-def test_summary_counts_with_intervals():
-  graph = cities.row(6)
-  _, table = _table(graph, (0, 3, [N]), (4, 2, [E]), (5, 4, [W]))
-  # Off by 90, 180 and 0 degrees.
-  summary = reconstruct.edge_summary(table)['new']
-  over = summary['direction_off_by_over_45']
-  assert (over['n'], over['value']) == (3, pytest.approx(2 / 3))
-  assert 0 < over['low'] < 2 / 3 < over['high'] < 1
-  assert summary['length_m']['percentiles']['50'] == pytest.approx(222, abs=1)
-
-
-def test_a_map_without_new_edges_has_empty_measures():
-  _, table = _table(cities.row(4), (0, 3, [E, E, E]))
-  assert (table.kind == TRUE).all()
-  summary = reconstruct.edge_summary(table)
-  assert summary['new']['length_m'] == {'n': 0, 'mean': None, 'percentiles': {}}
-  assert summary['new']['crossings_per_edge'] is None
-  assert summary['true']['length_m']['n'] == 3
 
 
 def test_crossings_of_streets_counted_once():

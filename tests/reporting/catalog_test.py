@@ -59,10 +59,9 @@ def test_the_text_shows_all_of_it(entries):
 
 def test_a_told_world_is_shown_in_words_or_by_their_length():
   small, large = (
-    catalog.world(f'lattice(size={size}, length=4)') for size in (3, 90_000)
+    catalog.world(f'maps(rows={size}, columns={size})') for size in (2, 30)
   )
-  assert 'At place 2, "right" cannot come next' in small
-  assert 'At 0, stay can come next and leads to 0.' in small
-  assert 'At 0, stay' not in large
-  assert 'places: about 7,' in large
+  assert 'There are no other streets' in small
+  assert 'There are no other streets' not in large
+  assert '    about 52,982 tokens' in large
   assert 'In words' not in catalog.world('groups()')

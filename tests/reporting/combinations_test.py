@@ -6,17 +6,16 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tests import small, tiny
+from tests import combinations, small, tiny
 from tests.evaluation import counted
 from tests.evaluation.counted import Counted
 from wm import core
 from wm.core import registry
 from wm.core.measure import headline_quantities, lacking_row, lacks, need_word
 from wm.models.serving import oracles
-from wm.reporting import catalog
 
 WORLD = tiny.World()
-CELLS = tuple(catalog.matrix())
+CELLS = tuple(combinations.matrix())
 # Small ones of each world; a world's type may depend on its fields.
 WORLDS = {
   'automaton': "automaton(preset='tomita3')",
@@ -172,15 +171,3 @@ def test_the_matrix_is_what_happens(cell, tmp_path):
     assert not [r for r in reasons if r.startswith('needs_')]
     headline = headline_quantities(metric)[0]
     assert [e for e in entries if e['quantity'].startswith(headline)]
-
-
-def test_the_text_tells_all_pairs():
-  lines = catalog.combinations_text().splitlines()
-  able = sum(not cell.missing for cell in CELLS)
-  assert lines[0].startswith(f'Supported: {able} of {len(CELLS)} ')
-  for kind in ('world', 'model'):
-    for name in registry.names(kind):
-      assert any(line.split()[:1] == [name] for line in lines)
-  (row,) = [line for line in lines if line.split()[:1] == ['chess']][:1]
-  # acceptance, audit, automaton, belief, capability.
-  assert row.split()[1:6] == ['+', '+', '+', 'Latent', 'Verbal.questions']

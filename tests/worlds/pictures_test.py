@@ -5,10 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from wm import core
 from wm.core import registry
 from wm.worlds.base import svg
-from wm.worlds.maps import navigation, streets
+from wm.worlds.maps import navigation
 
 NS = '{http://www.w3.org/2000/svg}'
 
@@ -170,19 +169,3 @@ def test_a_king_in_check_is_on_red(fen, row):
   # A square is 40 wide; the board begins at 22.
   assert float(red.get('x')) == 22 + 4 * 40
   assert float(red.get('y')) == 22 + (8 - row) * 40
-
-
-def test_a_route_in_words_names_all_that_it_passes():
-  """Each intersection after its direction, by the table of the map."""
-  world = registry.make('world', 'maps()')
-  sequences = world.sample(5, 0)
-  for row, length in zip(sequences.tokens, sequences.lengths, strict=True):
-    tokens = row[:length]
-    text = world.render_trajectory(tokens, core.PromptStyle())
-    directions = {name: k for k, name in enumerate(streets.DIRECTIONS)}
-    place = world.graph.names.index(world.vocab[tokens[0]])
-    names = [world.graph.names[place]]
-    for token in tokens[2:-1]:
-      place = world.graph.delta[place, directions[world.vocab[token]]]
-      names.append(world.graph.names[place])
-    assert text.endswith(f'in this order: {", ".join(names)}.')

@@ -1,6 +1,6 @@
 """Verbal descriptions of worlds, and prompts that ask about them.
 
-    rules or sample sequences      render_description(world, style)
+    rules                          render_description(world, style)
 
     So far: Mira, Kulo, north.     the prefix, by `render_tokens`
     Can it go on with: east?       yes_or_no, all_next, one_next, or several
@@ -16,38 +16,30 @@ import abc
 import functools
 import re
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wm.core.basics import InputError, hash64, optional
-from wm.core.inputs import check_known
-from wm.core.predictor import Tokens, histories
+from wm.core.predictor import Tokens
 from wm.core.world import Sequences, World
 
-RULES = 'rules'
 MAX_TOKENS = 32_000  # Tokens of text before a question, by default.
 NOTHING = 'nothing'  # Stands for an empty prefix.
-SAMPLED = 8  # Walks from which the length of all walks is estimated.
 # Streams of randomness of one seed.
 ORDER, NAMES = 1, 2
 # New names use these letters; none ends in 'e', as many English words do.
 _CONSONANTS, _VOWELS, _LAST = 'bdfgklmnprstvz', 'aeiou', 'aiou'
-_WALKS = re.compile(r'walks\((\d{1,6})\)')
 
 
 class PromptStyle(NamedTuple):
   """How a prompt describes a world.
 
   Attributes:
-    source: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
-    wording: one of the world's `wordings`; '' is the first.
-    seed: seed of new names, of the order of statements and of the walks; 0
-      keeps the world's names and order.
+    seed: seed of new names and of the order of statements; 0 keeps the world's
+      names and order.
   """
 
-  source: str = RULES
-  wording: str = ''
   seed: int = 0
 
 
@@ -96,8 +88,6 @@ def prompt_tokens(prompts: Sequence[str]) -> float:
 class Verbal(World):
   """Can be described in words that, read literally, define the world."""
 
-  wordings: ClassVar[tuple[str, ...]]
-
   @abc.abstractmethod
   def rules(self, style: PromptStyle) -> str:
     """The rules in plain sentences: which tokens may follow, and no advice.
@@ -116,10 +106,6 @@ class Verbal(World):
     spoken = self.token_names(style)
     return ', '.join(spoken[token] for token in tokens)
 
-  def render_trajectory(self, tokens: Tokens, style: PromptStyle) -> str:
-    """A sampled sequence, with the places that it visits if they are named."""
-    return self.render_tokens(tokens, style)
-
   @optional
   def questions(self, num: int, seed: int) -> Sequences:
     """Samples prefixes after which exactly one of C tokens is legal.
@@ -136,38 +122,13 @@ class Verbal(World):
     return Extent(1, 'pieces', text_tokens(text))
 
 
-def wording_of(world: Verbal, style: PromptStyle) -> str:
-  """The wording of a style; raises InputError if the world lacks it."""
-  name = style.wording or world.wordings[0]
-  text = f'{world.name}: unknown wording {name!r}'
-  check_known(name, world.wordings, text)
-  return name
-
-
-def number_of_walks(style: PromptStyle) -> int:
-  """n of a source 'walks(n)'; 0 for the source 'rules'.
-
-  Raises:
-    InputError: the source is neither.
-  """
-  if style.source == RULES:
-    return 0
-  match = _WALKS.fullmatch(style.source.replace(' ', ''))
-  if not match or not int(match[1]):
-    raise InputError(
-      f"told={style.source!r}; expected 'rules', or 'walks(n)' with n from 1 "
-      'to 999999'
-    )
-  return int(match[1])
-
-
 def render_description(
   world: Verbal,
   style: PromptStyle,
   most: int = MAX_TOKENS,
   before: Verbal | None = None,
 ) -> str:
-  """Renders a world's rules, or sequences that it samples, in words.
+  """Renders a world's rules in words.
 
   Args:
     world: world to describe.
@@ -176,9 +137,9 @@ def render_description(
     before: world before a change, described first with half of the tokens.
 
   Raises:
-    InputError: unknown wording, `before` has other tokens, or the text would
-      have more than `most` tokens. The last is checked before rendering; the
-      message says how much fits.
+    InputError: `before` has other tokens, or the text would have more than
+      `most` tokens. The latter is checked before rendering; the message says
+      how much fits.
   """
   if before:
     if before.vocab != world.vocab:
@@ -190,9 +151,7 @@ def render_description(
       render_description(before, style, most // 2),
       render_description(world, style, most // 2),
     )
-  wording_of(world, style)
-  num = number_of_walks(style)
-  extent = description_extent(world, style)
+  extent = world.extent(style)
   if extent.tokens > most:
     fits = int(extent.parts * most / extent.tokens)
     raise InputError(
@@ -200,33 +159,7 @@ def render_description(
       f'{extent.tokens:,} tokens; expected at most {most:,}, room for about '
       f'{fits:,} {extent.name}'
     )
-  if not num:
-    return world.rules(style)
-  walks = _walks(world, style, num)
-  lines = [f'{k}. {walk}' for k, walk in enumerate(walks, 1)]
-  return '\n'.join(
-    [
-      'The rules are not told. They allow each of these sequences '
-      f'({len(lines)} in all):',
-      *lines,
-    ]
-  )
-
-
-def description_extent(world: Verbal, style: PromptStyle) -> Extent:
-  """Estimated length of `render_description`, without rendering it."""
-  num = number_of_walks(style)
-  if not num:
-    return world.extent(style)
-  few = _walks(world, style, min(num, SAMPLED))
-  mean = sum(map(text_tokens, few)) / max(len(few), 1)
-  return Extent(num, 'sequences', int(num * (mean + 3)) + 1)
-
-
-def _walks(world: Verbal, style: PromptStyle, num: int) -> list[str]:
-  walks = world.sample(num, style.seed, 'train')
-  rows = histories(walks.tokens, walks.lengths)
-  return [world.render_trajectory(row, style) for row in rows]
+  return world.rules(style)
 
 
 # Questions.

@@ -186,8 +186,7 @@ def model_divergence(
   """
   trial, (_, tokens, lengths) = elements.pair_ids, elements
   first_legal, second_legal = (
-    engine.legal_steps(world, states[trial], tokens, lengths)
-    for states in (first, second)
+    world.walk(states[trial], tokens, lengths)[0] for states in (first, second)
   )
   # If the second state refuses only the last token, the world agrees.
   apart = np.where(

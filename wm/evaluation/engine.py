@@ -22,19 +22,18 @@ Arrays of a step with R slots are indexed
 and arrays of results by trial. The result of a trial depends on its prefixes
 and seed alone, so results are the same for any number of slots and of devices.
 
-The engine also chooses which loops over tokens run on the device
-(`wm.evaluation.device`) and which on the host. Results are the same, except
-that ties between tokens may resolve differently. On an accelerator, every loop
-that JAX can trace runs on the device, because a loop with host code waits for a
-round trip at every token. On a CPU (see `tests/bench`), sampling runs in one
-program if steps are cheap, as for tables and small networks, and the samples
-are enough to pay for compilation. Larger networks, walks and boundaries run on
-the host.
+The engine also chooses whether it samples on the device, by the module
+`device`, or on the host. Results are the same, except that ties between tokens
+may resolve differently. On an accelerator, all that JAX can trace runs on the
+device, because a loop with host code waits for a round trip at every token. On
+a CPU (see `tests/bench`), sampling runs in one program if steps are cheap, as
+for tables and small networks, and the samples are enough to pay for
+compilation; larger networks run on the host.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,34 +46,6 @@ from wm.runtime import progress
 # Fewest sampled tokens for which a program is compiled on a CPU: compilation
 # takes 1.3 s, in which the host samples this many from a table.
 WORTH = 1 << 18
-
-
-def runs_on_device(world: core.World) -> TypeGuard[core.Enumerable]:
-  """Do walks and boundaries of a world run on the device?"""
-  return core.can(world, core.Enumerable.traced) and _accelerated()
-
-
-def legal_steps(
-  world: core.World, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
-) -> np.ndarray:
-  """[B] int32 tokens followed before the first illegal one; `World.walk`."""
-  # Both give the same numbers; the module says which is faster.
-  if runs_on_device(world):
-    from wm.evaluation import device  # Deferred: it imports JAX.
-
-    return device.steps(world, states, tokens, lengths)
-  return world.walk(states, tokens, lengths)[0]
-
-
-def world_boundary(
-  world: core.Enumerable, first: np.ndarray, second: np.ndarray, depth: int
-) -> core.Boundary:
-  """The world's boundaries of pairs of states [T, W]; `World.boundary`."""
-  if runs_on_device(world):
-    from wm.evaluation import device  # Deferred: it imports JAX.
-
-    return device.boundary(world, first, second, depth)
-  return world.boundary(first, second, depth)
 
 
 def _sample_on_device(

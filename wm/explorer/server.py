@@ -79,7 +79,6 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[View], View]]:
       prefix(query), number(query, 'seed') % 2**31
     ),
     'apart': lambda query: explorer.apart(prefix(query), second(query)),
-    'automaton': lambda query: explorer.automaton(model(query)),
     'read': lambda query: explorer.read(model(query), prefix(query)),
     'patch': lambda query: explorer.patch(
       *(model(query), prefix(query)),

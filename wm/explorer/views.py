@@ -25,8 +25,6 @@ from wm.core.capabilities import Box
 from wm.evaluation import probing, state_edits
 from wm.evaluation.scoring import Loaded
 from wm.explorer import state_probe
-from wm.options.calls import Extraction
-from wm.recon import extract
 
 View = dict[str, Any]
 
@@ -38,8 +36,6 @@ LANES = 24
 SESSIONS, ANSWERS = 4, 200  # Cached for each model between clicks.
 AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
-# Of the automaton that a model implies: as much as a person waits for.
-LEARNED = Extraction(most=60, queries=2000, walks=100)
 STRENGTH = 2.0  # Of edits, see `StateProbe.moved`.
 # Fields of a permalink: prefix shown, prefix of another place, and a trial's
 # prefixes, continuation and place where it fails; five are lists of tokens.
@@ -487,21 +483,6 @@ class Explorer:
         for name, reader in self._predictors()
       },
     }
-
-  def automaton(self, name: str) -> View:
-    """How the automaton that a model implies differs from the world's.
-
-    Learned within the budget LEARNED, see `wm.extract`.
-
-    Raises:
-      InputError: no such model, or it gives no next tokens.
-    """
-    if not isinstance(self._predictor(name), core.Predictor):
-      raise core.InputError(f'{name} names states, and no next tokens')
-    loaded = self.loaded[name]
-    with self.lock:
-      extracted = extract.extract(loaded, LEARNED, self.accept, self.seed)
-    return {'picture': extracted.picture(name), 'lines': extracted.lines()}
 
   def _other(self, first: np.ndarray) -> np.ndarray:
     """A prefix of another place, as distinction draws one."""

@@ -27,9 +27,7 @@ from wm.lab import findings, units
 from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Path, Sampling, Scoring, Stages, Units
-from wm.options.reconstruction import Reconstruction
-from wm.options.training import Training
+from wm.options.calls import Path, Scoring, Stages, Units
 from wm.runtime import files, provenance
 from wm.studies import baselines
 from wm.studies.rows import DECIDES, Row, partner_of, resolve_matches, rows_of
@@ -113,21 +111,6 @@ class UnitRun(Run):
       return False
     result = self.result()
     return result is not None and not units.is_committed(result)
-
-  def renew(self) -> None:
-    """Writes the present key into a cached result.
-
-    A field that was added to the code since is missing in the old key. Seeds of
-    a row count as one recipe only if their keys are equal.
-    """
-    if (old := self.result()) is None:
-      return
-    key = json.loads(json.dumps(self.key))
-    if 'data' in key and key['data'] is None:
-      key['data'] = old.key['data']
-    new = dataclasses.replace(old, key=key, matched=dict(self.matched))
-    if new != old:
-      units.write(self.results, new)
 
   def status(self) -> str:
     """One line: what it has cost, or why it has no result."""
@@ -242,51 +225,12 @@ def _described(kind: str, plug_in: Any) -> dict[str, Any]:
 def same_inputs(old: units.Key, new: units.Key) -> bool:
   """Whether a result with the key `old` is also that of the key `new`.
 
-  A field that came since is that of the old as long as it is at its default.
   The hash of data that are not at hand (None) is not compared.
   """
   new = json.loads(json.dumps(new))
   if None in (old.get('data'), new.get('data')):
     old, new = {**old, 'data': None}, {**new, 'data': None}
-  return bool(_completed(old, new, _usual(new)) == new)
-
-
-def _completed(old: Any, new: Any, usual: Any) -> Any:
-  """The old key, with the defaults of fields that only the new one has."""
-  if not (isinstance(old, dict) and isinstance(new, dict)):
-    return old
-  defaults = usual if isinstance(usual, dict) else {}
-  return old | {
-    key: _completed(old.get(key, default), value, default)
-    for key, value in new.items()
-    for default in [defaults.get(key, {})]
-  }
-
-
-def _usual(key: units.Key) -> dict[str, Any]:
-  """The defaults of what a key describes."""
-  defaults = {
-    'sampling': dataclasses.asdict(Sampling()),
-    'training': dataclasses.asdict(Training()),
-    'reconstruction': dataclasses.asdict(Reconstruction()),
-    'metrics': {
-      spec: _defaults('metric', metric['name'])
-      for spec, metric in key['metrics'].items()
-    },
-  }
-  for part in ('model', 'trained_on', 'scored_in'):
-    kind = 'model' if part == 'model' else 'world'
-    if key.get(part):
-      defaults[part] = _defaults(kind, key[part]['name'])
-  return json.loads(json.dumps(defaults))
-
-
-def _defaults(kind: str, name: str) -> dict[str, Any]:
-  return {
-    field.name: field.default
-    for field in dataclasses.fields(registry.find(kind, name))
-    if field.default is not dataclasses.MISSING
-  }
+  return old == new
 
 
 def _hash_of(data: Path) -> str | None:
@@ -483,8 +427,6 @@ def miniature(
     for unit in todo:
       log(unit.status())
     return []
-  for unit in cached:
-    unit.renew()
   by_name = {unit.name: unit for unit in todo}
   pool.work(
     [[unit] for unit in todo],

@@ -126,7 +126,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       before: a world of the same tokens, told as what held before.
 
     Raises:
-      InputError: the world has no such wording, or too much to say.
+      InputError: the world has too much to say.
     """
     super().__init__(
       lambda prefixes, suffixes: self.answers(prefixes, suffixes),

@@ -1,6 +1,6 @@
 """Questions about a world in words, for Inspect, and the scores of the answers.
 
-A `Setting` (world, metrics, wording) comes in; `settings` gives its questions,
+A `Setting` (world, metrics, names) comes in; `settings` gives its questions,
 and `metadata` writes each as JSON values that say all that its answer is scored
 by. So a log needs nothing else: `gathered` reads its answers, and `score_logs`
 runs the metrics on them, asking nothing. `world_task` is the task;
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import itertools
 import math
 import pathlib
 import re
@@ -46,7 +45,7 @@ METRICS = (
 
 
 class Setting(NamedTuple):
-  """What a group of questions shares: world, metrics and wording.
+  """What a group of questions shares: world, metrics and names.
 
   Its fields stand in the metadata of each sample. With a model's name it makes
   the model that `wm.score` would ask in the same words (`model`).
@@ -55,7 +54,7 @@ class Setting(NamedTuple):
     world: its spec.
     metrics: specs, with as many trials as are asked.
     seed: of all randomness.
-    told, wording, names: see core.verbal.PromptStyle.
+    names: seed of names and order, see core.verbal.PromptStyle.
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
     per_prompt: yes-or-no questions in a prompt, at most.
@@ -65,8 +64,6 @@ class Setting(NamedTuple):
   world: str
   metrics: tuple[str, ...]
   seed: int
-  told: str
-  wording: str
   names: int
   most_told: int
   before: str = ''
@@ -76,20 +73,18 @@ class Setting(NamedTuple):
   @property
   def style(self) -> PromptStyle:
     """How the world is told."""
-    return PromptStyle(self.told, self.wording, self.names)
+    return PromptStyle(self.names)
 
   @property
   def label(self) -> str:
     """The variant in a few words."""
     shared = f' {self.per_prompt} a prompt' if self.per_prompt > 1 else ''
-    return f'{self.told} {self.wording} {self.names}{shared}'
+    return f'names {self.names}{shared}'
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
     return language.Model(
       name,
-      told=self.told,
-      wording=self.wording,
       before=self.before,
       names=self.names,
       per_prompt=self.per_prompt,
@@ -145,19 +140,17 @@ def default_metrics(world: core.World) -> list[str]:
 
 def settings(
   base: Setting,
-  wordings: Sequence[str],
   names: Sequence[int],
   max_calls: int = 0,
   predictor_of: Callable[..., llm_predictor.LanguageModel] = Setting.predictor,
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
-  """A setting, its questions and their trials, by wording and seed of names.
+  """A setting, its questions and their trials, by seed of names.
 
   Where questions share prompts, a setting without metrics follows, with some of
   the same questions one by one: see `shared_prompts`.
 
   Args:
     base: what all settings share; without metrics the default ones.
-    wordings: ('',) is the world's first, ('all',) all of them.
     names: seeds of names.
     max_calls: see query_plans.plans.
     predictor_of: (setting, backend) -> who asks the questions.
@@ -169,14 +162,9 @@ def settings(
   plugins.allow(*registry.files([base.world, base.before, *base.metrics]))
   world = made_world(base.world)
   checked = _askable(base.metrics or default_metrics(world), world)
-  if list(wordings) == ['all']:
-    wordings = world.wordings
-  for wording, name in itertools.product(wordings, names):
+  for name in names:
     setting = base._replace(
-      world=registry.spec(world),
-      wording=wording or world.wordings[0],
-      names=name,
-      version=world.version,
+      world=registry.spec(world), names=name, version=world.version
     )
     backend = llm_predictor.RecordedBackend(per_prompt=setting.per_prompt)
     predictor = predictor_of(setting, backend)
@@ -251,7 +239,7 @@ def metadata(
 _TOKENS = schema.List(schema.Number(int, 0))
 _SAMPLE = schema.Object(
   {
-    **dict.fromkeys(('world', 'told', 'wording', 'before', 'version'), str),
+    **dict.fromkeys(('world', 'before', 'version'), str),
     **dict.fromkeys(('kind', 'trial'), str),
     **dict.fromkeys(('names', 'most_told', 'per_prompt'), int),
     'seed': schema.Number(int, 0, 2**32 - 1),
@@ -274,6 +262,11 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
   Raises:
     InputError: it is another task's, or another version's.
   """
+  if 'told' in data:
+    raise core.InputError(
+      'a sample is of an earlier version of wm/world, which had several '
+      'wordings; expected one of this version'
+    )
   with inputs.reading('a sample', 'one of wm/world'):
     data = schema.check({**_OLDER, **data}, _SAMPLE, 'metadata')
     setting = Setting(**{name: data[name] for name in Setting._fields})
@@ -368,7 +361,7 @@ def paired_tests(
 def headline_values(gathered_answers: Known) -> dict[str, float]:
   """Headline quantities of all metrics, means over the settings.
 
-  NAME_sd is the standard deviation over settings that differ in wording, names
+  NAME_sd is the standard deviation over settings that differ in names
   and order, where there are several. The differences that `shared_prompts`
   compares begin with shared_less_single.
   """

@@ -39,7 +39,7 @@ from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.language.models import language
 
-VERSION = 1
+VERSION = 2  # 1 had several wordings.
 
 
 @fields.documented
@@ -59,10 +59,6 @@ class WorldOptions:
   )
   metrics: str = field(
     '', "specs, divided by semicolons; '' is all that can be asked"
-  )
-  told: str = field(verbal.RULES, "'rules', or 'walks(n)'")
-  wording: str = field(
-    '', "of the world's, divided by commas; '' is its first, 'all' is all"
   )
   names: str = field(
     '0', 'seeds of names and order, divided by commas; 0 is as they are'
@@ -101,14 +97,11 @@ def world(options: WorldOptions) -> Task:
       options.world,
       tuple(listed(options.metrics, ';')),
       options.seed,
-      options.told,
-      wording='',
       names=0,
       most_told=options.most_told,
       before=options.before,
       per_prompt=options.per_prompt,
     ),
-    options.wording.split(','),
     numbers(options.names, 'names') or [0],
     options.max_calls,
   )

@@ -290,7 +290,7 @@ def _exact(metric: Metric, trials: Trials) -> core.Boundary:
   world = trials.world
   assert isinstance(world, core.Enumerable)  # By the metric's `needs`.
   depth, states = _depth(metric, world), (trials.first, trials.second)
-  return engine.world_boundary(world, *states, depth)
+  return world.boundary(*states, depth)
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:

@@ -4,7 +4,8 @@ Routes are placed one after the other on the nodes of the true map. A true edge
 is used where it fits. Where none fits, a false edge is added to a node in
 reach, chosen so that as much of the rest as possible can be walked (Vafa et al.
 2024, section 4 and appendix E). The false edges are what the model got wrong:
-their counts, rates, bearings, lengths and crossings are measured here.
+their counts and rates are measured here, and of each its bearing, length and
+crossings.
 """
 
 from __future__ import annotations
@@ -211,9 +212,6 @@ def _pairs(
 TRUE, FALSE, UNUSED = range(3)
 KINDS = ('true', 'new', 'unused')
 
-ERRORS_DEG = (45, 90)
-QUANTILES = (0, 5, 25, 50, 75, 95, 100)  # Per cent.
-
 
 def edge_table(
   graph: streets.StreetGraph, routes: Routes, edges: UsedEdges
@@ -291,45 +289,6 @@ def crossings(
   )
   count[used] = np.where(kind[used] == FALSE, crossed[place], -1)
   return count
-
-
-def _share(hits: pd.Series) -> dict[str, Any]:
-  """Returns a proportion with its 95 % interval; None without trials."""
-  if not len(hits):
-    return {'n': 0, 'value': None, 'low': None, 'high': None}
-  value = float(hits.mean())
-  low, high = statistics.proportion(value, len(hits))
-  return {'n': len(hits), 'value': value, 'low': low, 'high': high}
-
-
-def _lengths(metres: pd.Series) -> dict[str, Any]:
-  if not len(metres):
-    return {'n': 0, 'mean': None, 'percentiles': {}}
-  return {
-    'n': len(metres),
-    'mean': float(metres.mean()),
-    'percentiles': {str(q): float(np.percentile(metres, q)) for q in QUANTILES},
-  }
-
-
-def edge_summary(edges: pd.DataFrame) -> dict[str, dict[str, Any]]:
-  """Summarises the new edges, and the true ones in use for comparison."""
-  result: dict[str, dict[str, Any]] = {}
-  for kind in (FALSE, TRUE):
-    chosen = edges[edges.kind == kind]
-    result[KINDS[kind]] = {
-      **{
-        f'direction_off_by_over_{limit}': _share(chosen.error.dropna() > limit)
-        for limit in ERRORS_DEG
-      },
-      'length_m': _lengths(chosen.metres),
-    }
-  crossed = edges.crossings[edges.kind == FALSE]
-  result[KINDS[FALSE]] |= {
-    'crosses_another': _share(crossed > 0),
-    'crossings_per_edge': float(crossed.mean()) if len(crossed) else None,
-  }
-  return result
 
 
 def edge_frame(

@@ -180,7 +180,6 @@ def _run(
     'ill_formed_reasons': ill_formed,
     **counted,
     'orders': runs,
-    'measures': reconstruct.edge_summary(table),
   }
   _write(world, placed, table, Path(out), summary)
   return summary

@@ -14,7 +14,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
-import itertools
 import pathlib
 import re
 import textwrap
@@ -25,7 +24,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics, capabilities, fields, plugins, registry, verbal
-from wm.core.measure import headline_quantities, lacks
+from wm.core.measure import headline_quantities
 from wm.runtime import compute, files
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ EXAMPLES = 3
 MOST_TOKENS = 60
 # Tokens of a vocabulary that are shown from its start, and from its end.
 FIRST, LAST = 120, 12
-# Most tokens of a world in words that are shown, for each wording.
+# Most tokens of a world in words that are shown.
 MOST_SHOWN = 800
 
 
@@ -144,10 +143,7 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
 
 
 def everything() -> str:
-  """Returns `text`, and which metric can be run on which world and model.
-
-  The user's cache folder keeps the list of the code as it is.
-  """
+  """Returns `text`; the user's cache folder keeps that of the code as it is."""
   sources = sorted(pathlib.Path(__file__).parents[1].rglob('*.py'))
   code = files.hash_of(f'{path} {files.sha256(path)}' for path in sources)
   cached = compute.cache_folder().parent / 'list.txt'
@@ -155,111 +151,10 @@ def everything() -> str:
     of, _, listed = cached.read_text(encoding='utf-8').partition('\n')
     if of == code:
       return listed
-  listed = f'{text()}\n\n{combinations_text()}'
+  listed = text()
   with contextlib.suppress(OSError):  # A home that cannot be written.
     files.write_text(cached, f'{code}\n{listed}')
   return listed
-
-
-# Which worlds, models and metrics can be run together. A metric's `needs` are
-# classes: what a world (`wm.core.capabilities`) and a predictor
-# (`wm.core.predictor`) must be able to do; a model's are the world's alone.
-
-
-class Combination(NamedTuple):
-  """One world, model and metric, at their defaults.
-
-  Attributes:
-    world, model, metric: names.
-    predictor: the class of what the model gives that fits, or the usual one.
-    missing: what is missing; () where the metric can be run.
-  """
-
-  world: str
-  model: str
-  metric: str
-  predictor: type[core.TokenReader]
-  missing: tuple[core.Need, ...]
-
-
-def matrix() -> Iterator[Combination]:
-  """All combinations of plug-ins and the interfaces they lack; runs nothing."""
-  plug_ins = map(_plug_ins, ('world', 'model', 'metric'))
-  # Types are compared; no world, model or metric is made.
-  for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
-    cells = [
-      Combination(
-        world,
-        model,
-        metric,
-        cls,
-        (*lacks(m, w), *lacks(of, cls, w)),
-      )
-      for cls in m.gives
-    ]
-    # Of the predictors that a model may give the first that fits, or the usual.
-    yield min(cells, key=lambda cell: bool(cell.missing))
-
-
-def _plug_ins(kind: str) -> list[tuple[str, Any]]:
-  return [(name, registry.find(kind, name)) for name in registry.names(kind)]
-
-
-def combinations_text() -> str:
-  """The matrix for the terminal, folded.
-
-  A combination can be run where its world has what the metric needs, its model
-  gives a predictor that has, and the world has what the model needs.
-  """
-  worlds, models, metrics = map(_plug_ins, ('world', 'model', 'metric'))
-  # Counted over all combinations, while the tables below fold them into pairs.
-  able = sum(not cell.missing for cell in matrix())
-  total = len(worlds) * len(models) * len(metrics)
-  lines = [
-    f'Supported: {able} of {total} combinations (world, model, metric); +, or '
-    'the interface that is missing'
-  ]
-  kinds = {'world': worlds, 'model': models, 'metric': metrics}
-  for (first, second), (title, missing) in _PAIRS.items():
-    rows, columns = kinds[first], kinds[second]
-    table = [['  ' + title, *(name for name, _ in columns)]]
-    for name, thing in rows:
-      cells = [missing(thing, other) for _, other in columns]
-      table.append([f'    {name}', *map(_cell, cells)])
-    # Columns are as wide as their widest cell.
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines.append('')
-    for row in table:
-      padded = [cell.ljust(n) for cell, n in zip(row, widths, strict=True)]
-      lines.append('  '.join(padded).rstrip())
-  return '\n'.join(lines)
-
-
-def _cell(missing: Sequence[core.Need] | str) -> str:
-  """A cell of a table: '+' where nothing is missing."""
-  if isinstance(missing, str):
-    return missing
-  return ', '.join(need.__qualname__ for need in missing) or '+'
-
-
-def _of_model(
-  model: type[core.Model], metric: type[core.Metric]
-) -> Sequence[core.Need] | str:
-  """Missing interfaces, or 'as CLASS' where another predictor has them."""
-  # A model may give another kind of predictor on request, such as one with
-  # hidden states.
-  usual, *others = model.gives
-  missing = lacks(metric, usual)
-  fits = [predictor for predictor in others if not lacks(metric, predictor)]
-  return f'as {fits[0].__name__}' if missing and fits else missing
-
-
-# Kinds of a pair -> title of its table, and what the first and second lack.
-_PAIRS: dict[tuple[str, str], tuple[str, Any]] = {
-  ('world', 'metric'): ('Metrics on worlds', lambda w, m: lacks(m, w)),
-  ('model', 'metric'): ('Metrics on models', _of_model),
-  ('model', 'world'): ('Models on worlds', lacks),
-}
 
 
 # One plug-in in full.
@@ -321,6 +216,8 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   if not defaults(cls):
     lines += ['    (no fields)']
   if kind == 'metric':
+    needs = ', '.join(need.__qualname__ for need in cls.needs)
+    lines += ['', f'  Needs: {needs or "next tokens alone"}']
     lines += ['', '  Quantities and columns']
     lines += [
       line for pair in cls.glossary.items() for line in _explained(*pair)
@@ -461,13 +358,12 @@ def sequences(world: core.World) -> list[str]:
 def in_words(world: core.Verbal) -> list[str]:
   """Lines on how a world is told to a language model."""
   lines = ['  In words, for language models']
-  for wording in world.wordings:
-    telling = core.PromptStyle(wording=wording)
-    size = verbal.description_extent(world, telling).tokens
-    lines.append(f'    {wording}: about {size:,} tokens')
-    if size <= MOST_SHOWN:
-      for line in verbal.render_description(world, telling).splitlines():
-        lines += _wrapped(line, 6, 8)
+  telling = core.PromptStyle()
+  size = world.extent(telling).tokens
+  lines.append(f'    about {size:,} tokens')
+  if size <= MOST_SHOWN:
+    for line in verbal.render_description(world, telling).splitlines():
+      lines += _wrapped(line, 6, 8)
   return lines
 
 

@@ -42,7 +42,6 @@ class World(
   """A board that fills up with discs."""
 
   noun: ClassVar[str] = 'Connect-4'
-  wordings: ClassVar[tuple[str, ...]] = ('board', 'tubes')
 
   rows: int = field(6, 'discs that a column holds', least=1)
   columns: int = field(7, 'number of columns', least=2)
@@ -146,9 +145,8 @@ class World(
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal."""
-    wording = core.verbal.wording_of(self, style)
-    rules = TEXTS.lines(f'{wording}_rules', style, rows=self.rows)
-    return TEXTS.render(wording, columns=self.columns, rules=' '.join(rules))
+    rules = TEXTS.lines('board_rules', style, rows=self.rows)
+    return TEXTS.render('board', columns=self.columns, rules=' '.join(rules))
 
   def parse(self, text: str) -> np.ndarray:
     """Discs per column, '1,1,1,2,2,2,2'; or 'dead'."""

@@ -33,7 +33,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   """A line of states."""
 
   noun: ClassVar[str] = 'this line'
-  wordings: ClassVar[tuple[str, ...]] = ('line', 'places')
 
   size: int = field(5, 'number of states, S', least=2)
   length: int = field(100, 'moves in a sequence', least=2)
@@ -70,51 +69,11 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   # In words.
 
-  def _names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Names of the states; numbers in the wording as a line."""
-    if core.verbal.wording_of(self, style) == 'line' or not style.seed:
-      return tuple(map(str, range(self.size)))
-    return core.verbal.new_names(self.size, style)
-
-  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Names of moves as in `vocab`."""
-    core.verbal.wording_of(self, style)
-    return VOCAB
-
   def rules(self, style: core.PromptStyle) -> str:
-    """See core.Verbal: as a line, or place by place."""
-    if core.verbal.wording_of(self, style) == 'line':
-      last = self.size - 1
-      body = TEXTS.lines('line_walls', style, last=last)
-      return TEXTS.render(
-        'line', size=self.size, last=last, body='\n'.join(body)
-      )
-    names = self._names(style)
-    rows = core.verbal.shuffled(self.size, style)
-    return TEXTS.render(
-      'places',
-      size=self.size,
-      names=', '.join(names[row] for row in rows),
-      first=names[0],
-      body='\n'.join(self._tell(rows, style)),
-    )
-
-  def _tell(self, rows: np.ndarray, style: core.PromptStyle) -> list[str]:
-    verbal_table = verbal.VerbalTable(self.delta, self._names(style), VOCAB[1:])
-    form = 'At {here}, {label} can come next and leads to {there}.'
-    return verbal.by_step(verbal_table, rows, style, step=form, none='')
-
-  def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
-    """See core.Verbal; the wording as a line has a length independent of S."""
-    if core.verbal.wording_of(self, style) == 'line':
-      return super().extent(style)
-    verbal_table = verbal.VerbalTable(self.delta, self._names(style), ())
-    return verbal.extent(
-      verbal_table,
-      lambda rows: self._tell(rows, style),
-      'places',
-      TEXTS.frame('places'),
-    )
+    """See core.Verbal."""
+    last = self.size - 1
+    body = TEXTS.lines('line_walls', style, last=last)
+    return TEXTS.render('line', size=self.size, last=last, body='\n'.join(body))
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the state's number."""

@@ -67,18 +67,13 @@ def test_a_reader_of_the_published_prompts_believes_where_the_sun_is(
   assert cells['line'][1].startswith('0.0011')
 
 
-@pytest.mark.parametrize(
-  'variant', [pytest.param('corrected', marks=pytest.mark.slow), 'several']
-)
-def test_corrected_prompts_tell_the_law(folder, variant):
-  task = tasks.forces(variant, num=2, every=30, others=2)
+def test_corrected_prompts_tell_the_law(folder):
+  task = tasks.forces('corrected', num=2, every=30)
   log = _run(task, 'wm/solver', folder, epochs=2)
   values = _metrics(log)
   assert values['error', 'mean'] < 0.01
   assert values['answered', 'mean'] == 1
   assert len(log.samples) == 4
-  if variant == 'corrected':
-    return
   # One who repeats a number has no correlation: it is left out.
   other = _metrics(_run(task, 'wm/yes', folder))
   assert math.isnan(other['r', 'mean'])

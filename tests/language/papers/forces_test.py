@@ -88,10 +88,10 @@ def test_a_published_prompt_with_places_says_any_system(
     path = folder / 'llm-prompts' / f'{system.name}.txt'
     file = tmp_path / path.name
     file.write_text(text, newline='')
-    made = questions.prompt('origin', system, (), str(tmp_path), ALL)
+    made = questions.prompt('origin', system, str(tmp_path), ALL)
     assert made.encode() == path.read_bytes()
   few = drawn[0].every(90)
-  made = questions.prompt('origin', few, (), str(tmp_path), ALL)
+  made = questions.prompt('origin', few, str(tmp_path), ALL)
   assert made.count('Timestep: ') == len(few.force)
 
 
@@ -101,8 +101,8 @@ def test_prompts_of_other_systems_are_refused_in_a_line(folder, tmp_path):
     ({'num': 2}, r'unknown 2\.txt; expected 0\.txt, 1\.txt$'),
     ({'num': 5}, r'0\.txt has no {lines}; expected {lines}, {last}$'),
     ({'prompts': str(tmp_path)}, r'no 0\.txt; expected 0\.txt, 1\.txt'),
-    ({'variant': 'several'}, "no published prompts; expected 'origin'"),
-    ({'variant': 'published'}, 'available: origin, corrected, several'),
+    ({'variant': 'corrected'}, "no published prompts; expected 'origin'"),
+    ({'variant': 'published'}, 'available: origin, corrected'),
   ):
     with pytest.raises(core.InputError, match=said):
       questions.questions(questions.ForceOptions(**{'prompts': home, **fields}))
@@ -225,11 +225,6 @@ def test_corrected_prompts_say_where_the_sun_is(drawn):
   assert f'The sun is at ({x:.2f}, {y:.2f})' in text
   assert 'origin' not in text
   assert text.count('Outcome: Unk') == len(item.force) - 10
-  both = questions.prompt('several', item, drawn[1:3])
-  assert both.count('The sun is at') == 3
-  assert 'System 3, the one to predict' in both
-  with pytest.raises(core.InputError, match='no other system'):
-    questions.prompt('several', item)
 
 
 @pytest.mark.parametrize(

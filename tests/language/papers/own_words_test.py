@@ -137,7 +137,7 @@ def test_no_prompt_of_cogeval_quotes_others(others):
 def test_no_other_prompt_quotes_others(others):
   systems = force_questions.draw(2, 0, num_told=3)
   texts = [
-    force_questions.prompt(variant, systems[0].every(90), systems[1:])
+    force_questions.prompt(variant, systems[0].every(90))
     for variant in force_questions.VARIANTS
   ]
   names = ['north', 'south'], ['driveway', 'bathroom']

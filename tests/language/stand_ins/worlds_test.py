@@ -17,12 +17,6 @@ CITY = registry.make('world', 'maps(rows=3, columns=4)')
 TOLD = every_world.having(core.Verbal)
 
 
-def telling(world, number):
-  """One of all wordings and many seeds."""
-  seed, name = divmod(number, len(world.wordings))
-  return core.PromptStyle(wording=world.wordings[name], seed=seed)
-
-
 class Known:
   """Answers questions as a provider does, without one."""
 
@@ -57,7 +51,7 @@ def asking(world, tell, knows='solver'):
 @settings(max_examples=12)
 def test_a_map_is_read_back_edge_by_edge(city, number):
   world = registry.make('world', city)
-  tell = telling(world, number)
+  tell = core.PromptStyle(number)
   spoken = world.token_names(tell)
   read = worlds.told(verbal.render_description(world, tell))
   sources, labels, targets = world.graph.edges()
@@ -72,7 +66,7 @@ def test_a_map_is_read_back_edge_by_edge(city, number):
 
 def check_what_follows(world, number):
   """Of all tokens in states of a sampled sequence, by words from the start."""
-  tell = telling(world, number)
+  tell = core.PromptStyle(number)
   spoken = world.token_names(tell)
   read = worlds.told(verbal.render_description(world, tell))
   result = world.sample(1, number)
@@ -92,7 +86,7 @@ def check_what_follows(world, number):
 @TOLD
 @pytest.mark.parametrize('number', range(2))
 def test_what_can_follow_is_read_as_the_world_has_it(world, number):
-  check_what_follows(world, 3 * number)  # Another wording, another seed.
+  check_what_follows(world, 3 * number)  # Of another seed.
 
 
 def built(form, *parts):
@@ -121,26 +115,8 @@ FEW = st.integers(2, 6)
   number=st.integers(0, 40),
 )
 @settings(max_examples=20)
-def test_worlds_of_any_size_are_read_in_any_wording_and_order(spec, number):
+def test_worlds_of_any_size_are_read_in_any_order(spec, number):
   check_what_follows(registry.make('world', spec), number)
-
-
-@TOLD
-def test_of_walks_nothing_is_read_that_is_not_allowed(world):
-  tell = core.PromptStyle('walks(4)', seed=3)
-  read = worlds.told(verbal.render_description(world, tell))
-  token = {name: t for t, name in enumerate(world.token_names(tell))}
-  result = world.sample(4, 3, 'train')
-  for row, size in zip(result.tokens, result.lengths, strict=True):
-    words = read.split(world.render_tokens(tuple(row[:size].tolist()), tell))
-    states, at = read.start(), world.init(1)
-    for word in words:
-      for other in read.following(states):
-        after = world.advance(at, np.array([token[other]]))
-        assert world.state_id(after)[0] != core.DEAD
-      states = read.step(states, word)
-      at = world.advance(at, np.array([token[word]]))
-    assert states is not None
 
 
 METRICS = [
@@ -173,11 +149,11 @@ def means(world, predictor, specs=METRICS):
 @pytest.mark.parametrize('spec', ASKED)
 def test_the_solver_is_perfect_and_yes_tells_nothing_apart(spec):
   world = registry.make('world', spec)
-  known = means(world, asking(world, telling(world, 3)))
+  known = means(world, asking(world, core.PromptStyle(3)))
   assert known['compression: precision'] == 1
   assert known['distinction: recall'] == 1
   assert known['next_token: exact_set'] == 1
-  always = means(world, asking(world, telling(world, 0), 'yes'))
+  always = means(world, asking(world, core.PromptStyle(0), 'yes'))
   assert always['compression: precision'] == 1
   assert always['distinction: recall'] == 0
   assert always['next_token: exact_set'] < 1
@@ -186,8 +162,8 @@ def test_the_solver_is_perfect_and_yes_tells_nothing_apart(spec):
 def test_the_solver_solves_puzzles_and_yes_takes_the_first_seat():
   world = registry.make('world', 'seating()')
   spec = ['capability(num=40)']
-  known = means(world, asking(world, telling(world, 5)), spec)
-  first = means(world, asking(world, telling(world, 5), 'yes'), spec)
+  known = means(world, asking(world, core.PromptStyle(5)), spec)
+  first = means(world, asking(world, core.PromptStyle(5), 'yes'), spec)
   (quantity,) = (name for name in known if not np.isnan(known[name]))
   assert known[quantity] == 1
   assert 0.1 < first[quantity] < 0.7
@@ -195,7 +171,7 @@ def test_the_solver_solves_puzzles_and_yes_takes_the_first_seat():
 
 def test_who_knows_the_old_map_is_consistent_and_wrong():
   before = registry.make('world', 'maps(rows=3, columns=4, city_seed=1)')
-  tell = telling(CITY, 3)
+  tell = core.PromptStyle(3)
   result = {
     knows: means(
       CITY, models.LanguageModel(CITY, tell, Known(knows), 9999, old)

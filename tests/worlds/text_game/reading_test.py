@@ -188,15 +188,14 @@ def odd():
   return maze.made('odd', 'camera_ready', (names, actions), edges, stamps, '')
 
 
-@pytest.mark.parametrize('wording', ['ways', 'rooms'])
-def test_names_with_quotes_and_brackets(tmp_path, wording):
+def test_names_with_quotes_and_brackets(tmp_path):
   readers.write(odd(), tmp_path)
   world = text_game.World(folder=str(tmp_path), game='odd', length=6)
   assert world.maze.places == odd().places
   assert world.names[-1] == 'a "b" [c], d | g | h'
   for name in world.names:
     assert world.format(world.parse(name)[0]) == name
-  tell = core.PromptStyle(wording=wording)
+  tell = core.PromptStyle()
   assert world.token_names(tell) == ('<pad>', 'action1', 'in')
   taken = odd()._replace(actions=('say "plugh", twice', 'action1'))
   readers.write(taken, tmp_path, 'taken')

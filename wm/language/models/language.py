@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wm import core
 from wm.core import registry
 from wm.core.fields import field
-from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
+from wm.core.verbal import MAX_TOKENS, PromptStyle, Verbal
 from wm.language import call_ledger, llm_predictor
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ class Model(core.Model):
   Attributes:
     model: such as 'openai/gpt-5', 'openai-api/local/NAME' with `base_url`, or
       the known answers 'wm/solver', 'wm/yes', 'wm/random', 'wm/old_map'.
-    told: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
-    wording: one of the world's; '' is its first.
     before: spec of a world of the same tokens that is told first, as what held
       until the world asked about took its place; '' is none.
     names: seed of new names and of the order in which things are said; 0 is as
@@ -84,12 +82,10 @@ class Model(core.Model):
 
   needs: ClassVar[tuple[core.Need, ...]] = (Verbal,)
   gives: ClassVar[tuple[type, ...]] = (llm_predictor.LanguageModel,)
-  paraphrases: ClassVar[tuple[str, ...]] = ('wording', 'names')
+  paraphrases: ClassVar[tuple[str, ...]] = ('names',)
 
   # What is asked, and in which words.
   model: str
-  told: str = RULES
-  wording: str = ''
   before: str = ''
   names: int = field(0, least=0)
   # How an answer is drawn, and how it is read.
@@ -176,7 +172,7 @@ class Model(core.Model):
 
   def style(self) -> PromptStyle:
     """How the world is described in prompts."""
-    return PromptStyle(self.told, self.wording, self.names)
+    return PromptStyle(self.names)
 
   def predictor(
     self, world: core.World, seed: int

@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -41,26 +41,12 @@ from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
 from wm.worlds.automaton import machine, readers
-from wm.worlds.base import diagram, sampling, svg, table, verbal
-from wm.worlds.base.table import NamedTableWorld
+from wm.worlds.base import diagram, sampling, table, verbal
 
 DEFAULT = 'dyck_2_3'
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 TEXTS = verbal.Texts(__file__)
-_TELL = {
-  'machine': functools.partial(
-    verbal.by_step,
-    step='In state {here}, reading {label} leads to state {there}.',
-    none='',
-  ),
-  'rooms': functools.partial(
-    verbal.by_row,
-    row='Room {here} has {steps}.',
-    step='door {label} to room {there}',
-    between=' and ',
-    none='no door',
-  ),
-}
+_STEP = 'In state {here}, reading {label} leads to state {there}.'
 # Symbols that need no quotes in a list; others are numbered.
 _PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
 
@@ -89,7 +75,6 @@ class World(
   """
 
   noun: ClassVar[str] = 'this automaton'
-  wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
 
   file: str = field(
     '',
@@ -269,19 +254,18 @@ class World(
 
   def render(self, state: np.ndarray) -> str:
     """The automaton with the state marked, or the state's moves if large."""
-    return draw(self, int(state[0]))
+    return diagram.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
     """See core.Written: arrows that leave the state, or lines of its moves."""
-    return move_boxes(self, int(state[0]), tokens)
+    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Symbols; in lists quoted, or numbered if they would be ambiguous."""
-    core.verbal.wording_of(self, style)
     symbols = self.given.symbols
     if not all(map(_PLAIN.fullmatch, symbols)):
       if all(map(_QUOTABLE.fullmatch, symbols)):
@@ -307,37 +291,39 @@ class World(
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
-    wording = core.verbal.wording_of(self, style)
     verbal_table, final = self._table(style)
     rows = core.verbal.shuffled(len(verbal_table.names), style)
     end = ''
     if self.end != core.DEAD:
       names = [verbal_table.names[row] for row in final]
       end = TEXTS.render(
-        f'{wording}_end',
+        'machine_end',
         end=self.token_names(style)[self.end],
         names=', '.join(verbal.in_order(names, style)),
       )
     return TEXTS.render(
-      wording,
+      'machine',
       num=len(rows),
       names=', '.join(verbal_table.names[row] for row in rows),
       first=verbal_table.names[0],
-      body='\n'.join(_TELL[wording](verbal_table, rows, style)),
+      body='\n'.join(self._tell(verbal_table, rows, style)),
       end=end,
     )
 
+  @staticmethod
+  def _tell(
+    of: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
+  ) -> list[str]:
+    return verbal.by_step(of, rows, style, step=_STEP, none='')
+
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    wording, (verbal_table, final) = (
-      core.verbal.wording_of(self, style),
-      self._table(style),
-    )
+    verbal_table, final = self._table(style)
 
     def tell(rows: np.ndarray) -> list[str]:
-      return _TELL[wording](verbal_table, rows, style)
+      return self._tell(verbal_table, rows, style)
 
-    frame = TEXTS.frame(wording) + TEXTS.frame(f'{wording}_end')
+    frame = TEXTS.frame('machine') + TEXTS.frame('machine_end')
     frame += ', '.join(verbal_table.names[row] for row in final)
     return verbal.extent(verbal_table, tell, 'states', frame)
 
@@ -408,107 +394,3 @@ class WordProcess(core.SequenceProcess):
     log_probs = np.where(possible, mass - np.where(possible, total, 0), -np.inf)
     tokens = np.arange(END_TOKEN, END_TOKEN + mass.shape[1], dtype=np.int32)
     return np.where(possible, tokens, core.DEAD), log_probs
-
-
-LISTED_MOVES = 16  # Moves listed for a state of an automaton too large to draw.
-
-
-def draw(automaton: NamedTableWorld, row: int) -> str:
-  """SVG of the automaton with one row marked; DEAD marks none."""
-  name = 'dead' if row < 0 else automaton.names[row]
-  arrows = _arrows(automaton)
-  places = _places(automaton, arrows)
-  if not places:
-    return _move_table(automaton, row, name)
-  parts = [diagram.heads(diagram.PLAIN), diagram.start(places[0])]
-  for (tail, head), symbols in arrows.items():
-    bend = _bend(arrows, tail, head)
-    parts.append(diagram.arrow(places, tail, head, bend))
-    place = diagram.label_place(places, tail, head, bend)
-    parts.append(diagram.label(place, symbols))
-  for state, place in enumerate(places):
-    accepts = automaton.end > 0 and automaton.delta[state, 0] >= 0
-    look = (svg.HERE, svg.PAPER) if state == row else (svg.PAPER, svg.INK)
-    ring = f'stroke="{svg.INK}"' if accepts else ''
-    parts += diagram.circle(place, automaton.names[state], *look, ring)
-  width, height = (
-    max(axis) + diagram.MARGIN for axis in zip(*places, strict=True)
-  )
-  where = f'at {name}' if automaton.legal(np.array([[row]])).any() else name
-  parts.append(svg.text(10, height + 14, where, more=svg.BOLD))
-  return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
-
-
-def move_boxes(
-  automaton: NamedTableWorld, row: int, tokens: Iterable[int]
-) -> dict[int, list[Box]]:
-  """Token -> box of its arrow in the picture that `draw` makes of a row.
-
-  The end token is the state itself. In the table of a large automaton it is the
-  token's line.
-  """
-  if not 0 <= row < len(automaton.delta):
-    return {}
-  heads = {token: int(automaton.delta[row, token - 1]) for token in tokens}
-  moves = {token: head for token, head in heads.items() if head >= 0}
-  arrows = _arrows(automaton)
-  if places := _places(automaton, arrows):
-    return svg.around(
-      {
-        token: places[row]
-        if token == automaton.end
-        else diagram.label_place(places, row, head, _bend(arrows, row, head))
-        for token, head in moves.items()
-      }
-    )
-  listed, _ = _listed(automaton, row)
-  lines = {
-    token: svg.row_box(listed.index(token))
-    for token in moves
-    if token in listed
-  }
-  return {token: [box] for token, box in lines.items()}
-
-
-def _places(
-  automaton: NamedTableWorld, arrows: Mapping[tuple[int, int], list[str]]
-) -> list[tuple[float, float]]:
-  """Pixels of each state; empty if there are too many to draw."""
-  states = len(automaton.delta) - (automaton.end > 0)
-  return diagram.places(states, tuple(arrows))
-
-
-def _bend(
-  arrows: Mapping[tuple[int, int], list[str]], tail: int, head: int
-) -> float:
-  """Bend of an arrow in pixels; 0 unless there is an arrow back."""
-  return diagram.BEND if tail != head and (head, tail) in arrows else 0
-
-
-def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
-  """Symbols by (state, next state); `end` is a double circle instead."""
-  arrows: dict[tuple[int, int], list[str]] = {}
-  for tail, label in np.argwhere(automaton.delta >= 0).tolist():
-    if label + 1 != automaton.end:
-      pair = tail, int(automaton.delta[tail, label])
-      arrows.setdefault(pair, []).append(automaton.vocab[label + 1])
-  return arrows
-
-
-def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
-  """A table of the legal tokens of a state and their next states."""
-  listed, more = _listed(automaton, row)
-  if not listed:
-    return svg.card([name])
-  rows = [
-    (automaton.vocab[k], automaton.names[automaton.delta[row, k - 1]])
-    for k in listed
-  ]
-  notes = [f'and {more} more'] if more else []
-  return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)
-
-
-def _listed(automaton: NamedTableWorld, row: int) -> tuple[list[int], int]:
-  """Tokens in the table of a row, and the number of further legal tokens."""
-  legal = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0)) + 1
-  return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)

@@ -1,15 +1,20 @@
-"""State diagrams in SVG: circles for states, and bent arrows between them."""
+"""Pictures of automata: circles for states, and bent arrows between them.
+
+An automaton that is too large is a table of the moves of one state.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from wm.core.capabilities import Box
 from wm.worlds.base import svg
+from wm.worlds.base.table import NamedTableWorld
 
 # Limits of states and arrows of a legible diagram.
 MOST_STATES, MOST_ARROWS = 16, 48
@@ -158,3 +163,105 @@ def circle(
   if len(name) <= 3:
     return [*parts, svg.label(x, y + 4, name, fill=ink)]
   return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, more=svg.HALO)]
+
+
+LISTED_MOVES = 16  # Moves listed for a state of an automaton too large to draw.
+
+
+def draw(automaton: NamedTableWorld, row: int) -> str:
+  """SVG of the automaton with one row marked; DEAD marks none."""
+  name = 'dead' if row < 0 else automaton.names[row]
+  arrows = _arrows(automaton)
+  places = _places(automaton, arrows)
+  if not places:
+    return _move_table(automaton, row, name)
+  parts = [heads(PLAIN), start(places[0])]
+  for (tail, head), symbols in arrows.items():
+    bend = _bend(arrows, tail, head)
+    parts.append(arrow(places, tail, head, bend))
+    place = label_place(places, tail, head, bend)
+    parts.append(label(place, symbols))
+  for state, place in enumerate(places):
+    accepts = automaton.end > 0 and automaton.delta[state, 0] >= 0
+    look = (svg.HERE, svg.PAPER) if state == row else (svg.PAPER, svg.INK)
+    ring = f'stroke="{svg.INK}"' if accepts else ''
+    parts += circle(place, automaton.names[state], *look, ring)
+  width, height = (max(axis) + MARGIN for axis in zip(*places, strict=True))
+  where = f'at {name}' if automaton.legal(np.array([[row]])).any() else name
+  parts.append(svg.text(10, height + 14, where, more=svg.BOLD))
+  return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
+
+
+def move_boxes(
+  automaton: NamedTableWorld, row: int, tokens: Iterable[int]
+) -> dict[int, list[Box]]:
+  """Token -> box of its arrow in the picture that `draw` makes of a row.
+
+  The end token is the state itself. In the table of a large automaton it is the
+  token's line.
+  """
+  if not 0 <= row < len(automaton.delta):
+    return {}
+  heads = {token: int(automaton.delta[row, token - 1]) for token in tokens}
+  moves = {token: head for token, head in heads.items() if head >= 0}
+  arrows = _arrows(automaton)
+  if places := _places(automaton, arrows):
+    return svg.around(
+      {
+        token: places[row]
+        if token == automaton.end
+        else label_place(places, row, head, _bend(arrows, row, head))
+        for token, head in moves.items()
+      }
+    )
+  listed, _ = _listed(automaton, row)
+  lines = {
+    token: svg.row_box(listed.index(token))
+    for token in moves
+    if token in listed
+  }
+  return {token: [box] for token, box in lines.items()}
+
+
+def _places(
+  automaton: NamedTableWorld, arrows: Mapping[tuple[int, int], list[str]]
+) -> list[tuple[float, float]]:
+  """Pixels of each state; empty if there are too many to draw."""
+  states = len(automaton.delta) - (automaton.end > 0)
+  return places(states, tuple(arrows))
+
+
+def _bend(
+  arrows: Mapping[tuple[int, int], list[str]], tail: int, head: int
+) -> float:
+  """Bend of an arrow in pixels; 0 unless there is an arrow back."""
+  return BEND if tail != head and (head, tail) in arrows else 0
+
+
+def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
+  """Symbols by (state, next state); `end` is a double circle instead."""
+  arrows: dict[tuple[int, int], list[str]] = {}
+  for tail, label in np.argwhere(automaton.delta >= 0).tolist():
+    if label + 1 != automaton.end:
+      pair = tail, int(automaton.delta[tail, label])
+      arrows.setdefault(pair, []).append(automaton.vocab[label + 1])
+  return arrows
+
+
+def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
+  """A table of the legal tokens of a state and their next states."""
+  listed, more = _listed(automaton, row)
+  if not listed:
+    return svg.card([name])
+  rows = [
+    (automaton.vocab[k], automaton.names[automaton.delta[row, k - 1]])
+    for k in listed
+  ]
+  notes = [f'and {more} more'] if more else []
+  return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)
+
+
+def _listed(automaton: NamedTableWorld, row: int) -> tuple[list[int], int]:
+  """Tokens in the table of a row, and the number of further legal tokens."""
+  legal = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0)) + 1
+  return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)

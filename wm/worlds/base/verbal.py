@@ -1,7 +1,6 @@
 """Worlds in words: texts from Jinja files, and transition tables as sentences.
 
 by_step   From Mira, north leads to Kulo.
-by_row    At Mira you can go N (to Kulo) or E (to Bado).
 """
 
 from __future__ import annotations
@@ -105,36 +104,6 @@ def by_step(
     if none and not labels:
       lines.append(none.format(here=name))
   return in_order(lines, style)
-
-
-def by_row(
-  table: VerbalTable,
-  rows: np.ndarray,
-  style: core.PromptStyle,
-  *,
-  row: str,
-  step: str,
-  between: str,
-  none: str,
-) -> list[str]:
-  """A sentence for each of some rows, with its steps in the style's order.
-
-  row: template with {here} and {steps}. step: template with {label} and
-    {there}.
-  between: text between two steps. none: replaces {steps} in rows without steps.
-  """
-  lines = []
-  for number in rows:
-    labels = np.flatnonzero(table.delta[number] >= 0)
-    labels = labels[verbal.shuffled(len(labels), style, stream=int(number))]
-    steps = between.join(
-      step.format(
-        label=table.labels[label], there=table.names[table.delta[number, label]]
-      )
-      for label in labels
-    )
-    lines.append(row.format(here=table.names[number], steps=steps or none))
-  return lines
 
 
 def in_order(lines: Sequence[str], style: core.PromptStyle) -> list[str]:

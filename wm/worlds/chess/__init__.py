@@ -104,7 +104,6 @@ class World(
   boundary_depth: ClassVar[int] = 2
   position_words: ClassVar[int] = WORDS
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint16
-  wordings: ClassVar[tuple[str, ...]] = ('coordinates', 'hyphens')
 
   vocabulary: str = field('compact', choices=('compact', 'packed'))
   length: int = field(128, least=2, most=LONGEST, unit='plies')
@@ -597,16 +596,16 @@ class World(
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
-    """Moves as UCI writes them, or with a hyphen."""
-    return _spoken(self.vocabulary, core.verbal.wording_of(self, style))
+    """Moves as UCI writes them."""
+    del style
+    return (*notation.vocab(self.vocabulary)[:-1], 'begin')
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.verbal.wording_of(self, style)
     return TEXTS.render(
-      wording,
+      'coordinates',
       fen=notation.format_fen(self.origin),
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
+      rules='\n'.join(TEXTS.lines('coordinates_rules', style)),
     )
 
 
@@ -761,20 +760,6 @@ def edited_positions(
   other = after.copy()
   other[:, FLAGS] ^= 1
   return after, possible & ~kernels.in_check(other)
-
-
-_BEGIN = {'coordinates': 'begin', 'hyphens': 'setup'}
-
-
-@functools.cache
-def _spoken(vocabulary: str, wording: str) -> tuple[str, ...]:
-  pad, *names, _ = notation.vocab(vocabulary)
-  if wording == 'hyphens':
-    names = [
-      f'{move[:2]}-{move[2:4]}' + (f'={move[4:]}' if move[4:] else '')
-      for move in names
-    ]
-  return (pad, *names, _BEGIN[wording])
 
 
 class ChessPlay(sampling.Play):

@@ -60,7 +60,6 @@ class World(
   """
 
   noun: ClassVar[str] = 'this graph'
-  wordings: ClassVar[tuple[str, ...]] = ('places', 'pairs')
 
   name: str = 'n7line'
   edit: str = ''
@@ -352,15 +351,13 @@ class World(
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """'end' and 'reward' unchanged; nodes by number, or by new names."""
-    core.verbal.wording_of(self, style)
     if not style.seed:
       return self.vocab
     new = core.verbal.new_names(len(self.vocab) - NODE0, style)
     return (*self.vocab[:NODE0], *new)
 
   def rules(self, style: core.PromptStyle) -> str:
-    """See core.Verbal: every step, place by place or as pairs."""
-    wording = core.verbal.wording_of(self, style)
+    """See core.Verbal: every step, place by place."""
     spoken = self.token_names(style)[NODE0:]
     nodes = np.array(self.graph.nodes)
     order = nodes[core.verbal.shuffled(len(nodes), style)]
@@ -368,19 +365,13 @@ class World(
       (spoken[node], [spoken[head] for head in self.graph.after[node]])
       for node in order.tolist()
     ]
-    if wording == 'places':
-      lines = [
-        f'From {tail}, a step leads to {" or to ".join(heads)}.'
-        for tail, heads in adjacency
-        if heads
-      ]
-    else:
-      pairs = [
-        f'({tail}, {head})' for tail, heads in adjacency for head in heads
-      ]
-      lines = [', '.join(verbal.in_order(pairs, style)) + '.']
+    lines = [
+      f'From {tail}, a step leads to {" or to ".join(heads)}.'
+      for tail, heads in adjacency
+      if heads
+    ]
     text = TEXTS.render(
-      wording,
+      'places',
       num=len(nodes),
       names=', '.join(spoken[node] for node in order),
       body='\n'.join(lines),

@@ -13,10 +13,7 @@ The generated city is in the manner of Manhattan, for work without downloads:
 
 The whole is turned by 29 degrees and gently bent, so that labels vary.
 
-Prompts list streets one by one, or the exits of each intersection:
-
-streets   From Mira, north leads to Kulo.
-places    At Mira you can go N (to Kulo) or E (to Bado).
+Prompts list streets one by one: 'From Mira, north leads to Kulo.'
 
 Origins and destinations are uniform, or from taxi trips in the TLC schema, CSV
 or Parquet. Both ends of a trip are mapped to the nearest intersection: in
@@ -44,7 +41,6 @@ import scipy
 from wm import core
 from wm.core import basics, inputs, resources
 from wm.core.fields import field, field_error
-from wm.core.predictor import Tokens
 from wm.worlds.base import sampling, verbal
 from wm.worlds.maps import navigation, routes, streets
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
@@ -68,22 +64,8 @@ COMPASS = verbal.words(
   'north northeast east southeast south southwest west northwest'
 )
 
-_DIRECTIONS = {'streets': COMPASS, 'places': streets.DIRECTIONS}
-_END = {'streets': 'stop', 'places': 'arrive'}
-_TELL = {
-  'streets': functools.partial(
-    verbal.by_step,
-    step='From {here}, {label} leads to {there}.',
-    none='From {here}, no street leads on.',
-  ),
-  'places': functools.partial(
-    verbal.by_row,
-    row='At {here} you can go {steps}.',
-    step='{label} (to {there})',
-    between=' or ',
-    none='nowhere',
-  ),
-}
+_STEP = 'From {here}, {label} leads to {there}.'
+_NONE = 'From {here}, no street leads on.'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +89,6 @@ class World(
   """
 
   noun: ClassVar[str] = 'this city'
-  wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
 
   nodes: str = field(
     '', 'CSV file of intersections, with `edges`', format=f'{_READER}.load_csv'
@@ -371,11 +352,10 @@ class World(
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Directions in words, and the intersections' names or new ones."""
-    wording = core.verbal.wording_of(self, style)
     names = self.vocab[NODE0:]
     if style.seed:
       names = core.verbal.new_names(len(self.graph), style)
-    return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
+    return ('<pad>', 'stop', *COMPASS, *names)
 
   def _table(self, style: core.PromptStyle) -> verbal.VerbalTable:
     spoken = self.token_names(style)
@@ -385,35 +365,30 @@ class World(
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
-    wording, table = core.verbal.wording_of(self, style), self._table(style)
+    table = self._table(style)
     rows = core.verbal.shuffled(len(table.names), style)
     return TEXTS.render(
-      wording,
+      'streets',
       num=len(rows),
       names=', '.join(table.names[row] for row in rows),
-      body='\n'.join(_TELL[wording](table, rows, style)),
+      body='\n'.join(_told(table, rows, style)),
     )
-
-  def render_trajectory(self, tokens: Tokens, style: core.PromptStyle) -> str:
-    """See core.Verbal: with the intersections that it passes."""
-    names = self._table(style).names
-    place = tokens[0] - NODE0
-    passed = [names[place]]
-    for token in tokens[self.prompt_len :]:
-      if token >= DIRECTION0:
-        place = int(self.graph.delta[place, token - DIRECTION0])
-        passed.append(names[place])
-    words = self.render_tokens(tokens, style)
-    return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    wording, table = core.verbal.wording_of(self, style), self._table(style)
+    table = self._table(style)
 
     def tell(rows: np.ndarray) -> list[str]:
-      return _TELL[wording](table, rows, style)
+      return _told(table, rows, style)
 
-    return verbal.extent(table, tell, 'intersections', TEXTS.frame(wording))
+    return verbal.extent(table, tell, 'intersections', TEXTS.frame('streets'))
+
+
+def _told(
+  table: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
+) -> list[str]:
+  """A sentence for each street from some rows."""
+  return verbal.by_step(table, rows, style, step=_STEP, none=_NONE)
 
 
 TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.
@@ -587,11 +562,11 @@ def load_trips(
   for places in itertools.chain.from_iterable(
     map(_trip_ends, _trip_files(path))
   ):
-    found, rows = _classify(places, find)
+    outcomes, rows = _classify(places, find)
     for cause in ('used', *causes):
-      counts[cause] += int((found == cause).sum())
+      counts[cause] += int((outcomes == cause).sum())
     counts['trips'] += len(places)
-    pairs.append(rows[found == 'used'])
+    pairs.append(rows[outcomes == 'used'])
   return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
 
 

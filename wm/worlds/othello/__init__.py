@@ -67,7 +67,6 @@ class World(
   noun: ClassVar[str] = 'Othello'
   boundary_depth: ClassVar[int] = 4
   position_words: ClassVar[int] = 5
-  wordings: ClassVar[tuple[str, ...]] = ('othello', 'discs')
 
   size: int = field(8, 'squares a side', choices=kernels.SIZES)
   policy: str = field('uniform', choices=othello_games.POLICIES)
@@ -478,7 +477,6 @@ class World(
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.verbal.wording_of(self, style)
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
     places = {
       side: [f'{"abcdefgh"[c]}{r + 1}' for r, c in np.argwhere(discs == side)]
@@ -489,12 +487,12 @@ class World(
       for squares in places.values()
     )
     return TEXTS.render(
-      wording,
+      'othello',
       size=self.size,
       file='abcdefgh'[self.size - 1],
       black=black,
       white=white,
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
+      rules='\n'.join(TEXTS.lines('othello_rules', style)),
     )
 
 

@@ -69,7 +69,6 @@ class World(
 
   noun: ClassVar[str] = 'this seating puzzle'
   boundary_depth: ClassVar[int] = 1
-  wordings: ClassVar[tuple[str, ...]] = ('seats', 'places')
 
   people: int = field(3, 'n, the number of people', least=3, most=len(PEOPLE))
   length: int = 6
@@ -307,33 +306,29 @@ class World(
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Statements as sentences, without a full stop."""
-    wording, called = (
-      core.verbal.wording_of(self, style),
-      self._called(style),
-    )
+    called = self._called(style)
     sentences = ['<pad>']
     for token in self.vocab[1:]:
       if '@' in token:
         person, seat = token.split('@')
-        text = TEXTS.render(f'{wording}_seat', person=called[person], seat=seat)
+        text = TEXTS.render('seats_seat', person=called[person], seat=seat)
       else:
         pair, seats = token.split('=')
         person, other = (called[name] for name in pair.split('-'))
         text = TEXTS.render(
-          f'{wording}_apart', person=person, other=other, seats=seats
+          'seats_apart', person=person, other=other, seats=seats
         )
       sentences.append(text)
     return tuple(sentences)
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; people have new names, or another order."""
-    wording = core.verbal.wording_of(self, style)
     names = verbal.in_order(list(self._called(style).values()), style)
     return TEXTS.render(
-      wording,
+      'seats',
       num=len(names),
       names=f'{", ".join(names[:-1])} and {names[-1]}',
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
+      rules='\n'.join(TEXTS.lines('seats_rules', style)),
     )
 
 

@@ -47,17 +47,13 @@ import numpy as np
 from wm import core
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
-from wm.core.predictor import Tokens
-from wm.worlds import automaton
-from wm.worlds.base import table, verbal
+from wm.worlds.base import diagram, table, verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
 
 class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   """Walks on `maze` from its start; has a verbal form."""
-
-  wordings: ClassVar[tuple[str, ...]] = ('ways', 'rooms')
 
   @property
   @abc.abstractmethod
@@ -129,19 +125,19 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
 
   def render(self, state: np.ndarray) -> str:
     """The map with the place marked, or a table of its exits if it is large."""
-    return automaton.draw(self, int(state[0]))
+    return diagram.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
     """See core.Written: exits of the place."""
-    return automaton.move_boxes(self, int(state[0]), tokens)
+    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """The game's actions; 'action7' if a list cannot contain the action."""
-    core.verbal.wording_of(self, style)
+    del style
     names = [self.maze.actions[action] for action in self.sets.actions]
     numbered = [f'action{number}' for number in range(1, len(names) + 1)]
     plain = all(name not in names for name in numbered)
@@ -162,7 +158,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all places by name, and all edges."""
-    wording = core.verbal.wording_of(self, style)
     called, spoken = self._called(style), self.token_names(style)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
     leads: dict[int, dict[str, list[str]]] = {}
@@ -173,31 +168,16 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     ways_from = [
       ways_from[k] for k in core.verbal.shuffled(len(ways_from), style)
     ]
-    tell = _ways if wording == 'ways' else _rooms
     outcomes = [to for ways in leads.values() for to in ways.values()]
     several = any(len(to) > 1 for to in outcomes)
     return TEXTS.render(
-      wording,
+      'ways',
       num=len(ways_from),
       names=', '.join(name for name, _ in ways_from),
-      body='\n'.join(tell(ways_from, style)),
+      body='\n'.join(_ways(ways_from, style)),
       first=called[self.sets.members[0][0]],
       several=several,
     )
-
-  def render_trajectory(self, tokens: Tokens, style: core.PromptStyle) -> str:
-    """See core.Verbal: with the places on the way, or possible places."""
-    called, row = self._called(style), 0
-    passed = [row]
-    for token in tokens:
-      row = int(self.delta[row, token - 1])
-      passed.append(row)
-    names = (
-      ' or '.join(called[place] for place in self.sets.members[row])
-      for row in passed
-    )
-    moves = self.render_tokens(tokens, style)
-    return f'{moves}. On the way: {", ".join(names)}.'
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
@@ -250,17 +230,6 @@ def _ways(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
     for action, targets in ways.items()
   ]
   return verbal.in_order(lines, style)
-
-
-def _rooms(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
-  """A line for each place."""
-  lines = []
-  for number, (place, ways) in enumerate(ways_from):
-    steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
-    order = core.verbal.shuffled(len(steps), style, stream=number)
-    listed = ', '.join(steps[k] for k in order) or 'no move goes on'
-    lines.append(f'In {place}: {listed}.')
-  return lines
 
 
 MOST_SETS = 50_000

@@ -221,9 +221,8 @@ def spread(system: System, num_told: int, seed: int) -> System:
 
 
 # `origin` says of the sun that it is at the origin, where it is not, as the
-# published prompts do; `corrected` says where it is and which masses there are;
-# `several` tells forces of other systems first, so that a law can be read off.
-VARIANTS = ('origin', 'corrected', 'several')
+# published prompts do; `corrected` says where it is and which masses there are.
+VARIANTS = ('origin', 'corrected')
 # Logs call so what was asked by `origin` in the authors' words.
 PUBLISHED = 'published'
 AT_ORIGIN = 'origin', PUBLISHED
@@ -252,7 +251,6 @@ def _parts(system: System) -> dict[str, Any]:
 def prompt(
   variant: str,
   system: System,
-  others: Sequence[System] = (),
   folder: str = '',
   names: Sequence[str] = (),
 ) -> str:
@@ -261,12 +259,11 @@ def prompt(
   Args:
     variant: see ForceOptions.
     system: that is asked about.
-    others: told before, of 'several'.
     folder: of the authors' prompts, NAME.txt for each system; '' is our words.
     names: of all its systems.
 
   Raises:
-    InputError: 'several' has no others, or files are about other systems.
+    InputError: files are about other systems.
   """
   parts = _parts(system)
   if folder:
@@ -274,14 +271,7 @@ def prompt(
     return published.render(folder, system.name, names, values, TEXTS)
   if variant == 'origin':
     parts['bodies'] = TEXTS.origin()
-  if variant != 'several':
-    return str(TEXTS.corrected(**parts))
-  if not others:
-    raise core.InputError('several: no other system; expected one or more')
-  return str(TEXTS.several([_parts(other) for other in others], **parts))
-
-
-EVERY = {'origin': 1, 'corrected': 1, 'several': 10}
+  return str(TEXTS.corrected(**parts))
 
 
 @fields.documented
@@ -291,22 +281,18 @@ class ForceOptions:
 
   Attributes:
     variant: 'origin', with the sun there, as published, and forces told in the
-      first half; 'corrected', with the sun where it is and forces told over
-      the whole range; or 'several', which tells of other systems first.
+      first half; or 'corrected', with the sun where it is and forces told
+      over the whole range.
     num_told: steps of a system whose force is told; of published systems as
       they are, unless the variant is another.
-    every: each which time step is shown, besides those that are told; 0 is 10
-      for 'several' and 1 else.
   """
 
   variant: str = field('origin', choices=VARIANTS)
   folder: str = field('', "of published systems; '' draws `num` new ones")
   num: int = field(5, 'systems that are asked about', least=1)
   num_told: int = field(10, least=1)
-  every: int = field(0, least=0)
-  others: int = field(4, "of 'several', the systems told before", least=1)
-  last: int = field(
-    0, "of 'several', steps told of the system that is asked about", least=0
+  every: int = field(
+    1, 'each which time step is shown, besides those that are told', least=1
   )
   seed: int = field(0, 'of systems, and of the steps that are told')
   world: str = field(WORLD, 'that systems are drawn from')
@@ -319,11 +305,6 @@ class ForceOptions:
         f"variant={self.variant!r} has no published prompts; expected 'origin'"
       )
 
-  @property
-  def more(self) -> int:
-    """Systems besides those that are asked about."""
-    return self.others if self.variant == 'several' else 0
-
   def systems(self) -> list[System]:
     """Systems with the forces that they come with.
 
@@ -331,38 +312,22 @@ class ForceOptions:
       InputError: there is no such folder or world, or it has too few systems.
     """
     if not self.folder:
-      num = self.num + self.more
-      return draw(num, self.seed, world=self.world, num_told=self.num_told)
-    systems = load(pathlib.Path(self.folder))
-    if len(systems) <= self.more:
-      raise core.InputError(
-        f'forces: {self.folder} has {len(systems)} systems; expected '
-        f'{self.more + 1}'
-      )
-    return systems
+      return draw(self.num, self.seed, world=self.world, num_told=self.num_told)
+    return load(pathlib.Path(self.folder))
 
 
 def questions(options: ForceOptions) -> list[tuple[str, System]]:
   """Prompts, and the systems whose forces they ask for; raises InputError."""
   systems, seed = options.systems(), options.seed
-  num = min(options.num, len(systems))
-  step = options.every or EVERY[options.variant]
-  if options.variant != 'origin':
+  if options.variant == 'corrected':
     shown = [spread(system, options.num_told, seed) for system in systems]
   elif options.folder:  # These have their told steps already.
     shown = systems
   else:
     shown = [early(system, options.num_told, seed) for system in systems]
-  shown = [system.every(step) for system in shown]
-  if options.variant != 'several':
-    files = options.prompts, [system.name for system in shown]
-    return [
-      (prompt(options.variant, system, (), *files), system)
-      for system in shown[:num]
-    ]
-  listed = []
-  for n in range(num):
-    before = [shown[(n + 1 + k) % len(shown)] for k in range(options.others)]
-    asked = spread(systems[n], options.last, seed).every(step)
-    listed.append((prompt('several', asked, before), asked))
-  return listed
+  shown = [system.every(options.every) for system in shown]
+  about = options.prompts, [system.name for system in shown]
+  return [
+    (prompt(options.variant, system, *about), system)
+    for system in shown[: options.num]
+  ]

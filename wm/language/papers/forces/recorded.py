@@ -48,7 +48,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[RecordedLog]:
   place = str(pathlib.Path(folder) / questions.PROMPTS)
   names = [system.name for system in systems]
   prompts = [
-    questions.prompt('origin', system, (), place, names) for system in systems
+    questions.prompt('origin', system, place, names) for system in systems
   ]
   for model, answers in load(pathlib.Path(folder), systems).items():
     yield RecordedLog(

@@ -96,11 +96,11 @@ class Protocol:
       ),
     ):
       base = Setting(
-        *(spec, tuple(metrics), self.seed, core.verbal.RULES, '', 0),
+        *(spec, tuple(metrics), self.seed, 0),
         most_told=core.verbal.MAX_TOKENS,
       )
       yield from world_questions.settings(
-        base, [''], [0], query_plans.NO_LIMIT, self.model
+        base, [0], query_plans.NO_LIMIT, self.model
       )
 
   def model(
