@@ -4,7 +4,8 @@
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
     scores.json             an entry for each quantity of all results
-    rows.csv                all rows of all results
+    rows.csv                all rows of all results; also rows.parquet if
+                            pyarrow is installed
     breakdown.json          entries of subsets of rows
     unfinished/             partial results of the running metric
 
@@ -22,6 +23,7 @@ import contextlib
 import csv
 import dataclasses
 import hashlib
+import importlib.util
 import io
 import json
 import math
@@ -35,7 +37,7 @@ import numpy as np
 
 import wm
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics, inputs, registry
 from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
@@ -67,7 +69,7 @@ COLUMNS = (*_FIXED, 'trial_key', 'row', *_ARRAYS, 'state', 'prefix')
 SAME = ('world', 'seed', 'spec', 'metric_version', 'world_version')
 # Fields for the least and greatest possible value; None is no bound.
 BOUNDS = 'least', 'most'
-JOINED = 'scores.json', 'rows.csv', 'breakdown.json'
+JOINED = ('scores.json', 'rows.csv', 'rows.parquet', 'breakdown.json')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -436,6 +438,126 @@ TEXTS = (
   *('reason', *_SHARED, 'suffix', 'outcome'),
   *('location', 'false_tokens', 'missing_tokens'),  # Names may be numbers.
 )
+CODED = tuple(name for name in TEXTS if name != 'trial_key')
+_CSV_BYTES = b'csv_bytes'  # Metadata of a Parquet file: the size of its CSV.
+
+
+def arrow(part: str = '') -> Any:
+  """pyarrow or its module `part`, e.g. '.parquet'; None if not installed."""
+  if importlib.util.find_spec('pyarrow') is None:
+    return None
+  return importlib.import_module(f'pyarrow{part}')
+
+
+def coded_text() -> Any:
+  """The Arrow type (dictionary-encoded) of texts that repeat."""
+  return arrow().dictionary(arrow().int32(), arrow().string())
+
+
+def _parsed(source: pathlib.Path) -> Any:
+  """Reads a CSV of rows as an Arrow table; types are inferred from all rows."""
+  csvs = arrow('.csv')
+  return csvs.read_csv(
+    source,
+    # One block, from which types are inferred; 2 GiB is the most.
+    read_options=csvs.ReadOptions(
+      block_size=min(max(source.stat().st_size, 1), 2**31 - 1)
+    ),
+    parse_options=csvs.ParseOptions(newlines_in_values=True),
+    convert_options=csvs.ConvertOptions(
+      column_types={
+        **dict.fromkeys(CODED, coded_text()),
+        **{'trial_key': arrow().string(), 'value': arrow().float64()},
+      },
+      null_values=[''],
+    ),
+  )
+
+
+def parquet_writer(target: pathlib.Path | str, schema: Any) -> Any:
+  """A Parquet writer of tables of rows; texts are read as plain strings."""
+  return arrow('.parquet').ParquetWriter(
+    target,
+    schema,
+    use_dictionary=[name for name in schema.names if name != 'trial_key'],
+    write_page_checksum=True,
+    store_schema=False,
+  )
+
+
+def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
+  """Writes a CSV of rows as Parquet; False, and no file, without pyarrow.
+
+  Text that is blank in the CSV is ''; other blanks are null.
+  """
+  if arrow() is None:
+    target.unlink(missing_ok=True)  # Written by an earlier run with pyarrow.
+    return False
+  table = _parsed(source)
+  with (
+    files.replacing(target) as temporary,
+    parquet_writer(temporary, table.schema) as writer,
+  ):
+    writer.write_table(table)
+    size = b'%d' % source.stat().st_size
+    writer.add_key_value_metadata({_CSV_BYTES: size})
+  return True
+
+
+def _packed(source: pathlib.Path) -> Any:
+  """The open Parquet file beside a rows.csv; None if it is of another CSV."""
+  packed, facts = source.with_suffix('.parquet'), source.stat()
+  if not packed.is_file() or packed.stat().st_mtime_ns < facts.st_mtime_ns:
+    return None
+  metadata = arrow('.parquet').read_metadata(packed)
+  if (metadata.metadata or {}).get(_CSV_BYTES) != b'%d' % facts.st_size:
+    return None
+  return arrow('.parquet').ParquetFile(
+    packed,
+    metadata=metadata,
+    read_dictionary=[name for name in metadata.schema.names if name in CODED],
+    page_checksum_verification=True,
+  )
+
+
+def arrow_schema(source: pathlib.Path) -> Any:
+  """The schema of `arrow_rows`; texts may be dictionary-encoded or not."""
+  with inputs.reading(source.with_suffix('.parquet'), 'a table of trials'):
+    if file := _packed(source):
+      with file:
+        return file.schema_arrow
+  with inputs.reading(source, 'a table of trials'):
+    return _parsed(source).schema
+
+
+def arrow_rows(
+  source: pathlib.Path, columns: Sequence[str] | None = None
+) -> Any:
+  """Reads a rows.csv as an Arrow table; needs pyarrow.
+
+  The Parquet file beside it is read instead if it was written from this CSV.
+
+  Args:
+    source: path of the CSV.
+    columns: columns to read if the file has them; default: all.
+
+  Returns:
+    A table. Texts, except keys of trials, are of type `coded_text`. A blank
+    text is ''; other blanks are null.
+
+  Raises:
+    InputError: one of both files is damaged.
+  """
+  packed = source.with_suffix('.parquet')
+  with inputs.reading(packed, 'a table of trials'):
+    if file := _packed(source):
+      with file:
+        names = file.schema_arrow.names
+        return file.read(columns and [n for n in names if n in columns])
+  with inputs.reading(source, 'a table of trials'):
+    table = _parsed(source)
+    names = [n for n in table.column_names if columns is None or n in columns]
+    return table.select(names)
 
 
 def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
@@ -445,6 +567,7 @@ def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
     write_rows(results, file)
+  write_parquet(folder / 'rows.csv', folder / 'rows.parquet')
   # scores.json is last: if it exists, the others do.
   entries = [e for result in results for e in result.entries]
   files.write_json(

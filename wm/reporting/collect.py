@@ -8,9 +8,10 @@ import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+import numpy as np
 import pandas as pd
 
 from wm import core
@@ -296,11 +297,14 @@ def _load(folder: pathlib.Path) -> Run:
 
 
 def trials(
-  run: Run, columns: Sequence[str] = (), numbers: Sequence[str] = ()
+  run: Run,
+  columns: Sequence[str] = (),
+  numbers: Sequence[str] = (),
+  at: np.ndarray | None = None,
 ) -> pd.DataFrame:
   """Columns of a run's rows.csv: as they are, and those that are numbers.
 
-  Without names it is all columns as they are.
+  Without names it is all columns as they are; `at` [T] are rows to take.
 
   Returns:
     A row for each trial, none without the file. Numbers are float64, NaN where
@@ -311,22 +315,49 @@ def trials(
   """
   source, names = run.folder / 'rows.csv', [*columns, *numbers]
   frame = pd.DataFrame(columns=names or [*results.TEXTS])
-  with inputs.reading(source, 'a table of trials'):
-    if source.is_file():
-      chosen = (lambda name: name in names) if names else None
-      frame = pd.read_csv(
-        source, usecols=chosen, dtype=str, keep_default_na=False
-      )
-      if frame.isna().any(axis=None):
-        raise core.InputError(f'{source} is damaged: a row is too short')
+  if source.is_file() and results.arrow() is not None:
+    table = results.arrow_rows(source, names or None)
+    table = table if at is None else _plain(table.take(at))
+    frame = table.to_pandas(types_mapper=_nullable)
+  elif source.is_file():
+    chosen = (lambda name: name in names) if names else None
+    frame = _texts(source, usecols=chosen)
     blank = frame.columns.difference([*results.TEXTS])
     frame[blank] = frame[blank].replace({'': None})
-    if names:
-      frame = frame.reindex(columns=names)
-    for name in frame.columns.intersection([*results.TEXTS]):
-      if frame[name].isna().all():
-        frame[name] = ''
+    frame = frame if at is None else frame.iloc[at]
+  if names:
+    frame = frame.reindex(columns=names)
+  for name in frame.columns.intersection([*results.TEXTS]):
+    if frame[name].isna().all():
+      frame[name] = ''
+  with inputs.reading(source, 'a table of trials'):
     return frame.astype(dict.fromkeys(numbers, 'float64'))
+
+
+def _nullable(kind: Any) -> Any:
+  """A pandas type in which whole numbers stay whole beside blanks."""
+  return pd.Int64Dtype() if str(kind) == 'int64' else None
+
+
+def _plain(table: Any) -> Any:
+  """A table whose texts are not coded: few rows may have few of the texts."""
+  text, fields = results.arrow().string(), [*table.schema]
+  kinds = [
+    (f.name, text if f.name in results.TEXTS else f.type) for f in fields
+  ]
+  return table.cast(results.arrow().schema(kinds))
+
+
+def _texts(source: pathlib.Path, **options: Any) -> pd.DataFrame:
+  """Reads a rows.csv without pyarrow: all cells as text.
+
+  options: of `pandas.read_csv`.
+  """
+  with inputs.reading(source, 'a table of trials'):
+    frame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
+  if frame.isna().any(axis=None):
+    raise core.InputError(f'{source} is damaged: a row is too short')
+  return frame
 
 
 MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
@@ -335,45 +366,35 @@ MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
 def join_trials(runs: Sequence[Run], out: pathlib.Path) -> str:
   """Writes the trials of all runs, with the union of their columns and `run`.
 
+  They are in rows.parquet and, up to MOST_OF_A_CSV of them, in rows.csv.
+  Without pyarrow there is rows.csv alone, of any size.
+
   Returns:
-    A sentence on the file, rows.csv; of more than MOST_OF_A_CSV there is none.
+    A sentence on the files.
 
   Raises:
     InputError: a rows.csv is damaged.
   """
   about = {run.folder / 'rows.csv': _about(run) for run in runs}
   about = {path: facts for path, facts in about.items() if path.is_file()}
-  heads = dict.fromkeys(_FIRST)
-  for path in about:
-    with reading(path) as file:
-      heads |= dict.fromkeys(next(csv.reader(file), []))
-  num = 0
-  with open(out / 'rows.csv', 'w', encoding='utf-8', newline='') as joined:
-    writer = csv.writer(joined, lineterminator='\n')
-    writer.writerow(heads)
-    for path, facts in about.items():
-      with reading(path) as file:
-        rows = csv.reader(file)
-        names = next(rows, [])
-        # A run is named as in this report; other facts are in files of today.
-        more = {k: x for k, x in facts.items() if k == 'run' or k not in names}
-        cells = '', *more.values()
-        place = {name: n for n, name in enumerate([*names, '', *more])}
-        chosen = operator.itemgetter(*(place.get(k, place['']) for k in heads))
-        for row in rows:
-          if len(row) != len(names):
-            raise core.InputError(f'{path} is damaged: a row is too short')
-          writer.writerow(chosen((*row, *cells)))
-          num += 1
-      if num > MOST_OF_A_CSV:
-        break
+  if results.arrow() is None:
+    num = _join_csv(about, out / 'rows.csv')
+    return f'All {num:,} trials are in rows.csv.'
+  num = _join_parquet(about, out / 'rows.parquet')
   if num > MOST_OF_A_CSV:
-    (out / 'rows.csv').unlink()
     return (
-      'Trials are in the rows.csv of each run: all are more than the '
-      f'{MOST_OF_A_CSV:,} rows that spreadsheets open.'
+      f'All {num:,} trials are in rows.parquet. There is no rows.csv, as '
+      f'spreadsheets open no more than {MOST_OF_A_CSV:,} rows.'
     )
-  return f'All {num:,} trials are in rows.csv.'
+  csvs, parquet = results.arrow('.csv'), results.arrow('.parquet')
+  with parquet.ParquetFile(out / 'rows.parquet') as joined:
+    style = csvs.WriteOptions(quoting_style='needed')
+    with csvs.CSVWriter(
+      out / 'rows.csv', joined.schema_arrow, write_options=style
+    ) as file:
+      for batch in joined.iter_batches():
+        file.write_batch(batch)
+  return f'All {num:,} trials are in rows.csv and rows.parquet.'
 
 
 _FIRST = 'run', 'model', 'world', 'seed'
@@ -383,6 +404,71 @@ def _about(run: Run) -> dict[str, Any]:
   """What each row of a run repeats; files of earlier versions lack it."""
   entry = run.entries[0] if run.entries else {}
   return {'run': str(run.folder)} | {key: entry.get(key) for key in _FIRST[1:]}
+
+
+def _join_csv(
+  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
+) -> int:
+  """Writes tables one below the other; returns rows."""
+  heads = dict.fromkeys(_FIRST)
+  for path in about:
+    heads |= dict.fromkeys(_texts(path, nrows=0))
+  num = 0
+  with open(target, 'w', encoding='utf-8', newline='') as file:
+    for path, facts in about.items():
+      rows = _texts(path)
+      # A run is named as in this report; other facts are in files of today.
+      extra = {k: x for k, x in facts.items() if k == 'run' or k not in rows}
+      rows = rows.assign(**extra).reindex(columns=[*heads], fill_value='')
+      rows.to_csv(file, index=False, header=not num)
+      num += len(rows)
+  return num
+
+
+def _join_parquet(
+  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
+) -> int:
+  """Writes tables one below the other, a row group each; returns rows."""
+  arrow = results.arrow()
+  kinds: dict[str, list[Any]] = {name: [arrow.string()] for name in _FIRST}
+  kinds['seed'] = [arrow.int64()]
+  for path in about:
+    for field in results.arrow_schema(path):
+      kinds.setdefault(field.name, []).append(field.type)
+  schema = arrow.schema([(name, _kind(name, of)) for name, of in kinds.items()])
+  num = 0
+  with results.parquet_writer(target, schema) as writer:
+    for path, facts in about.items():
+      table = results.arrow_rows(path)
+      columns = [_column(table, field, facts) for field in schema]
+      writer.write_table(arrow.table(columns, schema))
+      num += len(table)
+  return num
+
+
+def _kind(name: str, kinds: Sequence[Any]) -> Any:
+  """The type of a column that files have as these."""
+  several = {kind for kind in kinds if str(kind) != 'null'}
+  if name in results.CODED:
+    return results.coded_text()
+  if len(several) < 2:
+    return next(iter(several), kinds[0])
+  if {str(kind) for kind in several} <= {'int64', 'double'}:
+    return results.arrow().float64()
+  return results.arrow().string()
+
+
+def _column(table: Any, field: Any, facts: Mapping[str, Any]) -> Any:
+  """A column of a run's table; '' or null where it has none."""
+  if field.name in table.column_names and field.name != 'run':
+    return table[field.name].cast(field.type)
+  blank = '' if field.name in results.TEXTS else None
+  value = facts.get(field.name, blank)
+  arrow = results.arrow()
+  if field.name in results.CODED:
+    zeros = arrow.repeat(arrow.scalar(0, arrow.int32()), len(table))
+    return arrow.DictionaryArray.from_arrays(zeros, [value or ''])
+  return arrow.repeat(arrow.scalar(value, field.type), len(table))
 
 
 # Training seeds.

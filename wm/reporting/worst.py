@@ -97,9 +97,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
     if catalog.is_known(name)
   }
   by = ['metric', 'quantity']
-  columns = dict.fromkeys([*by, 'spec', *_COLUMNS])
-  trials = collect.trials(run, [*columns], ('value', 'wrong_at'))
-  values = trials[[*by, 'spec', 'value']]
+  values = collect.trials(run, [*by, 'spec'], ['value'])
   plain = values.metric.isin(specs) & values.spec.isin(specs.values())
   values = values[plain & values.value.notna()]
   several: dict[tuple[str, str], list[pd.Series]] = {}
@@ -112,7 +110,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
     for key, value in measured.items()
   }
   at = np.concatenate([value.index for value in short.values()] or [[]])
-  table = trials.iloc[at.astype(int)]
+  table = collect.trials(run, _COLUMNS, ('value', 'wrong_at'), at.astype(int))
   cells = {name: table[name].to_numpy(object) for name in table}
   result, end = [], 0
   for (metric, quantity), value in measured.items():
