@@ -7,7 +7,6 @@ each of two data sets of 20 labelled sequences, from the heads in the file.
 """
 
 import pathlib
-import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,8 +55,8 @@ def shapes(family):
     gates = {'rnn': 1, 'lstm': 4}[family]
     for n in range(2):
       for part in ('ih', 'hh'):
-        sizes[f'core.weight_{part}_l{n}'] = gates * d, d
-        sizes[f'core.bias_{part}_l{n}'] = (gates * d,)
+        sizes[f'core.{n}.{part}.weight'] = gates * d, d
+        sizes[f'core.{n}.{part}.bias'] = (gates * d,)
     return sizes | {'embedding.weight': (3, d)}
   sizes |= {'pos_emb.weight': (PLACES, d)}
   norms = ['ln_f']
@@ -92,12 +91,7 @@ def weights(family):
 @pytest.fixture(params=few(1, SPECS))
 def program(request):
   """(family, the network's shape, its weights)."""
-  # core.weight_ih_l0 -> core.0.ih.weight
-  numbered = re.compile(r'core\.(\w+)_(\w+)_l(\d)')
-  arrays = import_checkpoint.Weights(
-    (numbered.sub(r'core.\3.\2.\1', name), value)
-    for name, value in weights(request.param).items()
-  )
+  arrays = import_checkpoint.Weights(weights(request.param))
   # Theirs has no row for padding, which is our first token.
   for name, fill in (
     ('embedding.weight', 0),
