@@ -48,9 +48,10 @@ paper. --osm_place needs internet; both need the extra `maps`.
 
 make a published PyTorch checkpoint a run that score.py can load. --weights is a
 state dict, loaded with weights only. Names and shapes tell what it is: GPT-2;
-minGPT, as Othello-GPT is published; or one of the families of Walker and Lyons
+minGPT, as Othello-GPT is published; one of the families of Walker and Lyons
 2026, as their program saves it with its settings (transformer, SLiCE, gated
-DeltaNet, Mamba-2, Mamba-3). Needs the extra `torch`.
+DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or LSTM of Vafa et al. 2025
+(inductive bias probes). Needs the extra `torch`.
 """
 
 import json

@@ -458,6 +458,7 @@ def test_an_import_is_a_run_that_names_states(tmp_path):
     ('slice', {}, {'slice_ff_activation': 'tanh'}, "ation='tanh', which no"),
     ('slice', {'final_norm.weight': 8}, {}, 'no place for final_norm.weight'),
     ('slice', {'layers.1.slice.init': 0}, {}, r'lacks layers\.1\.slice\.init'),
+    ('mamba2', {'layers.0.mixer.x_proj.weight': 8}, {}, 'is of Mamba-1'),
     ('mamba2', {}, {'mamba_ngroups': 2}, 'mamba_ngroups=2, which no'),
     ('mamba3', {'layers.0.mixer.norm.weight': 8}, {}, 'no place for layers'),
     ('mamba3', {}, {'mamba3_rope_fraction': 1.0}, 'expected 0.5'),

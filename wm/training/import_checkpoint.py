@@ -11,6 +11,9 @@ where the file has them, tell the model. Layouts and their models:
              the state after each move, by 75 heads. Transformer, SLiCE (blocks
              and diagonal), gated DeltaNet (negative and positive eigenvalues),
              Mamba-2, Mamba-3 (SISO and MIMO)
+  probes     Vafa et al. 2025 (inductive bias probes): transformer with exact
+             GELU and a head that has a bias, RNN, LSTM; padding is the last
+             token, or none
 
 A layout is two tables, of a block and of the rest: our module or parameter ->
 theirs. Rows of embeddings are put in our world's order.
@@ -56,6 +59,12 @@ PUBLISHED = types.MappingProxyType(
     'gated_deltanet_allow_neg_eigval': True,
   }
 )
+# PyTorch's recurrent modules put a layer's number last: core.weight_ih_l0.
+_RECURRENT_NAME = re.compile(r'core\.(weight|bias)_(ih|hh)_l(\d+)')
+# Bias of a token that a vocabulary lacks: its probability is 0.
+_NEVER = -1e9
+# Parameters with a row for each token; the head, of the next token's alone.
+_OF_TOKENS = ('embedding', 'head', 'tied_bias')
 # Causal masks that are kept among the weights.
 _MASK = re.compile(r'(h|blocks)\.\d+\.attn\.(mask|(masked_)?bias)')
 
@@ -80,6 +89,11 @@ def _packed_moves(world: core.World) -> Sequence[str]:
   return [*rest, pad]
 
 
+def _padding_last(world: core.World) -> Sequence[str]:
+  """The world's words, and then padding."""
+  return [*world.vocab[1:], world.vocab[core.PAD]]
+
+
 def _reversed_words(world: core.World) -> Sequence[str]:
   """Pad, and then reverse lexicographic order."""
   return [world.vocab[core.PAD], *sorted(world.vocab[1:], reverse=True)]
@@ -97,6 +111,7 @@ class WeightLayout(NamedTuple):
     words: world -> its words by their ids.
     by_state: the head gives the labels of a state, not the next token.
     linear: weights of maps are [outputs, inputs], as of PyTorch's Linear.
+    padded: padding is a token; otherwise the last of `words` may have no row.
     fixed: settings of which our family has one value.
   """
 
@@ -108,6 +123,7 @@ class WeightLayout(NamedTuple):
   words: Callable[[core.World], Sequence[str]] = _packed_moves
   by_state: bool = True
   linear: bool = True
+  padded: bool = True
   fixed: Mapping[str, Any] = types.MappingProxyType({})
 
   def source(self, path: tuple[Hashable, ...]) -> tuple[Any, list[str]]:
@@ -223,6 +239,24 @@ def _mingpt(weights: Weights, settings: Settings) -> tuple[str, dict[str, Any]]:
   }
 
 
+def _probed(weights: Weights, settings: Settings) -> tuple[str, dict[str, Any]]:
+  table, head = weights['embedding.weight'], weights['output_head.weight']
+  width, max_len = table.shape[1], settings['max_len']
+  if 'core.0.ih.weight' in weights:
+    gates = len(weights['core.0.ih.weight']) // width
+    return ('lstm' if gates == 4 else 'rnn'), {'width': width}
+  places, heads = len(weights['pos_emb.weight']), settings.get('n_head', 0)
+  return 'transformer', {
+    'width': width,
+    'heads': 0 if heads == max(width // 64, 1) else heads,
+    'mlp': 'gelu_erf',
+    'tied': head.shape == table.shape and bool((head == table).all()),
+    'head_bias': True,
+    # See `_places`.
+    'context': max_len if places == max_len - 1 else places,
+  }
+
+
 def _chess_transformer(
   weights: Weights, settings: Settings
 ) -> tuple[str, dict[str, Any]]:
@@ -291,6 +325,11 @@ def _mamba(weights: Weights, settings: Settings) -> tuple[str, dict[str, Any]]:
   if 'layers.0.mixer.B_bias' in weights:
     _, rank, columns = weights['layers.0.mixer.B_bias'].shape
     return 'mamba3', {**sizes, 'rank': rank, 'state': columns}
+  if 'layers.0.mixer.x_proj.weight' in weights:
+    raise core.InputError(
+      'the checkpoint is of Mamba-1, which has none of the norms and biases of '
+      'mamba(...) here; expected Mamba-2 or Mamba-3'
+    )
   # Rows: gate, x | b, c | a step size for each head.
   rows = len(weights['layers.0.mixer.in_proj.weight'])
   return 'mamba2', {**sizes, 'state': (rows - 2 * inner - heads) // 2}
@@ -364,6 +403,32 @@ LAYOUTS = (
     infer=_mingpt,
     words=lambda world: world.vocab,
     by_state=False,
+  ),
+  # Inductive bias probes: nanoGPT's blocks; and PyTorch's recurrent modules.
+  WeightLayout(
+    mark='blocks.0.attn.c_attn.weight',
+    blocks='blocks',
+    block=_GPT2_BLOCK,
+    whole=_RECURRENT
+    | {
+      'positions.table': (_places, 'pos_emb.weight'),
+      'final': 'ln_f',
+      'tied_bias': 'output_head.bias',
+    },
+    infer=_probed,
+    words=_padding_last,
+    by_state=False,
+    padded=False,
+  ),
+  WeightLayout(
+    mark='core.0.ih.weight',
+    blocks='core',
+    block={'input': 'ih', 'state': 'hh'},
+    whole=_RECURRENT,
+    infer=_probed,
+    words=_padding_last,
+    by_state=False,
+    padded=False,
   ),
   # From here on chess. Transformer: gate and value of the MLP are one map.
   WeightLayout(
@@ -484,6 +549,11 @@ def read(path: str | pathlib.Path) -> Checkpoint:
     InputError: see `load`; or its layout is none of LAYOUTS.
   """
   arrays, settings = load(path)
+  # core.weight_ih_l0 -> core.0.ih.weight, as other layouts number their blocks
+  arrays = {
+    _RECURRENT_NAME.sub(r'core.\3.\2.\1', name): value
+    for name, value in arrays.items()
+  }
   # In a wrapper, such as torch.compile's, all names have a prefix.
   for layout in LAYOUTS:
     marked = [
@@ -544,9 +614,9 @@ def load(
       state_dict = torch.load(path, map_location='cpu', weights_only=True)
     settings: Any = {}
     # Alone, or as Lightning ('state_dict'), Walker and Lyons ('model' beside
-    # 'args' and the optimizer) save it.
+    # 'args' and the optimizer) and Vafa et al. ('model', 'config') save it.
     if isinstance(state_dict, Mapping):
-      settings = state_dict.get('args')
+      settings = state_dict.get('args', state_dict.get('config'))
       for name in ('state_dict', 'model'):
         if isinstance(state_dict.get(name), Mapping):
           state_dict = state_dict[name]
@@ -593,9 +663,12 @@ def params(
     arrays = [weights[name] for name in names]
     # [outputs, inputs], or as it is: vectors, tables, Conv1D.
     value = join(arrays, spec) if join else arrays[0]
-    # The head of a model by state has rows for labels.
-    tokens = ('embedding',) if layout.by_state else ('embedding', 'head')
+    tokens = ('embedding',) if layout.by_state else _OF_TOKENS
     if path[0] in tokens:
+      if not layout.padded and len(value) == len(ids) - 1:
+        bias = path[0] == 'tied_bias' or path[-1] == 'bias'
+        row = np.full_like(value[:1], _NEVER if bias else 0)
+        value = np.concatenate([value, row])
       if ids.max() >= len(value):
         raise core.InputError(
           f'the world has {len(ids)} tokens; the checkpoint has {len(value)}'
@@ -612,7 +685,7 @@ def params(
     flat[path] = leaf.replace(jnp.asarray(value.reshape(leaf.shape)))
   # A state dict holds a tied head twice; ours is the embedding.
   if isinstance(spec.model, transformer.Model) and spec.model.tied:
-    used.add('lm_head.weight')
+    used |= {'lm_head.weight', 'output_head.weight'}
   if left := weights.keys() - used:
     raise core.InputError(
       f'the model {registry.spec(spec.model)} has no place for {min(left)} of '
@@ -630,9 +703,11 @@ def import_gpt2(
   """Makes a published PyTorch checkpoint the training run OUT.
 
   Args:
-    path: file of a state dict, alone or as the program of Walker and Lyons
-      (2026) saves it, in a layout of GPT-2, of minGPT (as Othello-GPT is) or of
-      their seven families of chess; only weights and plain values are loaded.
+    path: file of a state dict, alone or as the programs of Walker and Lyons
+      (2026) and Vafa et al. (2025) save it, in a layout of GPT-2, of minGPT (as
+      Othello-GPT is), of the former's seven families of chess or of the
+      latter's transformer, RNN and LSTM; only weights and plain values are
+      loaded.
     world: spec of the world whose words it knows, such as
       "chess(vocabulary='packed', length=704)".
     out: the run's folder, for launch/score.py.

@@ -1,4 +1,4 @@
-"""Networks and fine-tuning agree with the inductive bias probes' program.
+"""Weights of the inductive bias probes' program, and its fine-tuning.
 
 `probes_program.npz` is what the program of Vafa et al. 2025 (commit 69d294f)
 computed on a lattice of 5 states and sequences of 24 moves: logits of networks
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import wm
 from tests.marks import few
 from wm import core
 from wm.core import adapting, registry
@@ -29,22 +30,6 @@ SPECS = {
   'rnn': 'rnn(width=16)',
   'lstm': 'lstm(width=16)',
 }
-# Ours -> theirs, as in import_checkpoint.
-WHOLE = {
-  'embedding': 'embedding',
-  'positions.table': 'pos_emb.weight',
-  'final': 'ln_f',
-  'head': 'output_head',
-  'tied_bias': 'output_head.bias',
-}
-GPT = import_checkpoint.LAYOUTS[0]._replace(
-  blocks='blocks', whole=WHOLE, linear=True
-)
-RECURRENT = GPT._replace(
-  blocks='core',
-  block={'input': 'ih', 'state': 'hh'},
-  whole=WHOLE | {'final': 'final_norm'},
-)
 
 
 def shapes(family):
@@ -55,8 +40,8 @@ def shapes(family):
     gates = {'rnn': 1, 'lstm': 4}[family]
     for n in range(2):
       for part in ('ih', 'hh'):
-        sizes[f'core.{n}.{part}.weight'] = gates * d, d
-        sizes[f'core.{n}.{part}.bias'] = (gates * d,)
+        sizes[f'core.weight_{part}_l{n}'] = gates * d, d
+        sizes[f'core.bias_{part}_l{n}'] = (gates * d,)
     return sizes | {'embedding.weight': (3, d)}
   sizes |= {'pos_emb.weight': (PLACES, d)}
   norms = ['ln_f']
@@ -89,30 +74,22 @@ def weights(family):
 
 
 @pytest.fixture(params=few(1, SPECS))
-def program(request):
-  """(family, the network's shape, its weights)."""
-  arrays = import_checkpoint.Weights(weights(request.param))
-  # Theirs has no row for padding, which is our first token.
-  for name, fill in (
-    ('embedding.weight', 0),
-    ('output_head.weight', 0),
-    ('output_head.bias', -1e9),
-  ):
-    row = np.full_like(arrays[name][:1], fill)
-    arrays[name] = np.concatenate([row, arrays[name]])
-  if request.param == 'gpt':
-    del arrays['output_head.weight']  # It is the embedding.
-    # Nothing follows a last token.
-    arrays['pos_emb.weight'] = np.pad(
-      arrays['pos_emb.weight'], ((0, 1), (0, 0))
-    )
+def program(request, monkeypatch):
+  """(family, the network's shape, its weights) as imported."""
+  settings = {'n_head': 4} if request.param == 'gpt' else {}
+  arrays = weights(request.param)
+  monkeypatch.setattr(import_checkpoint, 'load', lambda _: (arrays, settings))
+  checkpoint = import_checkpoint.read('ckpt.pt')
   world = registry.make('world', WORLD)
-  model = registry.make('model', SPECS[request.param])
+  model = checkpoint.model(world.max_len)
+  assert registry.spec(model) == SPECS[request.param]
+  ids = import_checkpoint.order(world.vocab, checkpoint.layout.words(world))
   shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
-  layout = GPT if request.param == 'gpt' else RECURRENT
-  checkpoint = import_checkpoint.Checkpoint(layout, arrays, {})
-  ids = np.arange(len(world.vocab))
-  return request.param, shape, import_checkpoint.params(checkpoint, shape, ids)
+  return (
+    request.param,
+    shape,
+    import_checkpoint.params(checkpoint, shape, ids),
+  )
 
 
 def test_logits_are_the_programs(program):
@@ -168,3 +145,23 @@ def test_fine_tuning_is_the_programs(program, monkeypatch):
   sure = np.abs(np.diff(theirs)[..., 0]) > 0.02
   assert sure.mean() > 0.9
   assert (ours.argmax(-1) == theirs.argmax(-1))[sure].all()
+
+
+def test_a_saved_checkpoint_is_imported(tmp_path):
+  torch = pytest.importorskip(
+    'torch', reason='the extra torch is not installed'
+  )
+  state = {k: torch.from_numpy(v) for k, v in weights('gpt').items()}
+  # As the program saves it: paths and NumPy's numbers are among the settings.
+  saved = {
+    'model': state,
+    'optimizer': {},
+    'model_args': {'train_file': pathlib.PosixPath('obs_train.npy')},
+    'best_val_loss': np.float32(1.0),
+    'config': {'n_head': 4, 'val_file': pathlib.PosixPath('obs_val.npy')},
+  }
+  torch.save(saved, tmp_path / 'ckpt.pt')
+  summary = wm.import_gpt2(tmp_path / 'ckpt.pt', WORLD, tmp_path / 'run')
+  assert summary['model'] == SPECS['gpt']
+  entries = wm.score(tmp_path / 'run', 'next_token(num=5)', out=tmp_path / 's')
+  assert entries[0]['metric'] == 'next_token'
