@@ -93,6 +93,21 @@ def test_nnx_in_eval_mode_with_its_untrained_control(expected):
   assert rows['mine', 'untrained'] == rows['mine, untrained', 'accuracy']
 
 
+class Cache:
+  """An object that reads a token at a time."""
+
+  def start(self, tokens, lengths):
+    last = tokens[np.arange(len(tokens)), lengths - 1]
+    return list(last), TABLE[last]
+
+  def step(self, states, tokens):
+    return list(tokens), TABLE[tokens]
+
+
+def test_object_with_a_cache(expected):
+  assert valid_mass(Cache()) == pytest.approx(expected)
+
+
 def test_files_of_the_untrained_are_beside_those_of_the_model(tmp_path):
   wm.score(
     lambda tokens: TABLE[tokens],
@@ -131,7 +146,7 @@ def test_no_such_run_without_a_world(tmp_path):
 
 def test_methods_are_documented():
   text = inspect.getdoc(wm.wrap)
-  for name in ('hidden', 'patched', 'answers', 'adapt'):
+  for name in ('hidden', 'patched', 'start', 'step', 'answers', 'adapt'):
     assert f'{name}(' in text
   assert 'adapt(tokens, places, labels, task) -> predict' in wm.Model.__doc__
   assert 'wm.wrap' in inspect.getdoc(wm.Model)

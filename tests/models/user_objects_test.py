@@ -6,6 +6,7 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
+from wm.models.serving import user_objects
 
 WORLD = 'lattice(size=4, length=12)'
 
@@ -16,6 +17,7 @@ import numpy as np
 rng = np.random.default_rng(0)
 embed, turn, head = (
   rng.normal(size=size) for size in ((4, 8), (8, 8), (8, 4)))
+calls = {'whole': 0, 'start': 0, 'step': 0, 'tokens': 0}
 
 
 def whole(tokens):
@@ -26,8 +28,23 @@ def whole(tokens):
   return np.stack(found, 1)
 
 
-class Whole:
+class Stepping:
+  def start(self, tokens, lengths):
+    calls['start'] += 1
+    every = whole(tokens)
+    states = [row[n - 1] for row, n in zip(every, lengths)]
+    return states, np.array(states) @ head
+
+  def step(self, states, tokens):
+    calls['step'] += 1
+    calls['tokens'] += len(tokens)
+    after = np.tanh(np.array(states) @ turn / 3 + embed[tokens])
+    return list(after), after @ head
+
+
+class Whole(Stepping):
   def __call__(self, tokens):
+    calls['whole'] += 1
     return whole(tokens) @ head
 
   def hidden(self, tokens, layer):
@@ -50,6 +67,40 @@ class Cut(Going):
     return super().patched(tokens, layer, hidden)[..., 1:]
 
 
+class Off(Whole):
+  def step(self, states, tokens):
+    return super().step(states, np.roll(tokens, 1))
+
+
+class Even(Whole):
+  """Right where all rows are as long as each other."""
+
+  def start(self, tokens, lengths):
+    states = list(whole(tokens)[:, -1])
+    return states, np.array(states) @ head
+
+
+class Still(Whole):
+  """Right where all rows go on together."""
+
+  def step(self, states, tokens):
+    every, logits = super().step(states, tokens)
+    return every, logits if len(tokens) == 16 else logits[::-1]
+
+
+class Changing(Whole):
+  def step(self, states, tokens):
+    after, logits = super().step(states, tokens)
+    states[0][:] = after[0]
+    return after, logits
+
+
+class Short(Whole):
+  def step(self, states, tokens):
+    after, logits = super().step(states, tokens)
+    return after[1:], logits
+
+
 class Flat(Whole):
   def hidden(self, tokens, layer):
     return whole(tokens)[:, 0]
@@ -64,8 +115,9 @@ class Says:
 
 
 function = Whole().__call__
-model, flat, says, nothing = Whole(), Flat(), Says(), object()
-going, cut = Going(), Cut()
+stepping, model, off, changing = Stepping(), Whole(), Off(), Changing()
+short, flat, says, nothing = Short(), Flat(), Says(), object()
+going, cut, even, still = Going(), Cut(), Even(), Still()
 '''
 
 
@@ -84,15 +136,17 @@ def made(file, name: str) -> core.Predictor:
 
 def test_each_object_gets_the_class_that_fits(file):
   model = made(file, 'model')
+  assert isinstance(model, user_objects.Cached)
   assert isinstance(model, core.HiddenStates)
-  assert not isinstance(made(file, 'function'), core.HiddenStates)
+  assert not isinstance(made(file, 'stepping'), core.HiddenStates)
+  assert not isinstance(made(file, 'function'), user_objects.Cached)
   assert isinstance(made(file, 'says'), core.QueryModel)
 
 
 def test_all_forms_of_a_model_say_the_same(file):
   world = registry.resolve('world', WORLD)
   sample = world.sample(6, 1)
-  forms = [made(file, name) for name in ('function', 'model')]
+  forms = [made(file, name) for name in ('function', 'stepping', 'model')]
   want = forms[0].log_probs(sample.tokens, sample.lengths)
   for form in forms[1:]:
     result = form.log_probs(sample.tokens, sample.lengths)
@@ -113,6 +167,18 @@ def test_all_forms_of_a_model_say_the_same(file):
     result = session.log_probs()
     np.testing.assert_allclose(result[0, 1], want[5, 6], atol=1e-5)
     np.testing.assert_allclose(result[2, 1], want[2, 4], atol=1e-5)
+
+
+def test_a_cache_reads_every_token_once(file):
+  result = made(file, 'model')
+  calls = result._object.step.__globals__['calls']
+  before = dict(calls)
+  sample = registry.resolve('world', WORLD).sample(3, 2)
+  session = result.session(sample.tokens[:, :2], np.full(3, 2), 4)
+  for t in range(2, 8):
+    session.advance(np.repeat(sample.tokens[:, t : t + 1], 4, 1))
+  after = {key: calls[key] - before[key] for key in calls}
+  assert after == {'whole': 0, 'start': 1, 'step': 6, 'tokens': 6 * 3 * 4}
 
 
 def test_activations_reach_the_probe(file):
@@ -140,6 +206,11 @@ def test_yes_and_no_are_enough_for_membership(file):
 @pytest.mark.parametrize(
   ('name', 'message'),
   [
+    ('off', r'after token \d+ a continuation .* gives a probability'),
+    ('even', r'after token \d+ a continuation .* gives a probability'),
+    ('still', r'after token \d+ a continuation .* gives a probability'),
+    ('changing', 'must not change the state that it goes on from'),
+    ('short', r'gave 15 states and logits of shape \(16, 4\) for 16 rows'),
     ('flat', r'expected floats \[rows'),
     ('nothing', 'of type object; expected a function of tokens, or an object'),
   ],

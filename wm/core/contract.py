@@ -294,8 +294,8 @@ def check_session(
     apart = np.abs(now - whole[rows, sizes - 1][:, None]).max((1, 2))
     if not apart.max() <= tolerance:
       raise InputError(
-        f'{label}: after token {sizes[apart.argmax()]} a continuation (a '
-        'session) gives a probability that differs by '
+        f'{label}: after token {sizes[apart.argmax()]} a continuation (start '
+        'and step, or a session) gives a probability that differs by '
         f'{apart.max():.3g} from that of the whole sequence; expected at most '
         f'{tolerance:g}. A step must not change the state that it goes on from'
       )

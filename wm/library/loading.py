@@ -167,6 +167,8 @@ def wrap(
                                     token after each of tokens [R, L] int32
     hidden(tokens, layer)           activations [R, L, D], which probes read
     patched(tokens, layer, hidden)  logits [R, L, V] from other activations on
+    start(tokens, lengths)          R states and logits [R, V] after prefixes,
+    step(states, tokens)            and after one more token each: a cache
     answers(prefixes, suffixes)     1, 0 or -1 (unknown) for each suffix: a
                                     model that only says yes and no
     adapt(tokens, places, labels, task)  learns a small task: `help(wm.Model)`

@@ -1,7 +1,7 @@
 """A user's own model: a function from tokens to logits, or an object.
 
 Methods of an object are listed in `wm.models.serving.user_objects`: logits,
-activations, or yes-or-no answers.
+activations, a cache, or yes-or-no answers.
 
 Checks: a function predicts the next token only from earlier tokens
 (`wm.core.contract`), at the shortest and the longest input of scoring; it
@@ -388,6 +388,7 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (
     user_objects.FromCallable,
     few_shot.ByMethod,
+    user_objects.CachedWithHidden,
     user_objects.WithPatched,
     stateless.Accepting,
   )

@@ -10,10 +10,14 @@ methods:
   __call__(tokens)                  logits [R, L, V] of tokens [R, L] int32
   hidden(tokens, layer)             activations [R, L, D]; -1 is the last layer
   patched(tokens, layer, hidden)    logits, computed from these activations
+  start(tokens, lengths)            R states, and logits [R, V] after them
+  step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
   adapt(tokens, places, labels, task)   learns a small task, and returns a
                                         function of (tokens, places)
 
+With the cache of `start` and `step`, scoring reads every token once. There is
+one state per row, of any type; a step must not change the previous state.
 `answers` alone makes a model that only answers yes or no; prefixes and suffixes
 are lists of tuples of token ids, answers are 1, 0, or -1 for none.
 
@@ -208,7 +212,8 @@ def as_array(array: Any) -> np.ndarray:
   return array.astype(np.float32) if narrow else array
 
 
-METHODS = ('hidden', 'patched', 'answers')
+State = Any
+METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
 
 
 def has(thing: Any, *names: str) -> bool:
@@ -412,7 +417,12 @@ def renumbered(
       """The method, translating ids of the world and of the model."""
       if name == 'answers':
         return method(*map(sent, arguments))
+      if name == 'step':
+        states, after = method(arguments[0], sent(arguments[1]))
+        return states, logits(after, np.ones(len(arguments[1]), bool))
       answer = method(sent(arguments[0]), *arguments[1:])
+      if name == 'start':
+        return answer[0], logits(answer[1], np.ones(len(arguments[0]), bool))
       used = np.asarray(arguments[0]) != core.PAD
       return answer if name == 'hidden' else logits(answer, used)
 
@@ -561,13 +571,13 @@ def _untrained(self: Any, seed: int) -> Any:
 
 EXPECTED = (
   'expected a function of tokens, or an object with some of __call__, hidden, '
-  'patched, or answers'
+  'patched, start and step, or answers'
 )
 
 
 def usable(thing: object) -> bool:
   """True for functions and objects that `predictor` can wrap."""
-  return callable(thing) or has(thing, 'answers')
+  return callable(thing) or has(thing, 'start', 'step') or has(thing, 'answers')
 
 
 def predictor(
@@ -599,6 +609,9 @@ def predictor(
   # The class with most methods: metrics check capabilities by type.
   if hidden and callable(thing) and has(thing, 'patched'):
     return WithPatched(thing, **whole)
+  if has(thing, 'start', 'step'):
+    cached = CachedWithHidden if hidden else Cached
+    return cached(thing, **whole)
   if callable(thing):
     reads = WithHidden if hidden else FromCallable
     return reads(thing, **whole)
@@ -690,3 +703,118 @@ class WithPatched(WithHidden, core.HiddenStates):
         )
       parts.append(self.normal(logits)[:num, : tokens.shape[1]])
     return np.concatenate(parts)
+
+
+class Cached(FromCallable):
+  """A user's object with `start` and `step`."""
+
+  def __init__(self, thing: Any, **fields: Any) -> None:
+    """fields: of FromCallable."""
+    # Without __call__, `start` and `step` read whole sequences.
+    whole = thing if callable(thing) else self._stepwise
+    super().__init__(whole, **fields)
+    self._object = thing
+
+  def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
+    """[R, L, V] logits of whole sequences, one step at a time."""
+    states, first = self._object.start(
+      tokens[:, :1], np.ones(len(tokens), np.int32)
+    )
+    logits = [as_array(first)]
+    # tokens [R, L]: columns are the L - 1 steps after the first token.
+    for column in tokens.T[1:]:
+      states, after = self._object.step(states, column)
+      logits.append(as_array(after))
+    return np.stack(logits, axis=1)
+
+  def started(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[list[State], np.ndarray]:
+    """States [R] and log-probabilities [R, V] after prefixes."""
+    return self._asked(self._object.start, len(lengths), tokens, lengths)
+
+  def stepped(
+    self, states: list[State], tokens: np.ndarray
+  ) -> tuple[list[State], np.ndarray]:
+    """States [R] and log-probabilities [R, V] after one more token each."""
+    return self._asked(self._object.step, len(tokens), states, tokens)
+
+  def _asked(
+    self, call: Callable, num: int, *arguments: Any
+  ) -> tuple[list[State], np.ndarray]:
+    with plugins.user_code(self.label, call):
+      states, logits = call(*arguments)
+      states, log_probs = list(states), as_array(logits)
+    if len(states) != num or log_probs.shape != (num, self.vocab_size):
+      raise core.InputError(
+        f'{self.label}: {call.__name__} gave {len(states)} states and logits '
+        f'of shape {log_probs.shape} for {num} rows; expected {num} states and '
+        f'{(num, self.vocab_size)}'
+      )
+    return states, self.normal(log_probs)
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    return CacheSession(self, prefixes, lengths, num)
+
+
+class CachedWithHidden(Cached, WithHidden):
+  """A user's object with `start`, `step` and `hidden`."""
+
+
+class CacheSession(core.Session):
+  """A session of B x M continuations with states of the user's object."""
+
+  def __init__(
+    self, predictor: Cached, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> None:
+    self._predictor = predictor
+    shape = len(lengths), num
+    # [B, M] states of the user's object; equal continuations share a state.
+    self._states = np.empty(shape, object)
+    self._log_probs = np.zeros((*shape, predictor.vocab_size), np.float32)
+    self.restart(np.arange(len(lengths)), prefixes, lengths)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session; raises InputError for an empty prefix."""
+    if not len(rows):
+      return
+    lengths = np.asarray(lengths, np.int32)
+    core.predictor.check_prefixes(lengths)
+    tokens = padded(prefixes, lengths, len(lengths), lengths.max())
+    states, log_probs = self._predictor.started(tokens, lengths)
+    for row, state in zip(rows, states, strict=True):
+      for branch in range(self._states.shape[1]):
+        self._states[row, branch] = state
+    self._log_probs[rows] = log_probs[:, None]
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    return self._log_probs
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    if parents is not None:
+      # States may be shared; the checks ensure that steps do not change them.
+      self._states = np.take_along_axis(self._states, parents, 1)
+      self._log_probs = np.take_along_axis(
+        self._log_probs, parents[..., None], 1
+      )
+    tokens = np.asarray(tokens)
+    at = np.nonzero(tokens != core.DEAD)
+    if not at[0].size:
+      return
+    states, log_probs = self._predictor.stepped(
+      list(self._states[at]), tokens[at].astype(np.int32)
+    )
+    # A copy, as callers may hold the last array.
+    self._log_probs = self._log_probs.copy()
+    self._log_probs[at] = log_probs
+    for row, branch, state in zip(*at, states, strict=True):
+      self._states[row, branch] = state
