@@ -38,11 +38,11 @@ _ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
 _SKIPPED = {
   **dict.fromkeys(
     ('compare', 'findings', 'power', 'report', 'rows', 'runs'),
-    ('data', 'checkpoints', 'tensorboard'),
+    ('data', 'checkpoints'),
   ),
   **dict.fromkeys(
     ('explore', 'load_predictor', 'reconstruct', 'score'),
-    ('data', 'tensorboard'),
+    ('data',),
   ),
 }
 _MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
