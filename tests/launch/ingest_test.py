@@ -29,7 +29,7 @@ def test_help_shows_its_flags_and_loads_no_package(root):
   code, out, err = run(root, 'ingest', '--help')
   assert code == 0, err
   assert '--pgn' in out
-  assert '--shard' in out
+  assert '--games' in out
   assert '--num:' not in out
   assert '--num_processes' in out
 

@@ -23,6 +23,7 @@ import pathlib
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ _FEW = 'Too many open files'
 _TENSORSTORE = re.compile(r"os_error_code='(\d+)'")
 FILES = 128  # Files that Orbax and JAX may open: about 40, and some per array.
 # Timeout of Orbax's waits, which use the wall clock: somebody may set it.
-_PATIENCE = 10**9  # Seconds.
+_PATIENCE = int(threading.TIMEOUT_MAX)  # Seconds.
 _BESIDES = 1 << 17  # Bytes of a checkpoint besides its arrays.
 
 
