@@ -130,6 +130,11 @@ for cls in (
 
 # ingest.
 flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
+flags.DEFINE_string(
+  'vocab',
+  None,
+  'File of its words by id, one a line; default: the published order.',
+)
 
 # study, miniature.
 flags.DEFINE_multi_string(

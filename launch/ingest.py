@@ -51,7 +51,8 @@ state dict, loaded with weights only. Names and shapes tell what it is: GPT-2;
 minGPT, as Othello-GPT is published; one of the families of Walker and Lyons
 2026, as their program saves it with its settings (transformer, SLiCE, gated
 DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or LSTM of Vafa et al. 2025
-(inductive bias probes). Needs the extra `torch`.
+(inductive bias probes). --model says what they do not tell, such as GPT-2's
+heads. Needs the extra `torch`.
 """
 
 import json
@@ -66,7 +67,7 @@ READ = {
   'text_file': ('heldout_file', 'tokens'),
   'map_file': (),
   'osm_place': ('date',),
-  'weights': (),
+  'weights': ('model', 'vocab'),
   'pgn': ('games',),
 }
 
@@ -91,7 +92,12 @@ def main() -> None:
   import wm
 
   if source == 'weights':
-    print(json.dumps(wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out)))
+    arguments = {'model': FLAGS.model, 'vocab': FLAGS.vocab}
+    print(
+      json.dumps(
+        wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out, **arguments)
+      )
+    )
     return
   if source in ('map_file', 'osm_place'):
     place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
@@ -117,6 +123,6 @@ if __name__ == '__main__':
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
     *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
-    'weights',
+    *('weights', 'model', 'vocab'),
     *(*common.names(common.Workers), *common.PROCESSES),
   )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from tests.training import shares
 from wm import core
 from wm.core import accept, basics, registry
 from wm.models.base import family
 from wm.models.nn import layers, network
 from wm.models.serving import networks, sessions
+from wm.training import state
 
 V, END, LONGEST, B, M = 13, 1, 20, 7, 3
 ALL = accept.epsilon(0.0)
@@ -339,8 +339,8 @@ def test_the_untrained_control_has_weights_of_its_own(model):
 def test_every_parameter_can_be_divided(model):
   shape = network.NetworkSpec(model, 2 * V, LONGEST)
   shapes = shape.shapes
-  local, _ = shares.memory(shapes, {'data': 1, 'model': 2})
-  whole, _ = shares.memory(shapes, {'data': 1, 'model': 1})
+  local, _ = state.memory(shapes, {'data': 1, 'model': 2})
+  whole, _ = state.memory(shapes, {'data': 1, 'model': 1})
   assert local < whole
   for path, leaf in shapes.items():
     spec = layers.partition_spec(tuple(path.split('.')), leaf.shape)

@@ -487,6 +487,14 @@ def test_other_worlds_and_models_are_refused(tmp_path):
   saved(path, weights_of('slice'), settings_of('slice'))
   with pytest.raises(core.InputError, match='words of the world are not in'):
     wm.import_gpt2(path, 'lattice(size=4)', run)
+  with pytest.raises(core.InputError, match=r'is no slice\(\.\.\.\)'):
+    wm.import_gpt2(path, WORLD, run, model='rnn()')
   with pytest.raises(core.InputError, match='gives its states no labels'):
     wm.import_gpt2(path, 'orbits()', run)
+  saved(path, weights_of('transformer'), settings_of('transformer'))
+  model = "transformer(width=8, heads=2, norm='rms', positions='rotary')"
+  with pytest.raises(
+    core.InputError, match="positions='rotary_published', not"
+  ):
+    wm.import_gpt2(path, WORLD, run, model=model)
   assert not run.exists()

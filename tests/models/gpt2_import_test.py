@@ -94,7 +94,7 @@ def test_the_published_files_words_are_put_in_our_order(tmp_path):
 def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   world = registry.make('world', 'lattice(size=4)')
   size = len(world.vocab)
-  model = transformer.Model(layers=1, width=32, context=world.max_len)
+  model = transformer.Model(layers=1, width=32, heads=2, context=world.max_len)
   shape = network.NetworkSpec(model, size, world.max_len)
   table = torch.randn(size, 32)
   state = {
@@ -105,16 +105,20 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   for path in network_paths(shape):
     state.setdefault(path[0], torch.randn(path[1]))
   torch.save(state, tmp_path / 'state.pt')
+  words = tmp_path / 'words.txt'
+  words.write_text('\n'.join(world.vocab))
   summary = import_checkpoint.import_gpt2(
-    tmp_path / 'state.pt', 'lattice(size=4)', tmp_path / 'run'
+    tmp_path / 'state.pt',
+    'lattice(size=4)',
+    tmp_path / 'run',
+    model=f'transformer(layers=1, width=32, heads=2, context={world.max_len})',
+    vocab=words,
   )
   assert summary['parameters'] == shape.num_params
   result, info = checkpoints.load(tmp_path / 'run')
   assert info['step'] == 0
   checkpoint = import_checkpoint.read(tmp_path / 'state.pt')
-  words = checkpoint.layout.words(world)
-  ids = import_checkpoint.order(world.vocab, words)
-  params = import_checkpoint.params(checkpoint, shape, ids)
+  params = import_checkpoint.params(checkpoint, shape, np.arange(size))
   want = networks.NetworkPredictor(
     model, params, size, world.end, world.max_len
   )

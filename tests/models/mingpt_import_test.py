@@ -106,6 +106,25 @@ def test_logits_are_those_of_the_definition(tmp_path):
   assert json.loads((tmp_path / 'scores' / 'scores.json').read_text())
 
 
+def test_words_in_another_order(tmp_path):
+  world = registry.make('world', WORLD)
+  torch.save(state(), tmp_path / 'gpt.ckpt')
+  words = tmp_path / 'words.txt'
+  words.write_text('\n'.join([world.vocab[0], *world.vocab[:0:-1]]))
+  wm.import_gpt2(tmp_path / 'gpt.ckpt', WORLD, tmp_path / 'own')
+  wm.import_gpt2(tmp_path / 'gpt.ckpt', WORLD, tmp_path / 'turned', vocab=words)
+  games = world.sample(4, 0)
+  turned = np.where(games.tokens > 0, V - games.tokens, 0).astype(np.int32)
+  first = wm.load_predictor(tmp_path / 'own').predictor
+  other = wm.load_predictor(tmp_path / 'turned').predictor
+  order = [0, *range(V - 1, 0, -1)]
+  np.testing.assert_allclose(
+    first.log_probs(games.tokens, games.lengths),
+    other.log_probs(turned, games.lengths)[..., order],
+    atol=1e-5,
+  )
+
+
 @pytest.mark.parametrize(
   ('changes', 'drop', 'message'),
   [

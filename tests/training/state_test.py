@@ -10,7 +10,6 @@ import pytest
 
 from tests import tiny
 from tests.marks import few
-from tests.training import shares
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
@@ -143,7 +142,7 @@ def test_a_device_of_any_topology_holds_its_share_of_the_state():
   assert len(every) > 10
   for spec, shapes in every.items():
     for data, model in MESHES:
-      local, equal = shares.memory(shapes, {'data': data, 'model': model}, 3)
+      local, equal = state.memory(shapes, {'data': data, 'model': model}, 3)
       # Below 8 MB a device, small arrays that all devices hold whole count.
       assert local <= max(1.5 * equal, equal + (8 << 20)), (spec, data, model)
 
@@ -153,8 +152,12 @@ def test_the_largest_model_is_divided_256_ways():
   spec = re.search(r'^--model=(.*)$', flags, re.M)[1]
   shapes = network.NetworkSpec(registry.make('model', spec), 4589, 400).shapes
   for mesh in ({'data': 256, 'model': 1}, {'data': 8, 'model': 2}):
-    local, equal = shares.memory(shapes, mesh, 3)
+    local, equal = state.memory(shapes, mesh, 3)
     assert local < 1.05 * equal
+  state.check_memory(shapes, {'data': 256, 'model': 1}, 3)
+  # Neither 25 heads nor a width of 1,600 has a factor of three.
+  with pytest.raises(core.InputError, match=r'12 x 1 devices.* 10 x 1 hold'):
+    state.check_memory(shapes, {'data': 12, 'model': 1}, 3)
 
 
 @pytest.mark.parametrize('size', [(1, 1), (2, 1), (1, 2)])
@@ -169,3 +172,10 @@ def test_axes_are_prime_factors():
     **{'data0': 3, 'data1': 2, 'data2': 2},
     'model0': 1,
   }
+
+
+def test_a_state_that_no_mesh_divides_is_refused():
+  shapes = {'w': jax.ShapeDtypeStruct((50257, 8191), 'float32')}
+  with pytest.raises(core.InputError, match='do not divide the sizes') as error:
+    state.check_memory(shapes, {'data': 2, 'model': 1}, 3)
+  assert 'hold less' not in str(error.value)

@@ -84,6 +84,9 @@ def check(
   if isinstance(predictor, user_objects.FromCallable):
     rows = predictor.rows
     sizes = {predictor.padded(1), predictor.padded(longest)}
+    outputs.check_sizes(
+      predictor.logits, rows, sorted(sizes), predictor.vocab_size, label
+    )
     ask = functools.partial(_by_logits, predictor, tolerance)
   lengths = tuple(sorted(sizes))
   whole = contract.Invariances(ask, rows, lengths, predictor.vocab_size, label)

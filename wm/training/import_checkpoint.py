@@ -699,6 +699,9 @@ def import_gpt2(
   path: str | pathlib.Path,
   world: str,
   out: str | pathlib.Path,
+  *,
+  model: str | None = None,
+  vocab: str | pathlib.Path | None = None,
 ) -> dict[str, Any]:
   """Makes a published PyTorch checkpoint the training run OUT.
 
@@ -711,6 +714,12 @@ def import_gpt2(
     world: spec of the world whose words it knows, such as
       "chess(vocabulary='packed', length=704)".
     out: the run's folder, for launch/score.py.
+    model: spec, where names and shapes do not tell all, such as GPT-2's heads
+      where they are not one for every 64 of width.
+    vocab: file of the checkpoint's words, one a line in order of id; None is
+      the published order (of GPT-2's layout padding and then reverse
+      lexicographic, of minGPT's the world's own: squares ascending, of chess
+      packed ids).
 
   Returns:
     Summary: model, world, parameters, checkpoint.
@@ -723,12 +732,22 @@ def import_gpt2(
   with inputs.reading(path, 'a published state dict'):
     checkpoint = read(path)
     network_model = checkpoint.model(truth.max_len)
+  if model is not None:
+    chosen: core.Trainable = registry.resolve('model', model)
+    if not isinstance(chosen, type(network_model)):
+      raise core.InputError(f'{model!r} is no {network_model.name}(...)')
+    chosen.check_world(truth)
+    _check_positions(chosen, network_model)
+    network_model = chosen
   outputs = 0
   if checkpoint.layout.by_state:
     if not isinstance(truth, core.Labelled):
       raise core.InputError(f'{truth.name} gives its states no labels')
     outputs = sum(truth.heads.sizes)
-  ids = order(truth.vocab, checkpoint.layout.words(truth))
+  words = checkpoint.layout.words(truth)
+  if vocab is not None:
+    words = inputs.read_text(vocab, 'a file of words').split('\n')
+  ids = order(truth.vocab, words)
   sizes = len(truth.vocab), truth.max_len, outputs
   spec = network.NetworkSpec(network_model, *sizes)
   with inputs.reading(path, f'weights of {registry.spec(network_model)}'):
@@ -740,6 +759,18 @@ def import_gpt2(
     'parameters': spec.num_params,
     'checkpoint': _store(out, arrays),
   }
+
+
+def _check_positions(chosen: Any, inferred: Any) -> None:
+  """Raises InputError for positions that the weights were not trained on."""
+  if not isinstance(chosen, transformer.Model):
+    return
+  # A rotation has no weights: nothing else would notice.
+  if chosen.positions != inferred.positions:
+    raise core.InputError(
+      f'the checkpoint has positions={inferred.positions!r}, not '
+      f'{chosen.positions!r}'
+    )
 
 
 def _store(out: str | pathlib.Path, params: nnx.State) -> str:

@@ -494,6 +494,8 @@ class CompiledSteps:
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = self.spec.shapes
+    copies = 4 if training.average else 3  # Parameters, moments, their average.
+    state_lib.check_memory(shapes, mesh.shape, copies)
     matrices = state_lib.matrix_axes(self.spec)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices, divided=mesh.size > 1

@@ -32,6 +32,7 @@ from wm.options.training import Training
 
 Arrays = dict[str, Any]  # Path -> jax.Array or a placeholder.
 Shapes = dict[str, jax.ShapeDtypeStruct]
+SHARE, LEAST = 1.5, 1 << 30  # Tolerances of `check_memory`.
 
 
 class State(NamedTuple):
@@ -100,6 +101,54 @@ def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
     if any(device.process_index == process for device in devices)
   )
   return parts, len(mesh.devices)
+
+
+def memory(
+  abstract: Shapes, mesh: Mapping[str, int], copies: int = 1
+) -> tuple[int, float]:
+  """Bytes of parameters on a device of a mesh, and bytes of an equal share.
+
+  copies: arrays for each parameter, such as moments.
+  """
+  axes, local, total = network.storage_axes(mesh), 0, 0
+  for path, leaf in abstract.items():
+    size = leaf.dtype.itemsize * copies
+    local += size * network.division(path, leaf.shape, axes)[1]
+    total += size * int(np.prod(leaf.shape))
+  return local, total / int(np.prod([*axes.values()]))
+
+
+def check_memory(
+  abstract: Shapes, mesh: Mapping[str, int], copies: int
+) -> None:
+  """Raises InputError if a device holds far more than its share of the state.
+
+  The limit is SHARE times an equal share, and LEAST bytes more than it. It is
+  exceeded if the model's sizes are not divisible by the number of devices.
+  """
+  local, equal = memory(abstract, mesh, copies)
+  if local <= max(SHARE * equal, equal + LEAST):
+    return
+  devices = mesh['data'] * mesh['model']
+  fewer = (
+    {'data': num // mesh['model'], 'model': mesh['model']}
+    for num in range(devices - 1, 0, -1)
+    if num % mesh['model'] == 0
+  )
+  # There may be no mesh that divides the sizes.
+  good = next(
+    (
+      f'; {best["data"]} x {best["model"]} hold less'
+      for best in fewer
+      if memory(abstract, best, copies)[0] < local
+    ),
+    '',
+  )
+  raise core.InputError(
+    f'a mesh of {mesh["data"]} x {mesh["model"]} devices would hold '
+    f'{local / 1e9:.2f} GB of state each, an equal share being '
+    f'{equal / 1e9:.2f}: they do not divide the sizes of the model{good}'
+  )
 
 
 def state_shardings(

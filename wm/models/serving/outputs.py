@@ -8,6 +8,7 @@ over the model's vocabulary give them away.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -105,3 +106,59 @@ class Outputs:
       f'puts {share:.2g} of its probability on {where} (mean of '
       f'{self.mass[1]:,.0f} positions), which is taken out'
     ]
+
+
+def check_sizes(
+  ask: Callable[[np.ndarray], np.ndarray],
+  rows: int,
+  sizes: list[int],
+  vocab_size: int,
+  label: str,
+) -> None:
+  """Raises InputError where inputs are too long for a model, or ids too large.
+
+  Args:
+    ask: tokens [rows, L] -> outputs; raises InputError where it fails.
+    rows: rows per call.
+    sizes: lengths L, ascending.
+    vocab_size: V.
+    label: name of the model in errors.
+  """
+
+  def fails(size: int, token: int) -> core.InputError | None:
+    try:
+      ask(np.full((rows, size), token, np.int32))
+    except core.InputError as error:
+      return error
+    return None
+
+  def last_good(low: int, high: int, bad: Callable[[int], object]) -> int:
+    """The largest good number in low .. high - 1; `low` is good."""
+    # Bisection: good numbers below, bad ones above.
+    while high - low > 1:
+      middle = (low + high) // 2
+      low, high = (low, middle) if bad(middle) else (middle, high)
+    return low
+
+  # Inputs that are only long, or only have large ids, separate the two causes.
+  longest, last = sizes[-1], vocab_size - 1
+  token, size = fails(sizes[0], last), fails(longest, 1)
+  if not (token or size):
+    return
+  # A valid input; without any, later checks report the fault.
+  short = next((n for n in (sizes[0], 1) if not fails(n, 1)), 0)
+  if not short:
+    return
+  if size:
+    most = last_good(short, longest, lambda n: fails(n, 1))
+    raise core.InputError(
+      f'{label} takes inputs of up to {most} tokens, and the world has '
+      f'sequences of up to {longest}; expected a longer context, or '
+      f'max_len={most} ({size})'
+    )
+  most = last_good(1, last, lambda n: fails(short, n))
+  raise core.InputError(
+    f'{label} takes ids up to {most}, and the world has ids up to {last}; '
+    f'expected a vocabulary of {vocab_size}, or tokens= with the id of each '
+    f'token ({token})'
+  )
