@@ -225,7 +225,7 @@ def test_committed_numbers_are_those_that_papers_print():
 
 def test_committed_results_are_small_and_whole():
   for path in (FOLDER / 'results').rglob('*.*'):
-    assert path.stat().st_size < 20_000, path
+    assert path.stat().st_size < 22_000, path
     if path.suffix == '.json':
       result = units.read(path)
       assert (result.miniature, result.name) == (path.parent.name, path.stem)

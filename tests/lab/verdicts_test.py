@@ -492,9 +492,13 @@ def test_an_undecided_finding_says_what_it_could_have_shown():
   error = np.hypot(0.05, 0.05) / 3**0.5
   # stats: t of 4 degrees at .975 and .8, and the normal distribution's.
   least = 0.01 + (stats.t.ppf([0.975, 0.8], 4)).sum() * error
-  seeds = 3 * (stats.norm.ppf([0.975, 0.8]).sum() * error / 0.04) ** 2
-  assert text.endswith(
-    f'; could show > {least:.2g}, decides at {np.ceil(seeds):.0f} seeds'
+  # With n seeds of each row there are 2 (n - 1) degrees of freedom.
+  seeds = next(
+    n
+    for n in range(4, 101)
+    if stats.t.ppf([0.975, 0.8], 2 * (n - 1)).sum() * error * (3 / n) ** 0.5
+    <= 0.04
   )
+  assert text.endswith(f'; could show > {least:.2g}, decides at {seeds} seeds')
   shown = judged(finding(WALKS), rows(walks=FAR, paths=NEAR))
   assert 'could show' not in verdicts.deciding_effect(shown)

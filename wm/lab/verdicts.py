@@ -396,23 +396,26 @@ def deciding_effect(judged: Judged) -> str:
     return ''
   each = judged.deciding
   text = f'D {_interval(each.difference._asdict())}, stated: {_bound(each)}'
-  return text + (_power(each) if judged.verdict == UNDECIDED else '')
+  return text + (_power(judged) if judged.verdict == UNDECIDED else '')
 
 
 _MOST_SEEDS = 100  # More are not worth naming.
 
 
-def _power(each: Comparison) -> str:
-  """What an undecided comparison could have shown, with a power of .8.
+def _power(judged: Judged) -> str:
+  """What the deciding comparison could have shown, with a power of .8.
 
-  By the normal approximation, as degrees of freedom grow with the seeds.
+  At the level that is left for a finding that was judged before, and is the
+  least of its family by Holm.
   """
+  each = judged.deciding
   difference = each.difference
+  level = ALPHA / judged.finding.looks / max(len(judged.family), 1)
   if not difference.error or difference.degrees is None:
     return ''
   way = -1 if each.claim.relation == 'below' else 1
   margin = each.claim.margin
-  errors = comparisons.detectable_errors(ALPHA, difference.degrees)
+  errors = comparisons.detectable_errors(level, difference.degrees)
   least = way * (margin + errors * difference.error)
   sign = '<' if way < 0 else '>'
   text = f'; could show {sign} {least:.2g}'
@@ -420,10 +423,19 @@ def _power(each: Comparison) -> str:
   sides = (each.amount, each.other_amount)
   seeds = [side.seeds for side in sides if side and side.trained]
   if seeds and gap:
-    ratio = comparisons.detectable_errors(ALPHA) * difference.error / gap
-    needed = max(math.ceil(min(seeds) * ratio**2), min(seeds) + 1)
-    most = f'more than {_MOST_SEEDS}'
-    text += f', decides at {needed if needed <= _MOST_SEEDS else most} seeds'
+    num = min(seeds)
+    needed = [
+      n
+      for n in range(num + 1, _MOST_SEEDS + 1)
+      if comparisons.detectable_errors(
+        level, difference.degrees * (n - 1) / max(num - 1, 1)
+      )
+      * difference.error
+      * math.sqrt(num / n)
+      <= gap
+    ]
+    number = needed[0] if needed else f'more than {_MOST_SEEDS}'
+    text += f', decides at {number} seeds'
   return text
 
 
