@@ -2,10 +2,11 @@
 
   python launch/sample.py --world="maps()" --num=100000 --out=runs/city
 
-writes OUT/data/train and OUT/data/heldout. Rerunning the command resumes, and gives the same bytes. So does
---jobs=4, in four processes, and --cluster=tls://HOST:8786, on a Dask cluster
-(launch/cluster/README.md). So does the same command on several hosts that share
-the folder --out, with --distributed or --coordinator as for train.py.
+writes OUT/data/train and OUT/data/heldout. Rerunning the command resumes, and
+gives the same bytes. So does --jobs=4, in four processes, and
+--cluster=tls://HOST:8786, on a Dask cluster (launch/cluster/README.md).
+So does the same command on several hosts that share the folder --out, with
+--distributed or --coordinator as for train.py.
 """
 
 import common

@@ -21,7 +21,7 @@ be answered by any other program. --judge=answered.csv instead of --model scores
 its answers; the file has columns `key` and `answer`, see wm.judge.
 
 On several hosts, start the same command on each, as for train.py: rows are
-divided. --shards divides a network that is too large for a device.
+divided. A network that is too large for a device is divided too.
 
 --power=.05 also prints how many trials tell two models apart by .05 (two-sided
 5 %, power .8), and writes OUT/power.json.
@@ -75,6 +75,5 @@ if __name__ == '__main__':
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
     *('metric_overrides', 'max_calls', 'name', 'power', 'strict'),
-    'shards',
     *('trials', 'judge', 'form', *common.PROCESSES),
   )

@@ -45,7 +45,6 @@ MADE: dict[str, tuple[tuple[str, ...] | Callable[[], None], ...]] = {
       '--num=60',
       '--num_heldout=20',
       '--out=ngram',
-      '--text',
     ),
     ('train', f'--world={LINE}', '--model=ngram(order=2)', '--out=ngram'),
     (

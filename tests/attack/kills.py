@@ -52,7 +52,7 @@ WORK = {
   ),
   'sample': Work(
     (
-      *('sample', '--world=othello(size=6)', '--num=60000', '--text'),
+      *('sample', '--world=othello(size=6)', '--num=60000'),
       *('--num_heldout=500', '--out=run'),
     ),
   ),

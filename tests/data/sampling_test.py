@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiny
 from wm import core
-from wm.data import sampling, store, text
+from wm.data import sampling, store
 from wm.options.calls import Sampling
 from wm.runtime import files
 
@@ -107,21 +107,17 @@ def test_chunks_and_seeds_differ(tmp_path):
 
 
 def test_an_interrupted_run_ends_with_the_same_bytes(tmp_path):
-  sampling.make_dataset(
-    Killed(), tmp_path / 'whole', Sampling(seed=3, text=True, **SIZES)
-  )
+  sampling.make_dataset(Killed(), tmp_path / 'whole', Sampling(seed=3, **SIZES))
   for stop in (0, 1, 3, 2, 1):  # Each go sees so many more calls.
     Killed.calls[0], Killed.after[0] = 0, stop
     with pytest.raises(KeyboardInterrupt):
       sampling.make_dataset(
         Killed(),
         tmp_path / 'cut',
-        Sampling(seed=3, text=True, **SIZES),
+        Sampling(seed=3, **SIZES),
       )
   Killed.after[0] = 10**9
-  sampling.make_dataset(
-    Killed(), tmp_path / 'cut', Sampling(seed=3, text=True, **SIZES)
-  )
+  sampling.make_dataset(Killed(), tmp_path / 'cut', Sampling(seed=3, **SIZES))
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
@@ -225,15 +221,6 @@ def test_hashes_do_not_depend_on_padding():
     data.hashes(),
     core.Sequences(wider, data.lengths).hashes(),
   )
-
-
-def test_text_beside_the_shards_says_the_same(tmp_path):
-  world = tiny.World()
-  sampling.make_dataset(world, tmp_path, Sampling(seed=3, text=True, **SIZES))
-  for split in sampling.SPLITS:
-    read = text.read(tmp_path / 'data' / f'{split}_sequences.txt', world)
-    data = store.open(tmp_path / 'data' / split)
-    np.testing.assert_array_equal(read.tokens, data.read(0, 10**6).tokens)
 
 
 def test_check_refuses_data_of_another_vocabulary(tmp_path):

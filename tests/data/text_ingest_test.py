@@ -70,7 +70,7 @@ def test_lines_that_are_no_sequences_are_left_out_and_counted(tmp_path):
 def test_the_world_divides_one_file_by_split_key(tmp_path):
   data = WORLD.sample(4000, 1)
   path = tmp_path / 'all.txt'
-  text.write(path, [data], WORLD)
+  path.write_text(text.render(data, WORLD))
   stores, _ = told(path, tmp_path)
   splits = [set(rows(tmp_path / 'r' / 'data' / s)) for s in stores]
   assert len(stores['train']) + len(stores['heldout']) == 4000
@@ -86,7 +86,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
   monkeypatch.setattr(store, 'SHARD_TOKENS', 300)
   files = [tmp_path / 'one.txt', tmp_path / 'two.txt']
   for seed, path in enumerate(files):
-    text.write(path, [WORLD.sample(530, seed)], WORLD)
+    path.write_text(text.render(WORLD.sample(530, seed), WORLD))
   told_to = tmp_path / 'whole'
   wm.ingest_text(files, told_to, WORLD)
   assert len(wm.ingest_text(files, told_to, WORLD)['train']) > 900

@@ -32,18 +32,6 @@ def test_a_byte_order_mark_is_no_token(tmp_path):
   np.testing.assert_array_equal(got.tokens, [[4, 2, 2, 1]])
 
 
-def test_written_and_read_is_identity(tmp_path):
-  data = WORLD.sample(40, 1)
-  path = tmp_path / 'out.txt'
-  parts = [data.take(np.arange(0, 15)), data.take(np.arange(15, 40))]
-  assert text.write(path, parts, WORLD) == 40
-  assert path.read_text().count('\n') == 40
-  got = text.read(path, WORLD)
-  np.testing.assert_array_equal(got.lengths, data.lengths)
-  width = got.tokens.shape[1]
-  np.testing.assert_array_equal(got.tokens, data.tokens[:, :width])
-
-
 def test_ill_formed_lines_are_kept_and_counted(tmp_path):
   path = put(
     tmp_path,
@@ -108,16 +96,6 @@ def test_published_samples(
   assert got.counts == {'ill_formed': ill_formed}
   node0 = world.vocab.index('NW') + 1
   assert (got.tokens[:, 2:] >= node0).sum() == odd
-
-
-def test_published_samples_are_written_back_to_the_byte(manhattan, tmp_path):
-  maps = pytest.importorskip('wm.worlds.maps')
-  world = maps.World(
-    nodes=str(manhattan / 'nodes.csv'), edges=str(manhattan / 'edges.csv')
-  )
-  path = manhattan / 'shortest' / 'samples.txt'
-  text.write(tmp_path / 'again.txt', [text.read(path, world)], world)
-  assert (tmp_path / 'again.txt').read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_importing_wm_imports_nothing_else(root):
     (
       wm.study,
       Scoring,
-      {'world', 'checkpoint', 'max_calls', 'model', 'name', 'shards'},
+      {'world', 'checkpoint', 'max_calls', 'model', 'name'},
     ),
     (
       wm.load_predictor,

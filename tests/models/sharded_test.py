@@ -1,6 +1,8 @@
 """Networks whose weights are divided over several devices."""
 
-from typing import NamedTuple
+import copy
+import dataclasses
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -35,6 +37,14 @@ class Chip(NamedTuple):
     return {'bytes_limit': self.gigabytes << 30}
 
 
+def sharded(whole: Any) -> Any:
+  """A copy that divides the weights over two devices."""
+  twin = copy.copy(whole)
+  twin.devices = network.placements(whole.spec.num_bytes, whole._local, 2)
+  twin._placed = {}
+  return twin
+
+
 @pytest.fixture(scope='module')
 def world():
   return registry.make('world', WORLD)
@@ -49,7 +59,7 @@ SLOW = pytest.mark.slow
 )
 def test_divided_networks_agree_with_whole_ones(spec, world):
   whole = registry.make('model', spec).predictor(world, 0)
-  divided = whole.sharded(2)
+  divided = sharded(whole)
   assert len(divided.devices) == len(whole.devices) // 2
   drawn = world.sample(30, 0, split='heldout')
   rows = drawn.tokens, drawn.lengths
@@ -70,7 +80,7 @@ def test_divided_networks_agree_with_whole_ones(spec, world):
 
 @pytest.mark.parametrize('spec', FAMILIES)
 def test_each_device_holds_its_share(spec, world):
-  divided = registry.make('model', spec).predictor(world, 0).sharded(2)
+  divided = sharded(registry.make('model', spec).predictor(world, 0))
   (place,) = divided.devices
   weights = jax.tree.leaves(divided.placed(place))
   held = sum(leaf.addressable_shards[0].data.nbytes for leaf in weights)
@@ -82,7 +92,7 @@ def test_untrained_weights_are_the_same_wherever_they_are_made(world):
   drawn = world.sample(10, 0, split='heldout')
   first, second = (
     of.untrained(5).log_probs(drawn.tokens, drawn.lengths)
-    for of in (whole, whole.sharded(2))
+    for of in (whole, sharded(whole))
   )
   np.testing.assert_allclose(first, second, atol=5e-6)
 
@@ -119,30 +129,11 @@ def test_groups_that_do_not_divide_the_devices_are_refused(shards):
 def test_scores_of_divided_networks_agree():
   metrics = ['next_token(num=40)', 'compression(trials=20)']
   metrics += ['probe(num=60, epochs=5)', 'inductive_bias(num=4, examples=8)']
-  whole, divided = (
-    wm.score(SMALL, metrics, 'lattice(size=4, length=12)', shards=shards)
-    for shards in (0, 2)
-  )
+  loaded = wm.load_predictor(SMALL, 'lattice(size=4, length=12)')
+  twin = dataclasses.replace(loaded, predictor=sharded(loaded.predictor))
+  whole, divided = (wm.score(each, metrics) for each in (loaded, twin))
   for first, second in zip(whole, divided, strict=True):
     assert first['quantity'] == second['quantity']
     assert first['value'] == pytest.approx(
       second['value'], abs=0.02, nan_ok=True
     )
-
-
-def test_shards_of_what_is_no_network_are_refused():
-  with pytest.raises(core.InputError, match='shards=2 of uniform, which is no'):
-    wm.load_predictor('uniform()', WORLD, shards=2)
-
-
-@SLOW
-def test_a_checkpoint_that_does_not_fit_is_read_in_parts(tmp_path, monkeypatch):
-  wm.sample(WORLD, tmp_path, num=50, num_heldout=5)
-  run = wm.train(WORLD, FAMILIES[0], tmp_path, steps=2)
-  whole = wm.load_predictor(run).predictor
-  monkeypatch.setattr(network, '_memory', lambda device: 1 << 15)
-  divided = wm.load_predictor(run).predictor
-  assert len(divided.devices) == len(jax.local_devices()) // 2
-  tokens, lengths = np.array([[2, 3, 4]], np.int32), np.array([3])
-  first, second = (of.log_probs(tokens, lengths) for of in (whole, divided))
-  np.testing.assert_allclose(first, second, atol=5e-6)

@@ -43,7 +43,6 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs, schema
-from wm.runtime import files
 from wm.worlds.base import games
 from wm.worlds.chess import notation
 
@@ -307,3 +306,10 @@ def _lines(path: Path) -> Iterator[str]:
     # In pieces, so that a file without newlines takes no more memory.
     while line := file.readline(LONGEST + 1):
       yield line
+
+
+def render(sequences: core.Sequences, world: core.World) -> str:
+  """The sequences as text, one per line."""
+  vocab = np.array(world.vocab)
+  rows = zip(sequences.tokens, sequences.lengths, strict=True)
+  return ''.join(' '.join(vocab[row[:length]]) + '\n' for row, length in rows)

@@ -34,7 +34,7 @@ SETTINGS: dict[str, dataclasses.Field] = {
   **{name: field for name, (field, _) in options.declared(Matching).items()},
   'seeds': options.declared(Units)['seeds'][0],
 }
-for name in ('seed', 'text', 'distributed', 'coordinator', 'threads'):
+for name in ('seed', 'distributed', 'coordinator', 'threads'):
   del SETTINGS[name]
 # Settings of a row that a grid may vary.
 VARIED = {
