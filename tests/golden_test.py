@@ -68,7 +68,7 @@ def again(folders) -> dict[str, dict]:
   specs = list(dict.fromkeys(spec for spec, _ in before['scores']))
   common = (WORLD, '--seed=1')
   lines = [
-    ('sample', *common, '--num=200', '--num_heldout=40', '--text'),
+    ('sample', *common, '--num=200', '--num_heldout=40'),
     ('train', *common, MODEL, *TRAIN),
     ('train', *common, MODEL, *TRAIN),
     ('score', *common, *(f'--metric={spec}' for spec in specs)),

@@ -8,6 +8,8 @@ import pytest
 
 from tests.data.pgn_texts import pgn, random_games, url
 from tests.launch.sample_test import refused, run, start, tree
+from wm.core import registry
+from wm.data import text
 
 GAMES = 11_000  # Two blocks and a bit.
 
@@ -146,13 +148,13 @@ def test_what_it_makes_is_trained_on(root, tmp_path):
 
 def test_published_lines_are_trained_on(root, tmp_path):
   world = '--world=maps(rows=4, columns=4)'
-  flags = world, '--num=300', '--num_heldout=20', '--text'
-  code, _, err = run(root, 'sample', *flags, f'--out={tmp_path}/a')
-  assert code == 0, err
-  data = tmp_path / 'a' / 'data'
+  city = registry.make('world', world.removeprefix('--world='))
+  for name, num in (('train', 300), ('heldout', 20)):
+    lines = text.render(city.sample(num, 0, split=name), city)
+    (tmp_path / f'{name}.txt').write_text(lines)
   files = [
-    f'--text_file={data}/train_sequences.txt',
-    f'--heldout_file={data}/heldout_sequences.txt',
+    f'--text_file={tmp_path}/train.txt',
+    f'--heldout_file={tmp_path}/heldout.txt',
   ]
   out = f'--out={tmp_path}/b'
   code, output, err = run(root, 'ingest', *files, world, out)

@@ -55,20 +55,13 @@ def test_help_shows_its_flags_and_loads_no_package(root, binary):
 
 
 def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
-  flags = (CITY, '--num=500', '--num_heldout=40', '--text')
+  flags = (CITY, '--num=500', '--num_heldout=40')
   code, out, err = run(root, 'sample', *flags, f'--out={tmp_path}/r')
   assert code == 0, err
   assert re.search(r'data/train: 500 sequences, \d+ tokens', out)
   assert re.search(r'data/heldout: 40 sequences, \d+ tokens', out)
-  lines = (tmp_path / 'r' / 'data' / 'train_sequences.txt').read_text()
-  assert lines.count('\n') == lines.count(' end\n') == 500
   result = {path.name for path in (tmp_path / 'r' / 'data').iterdir()}
-  assert result == {
-    'train',
-    'heldout',
-    'train_sequences.txt',
-    'heldout_sequences.txt',
-  }
+  assert result == {'train', 'heldout'}
 
 
 @pytest.mark.parametrize(

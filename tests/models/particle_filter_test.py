@@ -52,7 +52,7 @@ def fixed(world, filtered, states, seen, frames) -> float:
   for k in range(4 * world.ahead):
     places = result[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
     inputs = clouds, alive.astype(np.int64), places, priors, grid
-    near = np.abs(np.arange(world.bins) - lines[:, k, None]) <= world.tolerance
+    near = np.abs(np.arange(world.bins) - lines[:, k, None]) <= 1
     shares.append((particles.counts(*inputs) * near).sum(1) / alive)
   return float(np.mean(shares))
 

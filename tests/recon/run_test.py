@@ -47,7 +47,7 @@ def samples(world, tmp_path_factory):
     token = sequences.tokens[n, at]
     sequences.tokens[n, at] = 2 + (token - 2 + 4) % 8  # The way back.
   path = tmp_path_factory.mktemp('samples') / 'samples.txt'
-  text.write(path, [sequences], world)
+  path.write_text(text.render(sequences, world))
   a, b = world.vocab[-2:]
   with open(path, 'a', encoding='utf-8') as file:
     file.write(f'\n{a} {b} N N\n')

@@ -21,8 +21,8 @@ import wm
 from tests.data.pgn_texts import pgn, random_games, url
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
 from wm import core
-from wm.core import adapting
-from wm.data import published, sampling
+from wm.core import adapting, registry
+from wm.data import published, sampling, text
 from wm.data import store as stores
 from wm.evaluation import scoring
 from wm.library import calls
@@ -362,8 +362,10 @@ def test_lines_of_text_are_read_to_the_same_bytes(monkeypatch, tmp_path):
   """Of processes that are lost and started again, too; and a bad line."""
   monkeypatch.setattr(published, 'CHUNK', 30)
   monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)
-  wm.sample(FROG, tmp_path, num=400, num_heldout=50, text=True)
-  lines = (tmp_path / 'data' / 'train_sequences.txt').read_text().splitlines()
+  frog = registry.resolve('world', FROG)
+  lines = text.render(frog.sample(400, 0), frog).splitlines()
+  held = tmp_path / 'held.txt'
+  held.write_text(text.render(frog.sample(50, 0, split='heldout'), frog))
   path = tmp_path / 'lines.txt'
   path.write_text('\n'.join([*lines[:100], '', 'hop hop hop', *lines[100:]]))
   read, calls, dies = published.read_shard, [], [0]
@@ -377,7 +379,6 @@ def test_lines_of_text_are_read_to_the_same_bytes(monkeypatch, tmp_path):
   monkeypatch.setattr(published, 'read_shard', lost)
 
   def work(out):
-    held = tmp_path / 'data' / 'heldout_sequences.txt'
     made = wm.ingest_text(path, tmp_path / out, FROG, heldout=held)
     return {split: store.manifest for split, store in made.items()}
 
@@ -423,8 +424,8 @@ def test_games_are_read_to_the_same_bytes(monkeypatch, tmp_path):
 
 
 def test_a_file_of_routes_is_read_by_process_0(monkeypatch, tmp_path):
-  wm.sample(SAMPLED[1], tmp_path, num=40, num_heldout=5, text=True)
-  samples = tmp_path / 'data' / 'train_sequences.txt'
+  city, samples = registry.resolve('world', SAMPLED[1]), tmp_path / 'routes.txt'
+  samples.write_text(text.render(city.sample(40, 0), city))
 
   def work(out):
     return wm.reconstruct(None, tmp_path / out, SAMPLED[1], samples=samples)

@@ -327,8 +327,14 @@ def model_filter(
   return keep
 
 
+def at_thresholds(trials: Trials) -> list[Trials]:
+  """The same trials at each threshold of acceptance of CURVE."""
+  rule = map(rules.epsilon, CURVE)
+  return [dataclasses.replace(trials, accept=x, sampler=x) for x in rule]
+
+
 def curves(
-  trials: Trials, measure: Callable[[Trials], Sequence[core.Scores]]
+  several: Sequence[Sequence[core.Scores]], names: Sequence[str]
 ) -> list[core.Scores]:
   """Quantities by the threshold of acceptance, on the same trials.
 
@@ -336,19 +342,17 @@ def curves(
   column `epsilon`; the mean is the area under the curve over log epsilon.
 
   Args:
-    trials: drawn trials.
-    measure: returns the quantities of trials under their rule.
+    several: quantities at each threshold.
+    names: of the quantities that have a curve.
 
   Returns:
-    A quantity NAME_by_epsilon for each.
+    A quantity NAME_by_epsilon for each; none without thresholds.
   """
-  several = []
-  for threshold in CURVE:
-    rule = rules.epsilon(threshold)
-    several.append(
-      measure(dataclasses.replace(trials, accept=rule, sampler=rule))
-    )
-  return [_joined(parts) for parts in zip(*several, strict=True)]
+  return [
+    _joined(parts)
+    for parts in zip(*several, strict=True)
+    if parts[0].quantity in names
+  ]
 
 
 def _joined(parts: Sequence[core.Scores]) -> core.Scores:

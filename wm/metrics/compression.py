@@ -144,10 +144,11 @@ class Metric(prefix_pairs.PairMetric):
     if not self.curve:
       return quantities
     plain = dataclasses.replace(self, graded=False)
-    curves = prefix_pairs.curves(
-      trials, lambda at: plain._scores(at, _sampled(plain, at))[:1]
-    )
-    return (*quantities, *curves)
+    several = [
+      plain._scores(at, _sampled(plain, at))
+      for at in prefix_pairs.at_thresholds(trials)
+    ]
+    return (*quantities, *prefix_pairs.curves(several, ('precision',)))
 
   def _scores(
     self, trials: Trials, outcome: Outcome

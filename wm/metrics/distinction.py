@@ -172,28 +172,20 @@ class Metric(prefix_pairs.PairMetric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, two_states=True)
-    quantities = self._scores(trials)
-    if self.curve:
-      quantities += prefix_pairs.curves(
-        trials,
-        lambda at: [
-          scores
-          for scores in self._scores(at)
-          if scores.quantity in ('precision', 'recall')
-        ],
-      )
-    return tuple(quantities)
-
-  def _scores(self, trials: Trials) -> list[core.Scores]:
-    quantities = []
-    if self.samples:
-      listed = _sampled(self, trials)
-      if self.support == 'sampler':
-        listed = _judged(trials, listed)
-      quantities += _precision(trials, listed)
-    if self.k:
-      quantities += _recall(self, trials)
-    return quantities
+    several = []
+    thresholds = prefix_pairs.at_thresholds(trials) if self.curve else []
+    for at in (trials, *thresholds):
+      quantities = []
+      if self.samples:
+        listed = _sampled(self, at)
+        if self.support == 'sampler':
+          listed = _judged(at, listed)
+        quantities += _precision(at, listed)
+      if self.k:
+        quantities += _recall(self, at)
+      several.append(quantities)
+    curves = prefix_pairs.curves(several[1:], ('precision', 'recall'))
+    return (*several[0], *curves)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -147,7 +147,7 @@ def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
   rows = []
   for row in shown[shown.role == ceilings.TRAINED].itertuples():
     measure = catalog.measure(row.metric, row.quantity)
-    if measure is not None and measure.likely:
+    if measure is not None and (measure.likely or measure.side == 'mass'):
       continue  # Null models are made to be equal in these.
     run = runs[row.run]
     cells, ends = {}, list[float]()
