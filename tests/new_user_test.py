@@ -282,7 +282,7 @@ REFUSED = {
   ),
   'an automaton of other keys': (
     lambda: score('uniform()', world="automaton(file='table.json')"),
-    "table.json has no 'start'; expected one",
+    'table.json lacks start, transitions',
   ),
   'an automaton as JSON lines': (
     lambda: score('uniform()', world="automaton(file='games.jsonl')"),
