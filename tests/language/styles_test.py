@@ -129,8 +129,7 @@ def _tasks(testdata):
   small = {'graphs': 'n7line', 'domains': 'ordRooms,socialTies'}
   yield 'cogeval', cogeval.cogeval(**small), 'correct'
   yield 'seating', seating.seating(puzzles=3, trials=2, samples=2), 'right'
-  several = {'num': 1, 'every': 90, 'others': 1}
-  yield 'forces', forces.forces('several', **several), 'answered'
+  yield 'forces', forces.forces('corrected', num=1, every=90), 'answered'
   if folder.exists():
     asked = {'setting': 'simple', 'num': 4, **game}
     yield 'destinations', mango.mango_destination(**asked), 'exact'

@@ -129,9 +129,6 @@ def _panels(
   return panels
 
 
-_DOTS = functools.partial(charts.dots, apart=False)
-
-
 def _pictures(
   name: str,
   caption: str,
@@ -273,11 +270,11 @@ def curve_picture(several: Specifications) -> list[Picture]:
   rows.sort(key=lambda row: float(row['value']))
   panel = charts.Panel('correlation with the criterion', '', rows)
   looks = charts.palette([str(row['model']) for row in rows])
-  caption, panels = (
-    tables.note('specifications_picture'),
-    [panel] if rows else [],
+  caption = tables.note('specifications_picture')
+  dots = functools.partial(charts.dots, apart=False)
+  return _pictures(
+    'specifications', caption, dots, [panel] if rows else [], looks
   )
-  return _pictures('specifications', caption, _DOTS, panels, looks)
 
 
 class PagePart(NamedTuple):

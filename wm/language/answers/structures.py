@@ -423,6 +423,9 @@ def yes_no_list(text: str, num: int) -> Reading:
       if int(number) == 1:
         lists.append(values := {})
       value = yes_no_words(rest.rstrip(_AFTER_ITEM), marked=False)
+      if value is None:  # Behind the words of the question: `1. north: yes`.
+        answer = rest.rstrip(_AFTER_ITEM).rpartition(':')[2]
+        value = yes_no_words(answer, marked=False)
       # Which of two answers to one item counts, nobody can say.
       single = isinstance(value, bool) and int(number) not in values
       values[int(number)] = value if single else None
