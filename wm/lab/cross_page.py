@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -270,11 +269,9 @@ def curve_picture(several: Specifications) -> list[Picture]:
   rows.sort(key=lambda row: float(row['value']))
   panel = charts.Panel('correlation with the criterion', '', rows)
   looks = charts.palette([str(row['model']) for row in rows])
-  caption = tables.note('specifications_picture')
-  dots = functools.partial(charts.dots, apart=False)
-  return _pictures(
-    'specifications', caption, dots, [panel] if rows else [], looks
-  )
+  name, caption = 'specifications', tables.note('specifications_picture')
+  drawn = charts.dots([panel], looks, apart=False) if rows else {}
+  return [charts.picture(name, caption, drawn)] if rows else []
 
 
 class PagePart(NamedTuple):

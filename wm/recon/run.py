@@ -264,7 +264,8 @@ def _write(
   with files.replacing(out / 'edges.csv') as name:
     frame = reconstruct.edge_frame(graph, routes, table)
     frame.to_csv(name, index=False, float_format='%.1f')
-  title = f'{summary["model"]}: the map of {summary["routes"]:,} routes'
+  routes_in_words = f'{summary["routes"]:,} routes'
+  title = f'{summary["model"]}: the map implied by {routes_in_words}'
   draw.write(graph, table, out, title)
   shown = pages.render(
     *('wm.recon', 'map.html'),
