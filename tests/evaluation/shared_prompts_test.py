@@ -135,16 +135,16 @@ LISTS = {
     *(True, False, True),
   ),
   '| 1 | yes |\n| 2 | no |\n| 3 | no |': (True, False, False),
+  '1. a, b: Yes\n2. c: No\n3. d: Yes.': (True, False, True),
+  '1. a: yes 2. b: no 3. c: yes': (True, False, True),
   '1. Answer: Yes\n2. Answer: No\n3. Answer: Yes': (True, False, True),
+  '1. The answer is yes.\n2. The answer is no.\n3. It is: no.': (
+    *(True, False, False),
+  ),
   'I look.\n1. I go.\n2. I see.\n\nFinal:\n1. Yes\n2. No\n3. No': (
     *(True, False, False),
   ),
   # Unread, whole or in part.
-  '1. a, b: Yes\n2. c: No\n3. d: Yes.': None,
-  '1. a: yes 2. b: no 3. c: yes': (True, None, None),
-  '1. The answer is yes.\n2. The answer is no.\n3. It is: no.': (
-    *(True, False, None),
-  ),
   '1. Yes\n3. No': (True, None, False),
   '1. Yes or no\n2. Yes/no\n3. No': (None, None, False),
   '1. Yes\n2. No\n3. Yes\n2. Yes': (True, None, True),

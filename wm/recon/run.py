@@ -237,7 +237,6 @@ def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
   return {'n': len(runs), 'runs': runs, **ranges}
 
 
-<<<<<<< HEAD
 def title(summary: dict[str, Any]) -> str:
   """Returns the headline of a map."""
   what = {
@@ -249,8 +248,6 @@ def title(summary: dict[str, Any]) -> str:
   return f'{summary["model"]}: the map implied by {summary["routes"]:,} {what}'
 
 
-=======
->>>>>>> 6d85fd49 (Lists of yes and no are read behind the words of their questions)
 def _write(
   world: core.World,
   routes: routes_lib.Routes,
@@ -264,12 +261,10 @@ def _write(
   with files.replacing(out / 'edges.csv') as name:
     frame = reconstruct.edge_frame(graph, routes, table)
     frame.to_csv(name, index=False, float_format='%.1f')
-  routes_in_words = f'{summary["routes"]:,} routes'
-  title = f'{summary["model"]}: the map implied by {routes_in_words}'
-  draw.write(graph, table, out, title)
+  draw.write(graph, table, out, title(summary))
   shown = pages.render(
     *('wm.recon', 'map.html'),
-    title=title,
+    title=title(summary),
     subtitle=(
       f'{summary["world"]}; variant {summary["variant"]}, at most '
       f'{summary["max_degree"]} edges out of a node, new ones up to '
