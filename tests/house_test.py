@@ -360,7 +360,7 @@ def test_the_tree_is_within_its_limits(name):
 
 # Of the limits of all rooms together. A room's limit is raised only by a change
 # that takes as many lines from another's.
-ALL_ROOMS = 67_212
+ALL_ROOMS = 64_661
 
 
 def test_every_room_is_within_its_limit():
