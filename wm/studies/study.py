@@ -111,17 +111,15 @@ def study(
 
   if workers.dry_run:
     for run in itertools.chain(*all_runs(dry_run=True)):
-      log(_planned(run))
-      if workers.nulls and run.row.trained_on is not None:
-        log(f'{run.name}: then null models that err as much')
+      log(_planned(run, workers.nulls))
     return folder / _REPORT / 'report.html'
   pool = runs.JobPool(workers.jobs, workers.cluster)
   with files.stage_lock(folder, 'study'):
     resolved, added = all_runs(dry_run=False)
     notes += _done(resolved, added, pool, log)
     if workers.nulls:
-      more, lines = _nulls(resolved)
-      beside = [run_of(row) for row in more]
+      rows_of_nulls, lines = _nulls(resolved)
+      beside = [*map(run_of, rows_of_nulls)]
       notes += lines + _done([], beside, pool, log)
       added += beside
     log('== report')
@@ -170,7 +168,7 @@ def _nulls(resolved: Sequence[runs.Run]) -> tuple[list[Row], list[str]]:
   return rows, notes
 
 
-def _planned(run: runs.Run) -> str:
+def _planned(run: runs.Run, nulls: bool) -> str:
   """A line on a run: 'done', or the stages to execute."""
   if run.done():
     return f'{run.name}: done'
@@ -185,6 +183,8 @@ def _planned(run: runs.Run) -> str:
       f'train {spec_of(row.model)}{on} for {training.steps:,} steps{matched}'
     )
   steps.append(f'score {len(run.metrics)} metrics in {spec_of(row.scored_in)}')
+  if nulls and row.trained_on is not None:
+    steps.append('then null models that err as much')
   return f'{run.name}: {"; ".join(steps)}'
 
 
