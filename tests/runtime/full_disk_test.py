@@ -59,8 +59,7 @@ def test_what_cannot_fit_on_the_disk_is_refused(root, small_disk):
 @pytest.mark.process
 def test_a_full_disk(root, small_disk):
   (small_disk / 'mine.txt').write_text('mine')
-  # The tokens fit, the text does not.
-  code, err = sample(root, small_disk / 'run', '--num=8000', '--text')
+  code, err = sample(root, small_disk / 'run', '--num=80000')
   assert code == 1
   assert err.splitlines() == [err]
   assert err.startswith(f'error: No space left on device: {small_disk}/run')

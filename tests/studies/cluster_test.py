@@ -18,8 +18,10 @@ from tests.data.pgn_texts import pgn, random_games, url
 from tests.runtime.tasks_test import needs_dask, until
 from tests.studies import jobs_test
 from wm import core
+from wm.core import registry
 from wm.data import published, sampling
 from wm.data import store as stores
+from wm.data import text as texts
 from wm.runtime import exit_codes, tasks
 
 FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
@@ -136,12 +138,11 @@ def test_games_are_read_anywhere(cluster, tmp_path):
 @pytest.mark.process
 def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
   monkeypatch.setattr(published, 'CHUNK', 40)
-  options = wm.Sampling(num=300, num_heldout=50, text=True)
-  wm.sample(FROG, tmp_path / 'data', options)
-  train, held = (
-    tmp_path / 'data' / 'data' / f'{split}_sequences.txt'
-    for split in sampling.SPLITS
-  )
+  world = registry.resolve('world', FROG)
+  train, held = tmp_path / 'train.txt', tmp_path / 'heldout.txt'
+  for path, num in ((train, 300), (held, 50)):
+    rows = world.sample(num, 0, split=path.stem)
+    path.write_text(texts.render(rows, world))
   trees = []
   for name, where in (
     ('here', {}),
