@@ -76,20 +76,6 @@ def test_what_stands_is_not_made_again(done):
   assert lines[2] == 'tiny/guess-1: not made'
 
 
-@pytest.mark.process
-def test_a_result_that_stands_gets_the_fields_that_came_since(done):
-  out, _, _ = done
-  path = out / 'tiny' / 'guess-0.json'
-  before, result = path.read_text(), units.read(path)
-  lost, _ = result.key['scored_in'].popitem()
-  units.write(path.parent, result)
-  made(out, GOOD, dry_run=True)
-  assert lost not in units.read(path).key['scored_in']
-  _, lines = made(out, GOOD)
-  assert lines == [f'{out}/tiny: 1 of 1 units cached']
-  assert path.read_text() == before
-
-
 TRAINED = f'a: transformer(layers=1) on {WORLD}'
 
 

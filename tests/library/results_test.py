@@ -200,7 +200,7 @@ def test_runs_say_what_they_are_doing(tmp_path):
   assert state() == ('stopped', 'train')
   # Of a process that was killed, here, and of one on another machine.
   dead = subprocess.run(['sh', '-c', 'echo $$'], capture_output=True, text=True)
-  lock = folder / '.score-0.lock'
+  lock = folder / '.score.lock'
   lock.write_text(f'{dead.stdout.strip()} {socket.gethostname()}\n')
   assert state() == ('stopped', 'train')
   lock.write_text('1 elsewhere\n')
