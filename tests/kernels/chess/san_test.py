@@ -292,6 +292,13 @@ def test_any_text_is_read_or_refused(letters):
   same(games, san_ref.read(text))
 
 
+@pytest.mark.parametrize('text', [b'2-0', b'3-0 e4', b'1-0', b'0-1', b'0-0'])
+def test_only_a_result_ends_a_game(text):
+  games = chess_san.read(text)
+  same(games, san_ref.read(text))
+  assert bool(games.errors[0]) == (text not in (b'1-0', b'0-1'))
+
+
 def same(games, others):
   """All of two results of `read`."""
   for one, other in zip(games, others, strict=True):

@@ -348,7 +348,8 @@ def _number(text, at, end):
     at += 1
   mark = text[at] if at < end else _NEWLINE
   if mark == _MINUS and at + 1 < end and at == first + 1:
-    if text[at + 1] == (_ONE if zero else _ZERO):
+    after = text[at + 1]
+    if (zero and after == _ONE) or (text[first] == _ONE and after == _ZERO):
       return -1  # 0-1 or 1-0
   elif mark == _SLASH:
     return -1  # 1/2-1/2
