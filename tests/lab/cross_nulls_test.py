@@ -10,6 +10,8 @@ from wm.lab import agreement, cross_nulls
 
 FOLDER = pathlib.Path(__file__).parents[2] / 'launch/flags/cross'
 
+LOSS = 'excess_loss'
+
 
 def models(*lines) -> pd.DataFrame:
   columns = ['world', 'recipe', 'level', 'seed', 'metric', 'raw']
@@ -22,8 +24,8 @@ def test_losses_span_those_of_the_models():
     for n, x in enumerate((0.0, 0.1, 0.2, 0.3, 0.4, 1.0))
   ]
   expected = [0.001, 0.1, 0.2, 0.3, 0.4, 1.0]
-  assert cross_nulls.losses(models(*rows)) == pytest.approx(expected)
-  assert len(cross_nulls.losses(models(*rows[:1] * 3))) == 1
+  assert cross_nulls.losses(models(*rows), LOSS) == pytest.approx(expected)
+  assert len(cross_nulls.losses(models(*rows[:1] * 3), LOSS)) == 1
 
 
 def test_a_model_gets_the_value_of_a_null_with_its_loss():
@@ -43,14 +45,14 @@ def test_a_model_gets_the_value_of_a_null_with_its_loss():
       'apart': [0.3, 0.7, 0.5],
     }
   )
-  got = cross_nulls.replaced(table, nulls, 'prefix')
+  got = cross_nulls.replaced(table, nulls, 'prefix', LOSS)
   wide = got.pivot_table(index='recipe', columns='metric', values='raw')
   # Half way between both losses, by their logarithms; beyond, the nearest.
   assert wide.loc['r'].to_dict() == pytest.approx(
     {'excess_loss': 0.1, 'same': 0.4, 'apart': 0.5}
   )
   assert wide.loc['q', ['same', 'apart']].tolist() == [0.2, 0.3]
-  state = cross_nulls.replaced(table, nulls, 'state')
+  state = cross_nulls.replaced(table, nulls, 'state', LOSS)
   assert set(state.raw[state.metric == 'same']) == {1.0}
 
 

@@ -1,5 +1,7 @@
 """Differences of a report are those of paired trials, or none is shown."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,22 @@ def test_the_note_says_what_a_difference_is_about(made):
   )
   assert 'these two trained models only, not about the recipes' in table.note
   assert 'too few' not in table.note.lower()
+
+
+def test_null_models_of_several_seeds_are_a_range_of_numbers(made):
+  """-2 and 10 are in the order of numbers, not of their texts."""
+  spread = {'bounds': (-20, 20)}
+  runs = [made(f's{n}', values(0.5), **spread) for n in range(2)]
+  pooled = dataclasses.replace(runs[0], each=tuple(runs))
+  nulls = [
+    made(f's{n}_null_prefix', np.full(40, x), training=None, **spread)
+    for n, x in enumerate((10.0, -2.0))
+  ]
+  every = [pooled, *nulls]
+  frame = tables.results(every)
+  frame['role'] = ['trained', 'null', 'null']
+  table = model_comparison.null_table(every, frame)
+  assert table is not None
+  cells = dict(zip(table.heads, table.rows[0], strict=True))
+  assert cells['errors of the prefix'] == '-2.000 to 10.000'
+  assert cells['beside these'] == 'as random errors'

@@ -18,6 +18,7 @@ WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
 NET = 'transformer(layers=1, width=32)'
 TRAINED = [f'walks: {NET} on {WALKS}', f'paths: {NET} on {PATHS}']
 METRICS = 'next_token()', 'exactness()'
+FEW = {'sampling': wm.Sampling(num=50, num_heldout=5), 'num_samples': 5}
 SUFFIXED = {f'bayes_{name}' for name in ('walks', 'paths')}
 
 
@@ -159,8 +160,7 @@ def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
     WALKS,
     'next_token(num=20)',
     tmp_path,
-    sampling=wm.Sampling(num=50, num_heldout=5),
-    num_samples=5,
+    **FEW,
   )
   text = page_text.read(page)
   assert 'No bayes: too large' in text
@@ -223,8 +223,7 @@ def test_a_row_whose_error_is_not_known_has_no_null_models(tmp_path):
     WALKS,
     'compression(trials=10, samples=2)',
     tmp_path,
-    sampling=wm.Sampling(num=50, num_heldout=5),
-    num_samples=5,
+    **FEW,
     nulls=True,
   )
   text = page_text.read(page)

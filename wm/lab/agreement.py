@@ -403,9 +403,6 @@ def by_cell(table: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
   return pd.DataFrame(rows, columns=columns)
 
 
-PERMUTATIONS = 100_000
-
-
 def trend(cells: pd.DataFrame) -> tuple[float, float]:
   """Whether two metrics agree more in cells with a higher mean of the second.
 
@@ -431,7 +428,7 @@ def trend(cells: pd.DataFrame) -> tuple[float, float]:
     lambda x, axis: (x * rho).mean(axis),
     permutation_type='pairings',
     vectorized=True,
-    n_resamples=PERMUTATIONS,
+    n_resamples=comparisons.PERMUTATIONS,
     alternative='greater',
     rng=np.random.default_rng(0),
   )

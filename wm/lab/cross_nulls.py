@@ -35,15 +35,14 @@ KINDS = {
 }
 LOSSES = 6  # Excess losses of a world at which nulls are measured.
 _LEAST = 1e-3  # Smaller excess losses are taken for this, in nats a token.
-CONTROL = 'excess_loss'
 
 
-def losses(models: pd.DataFrame) -> np.ndarray:
+def losses(models: pd.DataFrame, control: str) -> np.ndarray:
   """[LOSSES] excess losses that span those of a world's models.
 
   Evenly spaced quantiles, so that most are where most models are.
   """
-  excess = models.raw[models.metric == CONTROL].dropna().clip(lower=_LEAST)
+  excess = models.raw[models.metric == control].dropna().clip(lower=_LEAST)
   return np.unique(excess.quantile(np.linspace(0, 1, LOSSES)).round(6))
 
 
@@ -75,7 +74,7 @@ def measured(
 
 
 def replaced(
-  models: pd.DataFrame, nulls: pd.DataFrame, kind: str
+  models: pd.DataFrame, nulls: pd.DataFrame, kind: str, control: str
 ) -> pd.DataFrame:
   """The raw values of both metrics, as null models of one kind have them.
 
@@ -85,7 +84,7 @@ def replaced(
   names = [name for name in nulls if name not in ('world', 'kind', 'excess')]
   parts = [models[~models.metric.isin(names)]]
   keys = ['world', 'recipe', 'level', 'seed']
-  excess = models[models.metric == CONTROL].set_index(keys).raw.dropna()
+  excess = models[models.metric == control].set_index(keys).raw.dropna()
   for world, of_world in excess.groupby(level='world'):
     mine = nulls[(nulls.world == world) & (nulls.kind == kind)]
     mine = mine.sort_values('excess')
@@ -124,7 +123,7 @@ def rows(
   lines = []
   for world in design.worlds:
     spec = _world(folder, world)
-    for excess in losses(models[models.world == world]):
+    for excess in losses(models[models.world == world], design.control):
       for kind in KINDS:
         about = f'{world} {kind} {excess:g}'
         try:
@@ -139,7 +138,7 @@ def rows(
         log(f'{about}: {values[0]:.3f} {values[1]:.3f}')
   nulls = pd.DataFrame(lines, columns=['world', 'kind', 'excess', *names])
   several = {'trained': models} | {
-    kind: replaced(models, nulls, kind) for kind in KINDS
+    kind: replaced(models, nulls, kind, design.control) for kind in KINDS
   }
   cells = {
     whose: cross.predicted_cells(of, design, prediction)

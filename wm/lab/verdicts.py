@@ -344,7 +344,8 @@ def _robust(plain: Comparison, way: int) -> Comparison:
   if isinstance(plain.other, float) and amount and amount.trained and way > 0:
     number = claim.times * plain.other + claim.margin
     values = amount.values
-    if 0.5 <= number < 1 and 0 <= min(values) <= max(values) <= 1:
+    share = 0 <= min(values) <= max(values) <= 1
+    if share and len(values) > 1 and 0.5 <= number < 1:
       near = comparisons.nearer(values, number, 1.0)
       return plain._replace(shown=max(plain.shown, near))
   return plain

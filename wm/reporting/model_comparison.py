@@ -160,10 +160,10 @@ def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
         and (entry := entries.get((place, row.spec, row.quantity)))
       ]
       if nulls:
-        values = sorted({tables.number(entry['value']) for entry in nulls})
+        values = [entry['value'] for entry in nulls]
         ends += [end for entry in nulls for end in ceilings.ends(entry)]
         cells[f'errors of the {kind}'] = ' to '.join(
-          dict.fromkeys((values[0], values[-1]))
+          dict.fromkeys(map(tables.number, (min(values), max(values))))
         )
     if cells:
       low, high = ceilings.ends(row.entry)
