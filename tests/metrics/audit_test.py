@@ -54,8 +54,10 @@ def test_by_hand():
   assert values['exact'] == 0.5
   assert values['false'] == values['missing'] == 0.25
   assert values['illegal_mass'] == pytest.approx(0.3 / 4)
-  assert audit.wrong_moves(exact, 'false') == [('1', 'y', 1.0)]
-  assert audit.wrong_moves(exact, 'missing') == [('3', 'x', 1.0)]
+  assert audit.wrong_moves(exact.measured_columns()) == [
+    ('1', 'y', True, 1.0),
+    ('3', 'x', False, 1.0),
+  ]
 
 
 def test_every_pair_of_a_city_is_visited_once():
@@ -155,7 +157,8 @@ def test_a_false_street_in_seven_of_a_hundred_states_is_no_yes():
   finding = wm.audit(predictor, world).summary
   assert not finding.is_right
   assert finding.missing == 0
-  moves = audit.wrong_moves(exact, 'false')
+  moves = audit.wrong_moves(exact.measured_columns())
+  assert all(move.false for move in moves)
   assert {move.token for move in moves} == {world.vocab[predictor.TOKEN]}
 
 
@@ -204,6 +207,17 @@ def test_tokens_that_look_like_numbers_stay_text(tmp_path):
 
 
 def test_moves_that_are_added_or_lacking_are_named_by_their_share():
+  columns = {
+    'location': ['1', '1', '1', '2'],
+    'false_tokens': ['N E', 'N', '', ''],
+    'missing_tokens': ['', 'W', '', 'S'],
+  }
+  assert audit.wrong_moves(columns) == [
+    ('2', 'S', False, 1.0),
+    ('1', 'N', True, pytest.approx(2 / 3)),
+    ('1', 'E', True, pytest.approx(1 / 3)),
+    ('1', 'W', False, pytest.approx(1 / 3)),
+  ]
   rows = pd.DataFrame(
     {
       'quantity': 'exact',
@@ -213,13 +227,6 @@ def test_moves_that_are_added_or_lacking_are_named_by_their_share():
       'missing_tokens': ['', 'W', np.nan, 'W', 'S'],
     }
   )
-  named = [tuple(each) for each in audit.wrong_tokens(rows)]
-  assert named == [
-    ('2', 'S', False, 1.0),
-    ('1', 'N', True, pytest.approx(2 / 3)),
-    ('1', 'E', True, pytest.approx(1 / 3)),
-    ('1', 'W', False, pytest.approx(1 / 3)),
-  ]
   figure = matplotlib.figure.Figure()
   assert audit.Metric.draw({'a $ b': rows}, figure)
   (axis,) = figure.axes

@@ -69,6 +69,10 @@ class Scores:
     """[T] bool: the trial was measured."""
     return self.reason == ''
 
+  def measured_columns(self) -> dict[str, np.ndarray]:
+    """Side columns of the rows that were measured."""
+    return {key: column[self.measured] for key, column in self.columns.items()}
+
   @property
   def limits(self) -> tuple[float, float]:
     """The bounds as numbers; -inf or inf for a missing bound."""

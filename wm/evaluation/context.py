@@ -37,6 +37,18 @@ def token_texts(
   return np.array(words, dtype=str)
 
 
+def marked_tokens(world: core.World, mask: np.ndarray) -> np.ndarray:
+  """[T] str: the tokens that a mask [T, V] marks, joined by blanks."""
+  return token_texts(world, [[*np.flatnonzero(row)] for row in mask])
+
+
+def locations(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[T] str: the part of states [T, W] that decides which moves are legal."""
+  if core.can(world, core.Described.locations):
+    return world.locations(states)
+  return capabilities.written(world, states)
+
+
 def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:
   """Columns [B] that break results down; see core.Described.tags."""
   # Worlds without tags add no columns.

@@ -380,6 +380,7 @@ def accepted_after(
   left = np.flatnonzero(reason == '')
   # Rows of a chunk are padded to its longest.
   left = left[np.argsort(lengths[left], kind='stable')]
+  progress.report(0, len(left), 'questions')
   for part, log_probs in last_by_rows(predictor, tokens[left], lengths[left]):
     rows = left[part]
     last = np.asarray(log_probs)[np.arange(len(rows)), lengths[rows] - 1]

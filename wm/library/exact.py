@@ -158,10 +158,11 @@ def audit(
   if not results['exact']['n']:
     reasons = ', '.join(results['exact']['unmeasured'])
     raise core.InputError(f'audit: {loaded.name} answered nowhere: {reasons}')
+  moves = audits.wrong_moves(scores[0].measured_columns())
   return Audit(
     audits.summary(results),
-    audits.wrong_moves(scores[0], 'false'),
-    audits.wrong_moves(scores[0], 'missing'),
+    [move for move in moves if move.false],
+    [move for move in moves if not move.false],
     scores,
   )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -125,7 +125,7 @@ class Metric(core.Metric):
     shown = {
       model: worst
       for model, of_model in rows.items()
-      if (worst := wrong_tokens(of_model)[:_BARS])
+      if (worst := _shown_moves(of_model))
     }
     if not shown:
       return False
@@ -146,13 +146,14 @@ class Metric(core.Metric):
     return True
 
 
-class WrongToken(NamedTuple):
+class WrongMove(NamedTuple):
   """A move that a model adds or lacks.
 
   Attributes:
-    location, token: of the move.
-    false: whether it is added; else it is lacking.
-    share: of the questions at the location that the model answers so.
+    location: the part of the state that decides which moves are legal.
+    token: the move.
+    false: whether the model adds the move; else the model lacks it.
+    share: share of the questions at the location that the model answers so.
   """
 
   location: str
@@ -161,22 +162,34 @@ class WrongToken(NamedTuple):
   share: float
 
 
-def wrong_tokens(rows: pd.DataFrame) -> list[WrongToken]:
-  """Moves that a model adds or lacks, by their share of questions.
+def wrong_moves(columns: Mapping[str, Sequence[str]]) -> list[WrongMove]:
+  """Moves that a model adds or lacks, by descending share of questions.
 
-  rows: of the quantity `exact`, with the columns of rows.csv.
+  columns: side columns of the measured rows of `exact`.
+  """
+  places = [str(place) for place in columns['location']]
+  asked = collections.Counter(places)
+  moves = [
+    WrongMove(place, token, false, num / asked[place])
+    for column, false in (('false_tokens', True), ('missing_tokens', False))
+    for (place, token), num in collections.Counter(
+      (place, token)
+      for place, tokens in zip(places, columns[column], strict=True)
+      for token in tokens.split()
+    ).items()
+  ]
+  return sorted(moves, key=lambda move: (-move.share, *move[:2]))
+
+
+def _shown_moves(rows: pd.DataFrame) -> list[WrongMove]:
+  """The moves that a picture names.
+
+  rows: with the columns of rows.csv, where an empty text may be missing.
   """
   rows = rows[(rows.quantity == 'exact') & (rows.reason.fillna('') == '')]
-  several = []
-  for location, of_place in rows.groupby(rows.location.astype(str)):
-    for column, false in (('false_tokens', True), ('missing_tokens', False)):
-      texts = of_place[column].fillna('').astype(str)
-      counts = collections.Counter(' '.join(texts).split())
-      several += [
-        WrongToken(str(location), token, false, num / len(of_place))
-        for token, num in counts.items()
-      ]
-  return sorted(several, key=lambda each: (-each.share, each.location))
+  texts = ('location', 'false_tokens', 'missing_tokens')
+  columns = {x: rows[x].fillna('').astype(str).tolist() for x in texts}
+  return wrong_moves(columns)[:_BARS]
 
 
 class Questions(NamedTuple):
@@ -317,7 +330,7 @@ def _scores(
   false = accepted & ~legal
   missing = legal & ~accepted & measured[:, None]
   states = world.state_id(asked.states[measured])
-  places = locations(world, asked.states)
+  places = context.locations(world, asked.states)
   counts = {
     'states': len(np.unique(states)),
     'complete': int(asked.visits is not None and measured.all()),
@@ -340,8 +353,8 @@ def _scores(
   rows[0].columns.update(
     state=capabilities.written(world, asked.states),
     location=places,
-    false_tokens=_names(world, false),
-    missing_tokens=_names(world, missing),
+    false_tokens=context.marked_tokens(world, false),
+    missing_tokens=context.marked_tokens(world, missing),
     **context.tags(world, asked.states),
   )
   if asked.visits is None:
@@ -378,18 +391,6 @@ def _moves(
     'false_moves': int((held & ~true).sum()),
     'missing_moves': int((true & ~held).sum()),
   }
-
-
-def _names(world: core.World, mask: np.ndarray) -> np.ndarray:
-  """[Q] str: tokens [Q, V] that are marked, joined by blanks."""
-  return context.token_texts(world, [[*np.flatnonzero(row)] for row in mask])
-
-
-def locations(world: core.World, states: np.ndarray) -> np.ndarray:
-  """[Q] str of the part of states [Q, W] that decides which moves are legal."""
-  if core.can(world, core.Described.locations):
-    return world.locations(states)
-  return capabilities.written(world, states)
 
 
 class AuditSummary(NamedTuple):
@@ -491,38 +492,3 @@ def _upper_bound(share: float, num: int) -> float:
   if wrong >= num:
     return 1.0
   return float(scipy.special.betaincinv(wrong + 1, num - wrong, _LEVEL))
-
-
-class WrongMove(NamedTuple):
-  """A move that a model has and the world has not, or the other way round.
-
-  Attributes:
-    location: the part of the state that decides which moves are legal.
-    token: the move.
-    share: share of the visited states of the location in which the model
-      errs.
-  """
-
-  location: str
-  token: str
-  share: float
-
-
-def wrong_moves(exact: core.Scores, kind: str) -> list[WrongMove]:
-  """False or missing moves of an audit, those of most states first.
-
-  exact: scores of `exact`; kind: 'false' or 'missing'.
-  """
-  visits = collections.Counter(exact.columns['location'][exact.measured])
-  errors = collections.Counter(
-    (location, token)
-    for location, tokens in zip(
-      exact.columns['location'], exact.columns[f'{kind}_tokens'], strict=True
-    )
-    for token in tokens.split()
-  )
-  moves = [
-    WrongMove(str(location), token, num / visits[location])
-    for (location, token), num in errors.items()
-  ]
-  return sorted(moves, key=lambda move: (-move.share, *move[:2]))

@@ -9,6 +9,7 @@ more treats more of them alike.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
@@ -20,6 +21,7 @@ from wm.core import basics, capabilities, registry
 from wm.core.fields import field
 from wm.evaluation import context, membership, prefix_pairs
 
+Move = tuple[str, str]  # A location and a token.
 _ATTEMPTS = 32  # Draws of two prefixes before a trial is given up.
 
 
@@ -33,7 +35,10 @@ class Metric(core.Metric):
   chance. The coherence of errors is (R - C) / (1 - C), a mean over errors.
 
   Each quantity has a row per state, weighted by the sum of 1 - C over its
-  errors. States without an error are not measured (no_error).
+  errors. States without an error are not measured (no_error). Side columns:
+  `location`, the part of the state that decides which moves are legal;
+  `error_tokens` after one of the prefixes or both; `recurring_tokens` after
+  both.
 
   Attributes:
     trials: states drawn, with two prefixes of as many moves each.
@@ -88,6 +93,7 @@ class Metric(core.Metric):
     ids = np.unique(world.state_id(states), return_inverse=True)[1]
     columns = {
       'state': capabilities.written(world, states),
+      'location': context.locations(world, states),
       **context.tags(world, states),
     }
     candidates = {
@@ -95,9 +101,42 @@ class Metric(core.Metric):
       'missing': (~accepted, legal),
     }
     return tuple(
-      _scores(name, errors & where[:, None], where, reason, ids, columns)
+      _scores(
+        name,
+        errors & where[:, None],
+        where,
+        reason,
+        ids,
+        columns | _tokens(world, errors & where[:, None]),
+      )
       for name, (errors, where) in candidates.items()
     )
+
+
+def _tokens(world: core.World, errors: np.ndarray) -> dict[str, np.ndarray]:
+  """Side columns of errors [T, 2, V]."""
+  return {
+    'error_tokens': context.marked_tokens(world, errors.any(1)),
+    'recurring_tokens': context.marked_tokens(world, errors.all(1)),
+  }
+
+
+def recurrence(columns: Mapping[str, np.ndarray]) -> dict[Move, float]:
+  """Share of the errors of each move that recur after the other prefix.
+
+  columns: side columns of the measured rows of `false` or `missing`.
+  """
+  either, both = (
+    collections.Counter(
+      (str(place), token)
+      for place, tokens in zip(columns['location'], columns[name], strict=True)
+      for token in tokens.split()
+    )
+    for name in ('error_tokens', 'recurring_tokens')
+  )
+  return {
+    move: 2 * both[move] / (num + both[move]) for move, num in either.items()
+  }
 
 
 def _scores(

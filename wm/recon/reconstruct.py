@@ -309,5 +309,10 @@ def edge_frame(
       'length_m': edges.metres,
       'direction_error_deg': edges.error,
       'crossings': counts['crossings'],
+      **{
+        key: edges[key].map('{:.3f}'.format).where(edges[key].notna())
+        for key in ('accepted', 'recurs')
+        if key in edges
+      },
     }
   )

@@ -173,13 +173,18 @@ class Fate(NamedTuple):
     return np.where(cut, LENGTH_CAP, self.kind).astype(np.int8)
 
 
+def moves(routes: Routes, graph: streets.StreetGraph) -> np.ndarray:
+  """[S, K] int32 nodes by label of the routes: directions, then `others`."""
+  return np.pad(
+    graph.delta, ((0, 0), (0, len(routes.others))), constant_values=core.DEAD
+  )
+
+
 def follow(routes: Routes, graph: streets.StreetGraph) -> Fate:
   """Follows each route on the true map, to its end or first missing edge."""
   node, steps = routes.origins.copy(), np.zeros(len(routes.origins), np.int64)
   alive = np.arange(len(node))
-  delta = np.pad(
-    graph.delta, ((0, 0), (0, len(routes.others))), constant_values=core.DEAD
-  )
+  delta = moves(routes, graph)
   for step in range(int(routes.lengths.max(initial=0))):
     alive = alive[step < routes.lengths[alive]]
     after = delta[node[alive], routes.labels[routes.offsets[alive] + step]]

@@ -15,12 +15,13 @@ import pandas as pd
 from wm import core
 from wm.core import basics, registry, resources
 from wm.data import text
-from wm.evaluation import scoring
+from wm.evaluation import results, scoring
+from wm.metrics import audit, coherence
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct
 from wm.recon import routes as routes_lib
 from wm.runtime import files, pages, progress, provenance, tasks
-from wm.worlds.maps import navigation
+from wm.worlds.maps import navigation, streets
 
 Path = pathlib.Path
 
@@ -258,6 +259,7 @@ def _write(
   """Writes every file of a run; summary.json comes last, as a mark."""
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
+  add_errors(table, graph, routes, out)
   with files.replacing(out / 'edges.csv') as name:
     frame = reconstruct.edge_frame(graph, routes, table)
     frame.to_csv(name, index=False, float_format='%.1f')
@@ -276,6 +278,57 @@ def _write(
   )
   files.write_text(out / 'map.html', shown)
   files.write_json(out / 'summary.json', summary)
+
+
+def add_errors(
+  edges: pd.DataFrame,
+  graph: Any,
+  routes: routes_lib.Routes,
+  out: Path,
+) -> None:
+  """Adds what the metrics `audit` and `coherence` say of each edge.
+
+  Columns: `accepted`, the share of the states of the edge's intersection in
+  which the model accepts the direction; `recurs`, the share of the errors that
+  accept a new edge which recur after another route to the same state. Both are
+  NaN where the metric has not asked.
+
+  out: folder in which results are stored, if any are.
+  """
+  labels = [*streets.DIRECTIONS, *routes.others]
+  names = np.array(graph.names)[edges.source].tolist()
+  moves = [*zip(names, (labels[k] for k in edges.label), strict=True)]
+  false = (edges.kind == reconstruct.FALSE).to_numpy()
+  edges['accepted'] = edges['recurs'] = np.nan
+  if exact := _stored(out, 'audit', 'exact'):
+    asked = {*map(str, exact['location'])}
+    wrong = {each[:3]: each.share for each in audit.wrong_moves(exact)}
+    # A route may need a new edge in a direction that a street has.
+    legal = routes_lib.moves(routes, graph)[edges.source, edges.label] >= 0
+    share = np.array(
+      [
+        1 - wrong.get((*move, False), 0)
+        if real
+        else wrong.get((*move, True), 0)
+        for move, real in zip(moves, legal, strict=True)
+      ]
+    )
+    edges['accepted'] = np.where([x in asked for x in names], share, np.nan)
+  if errors := _stored(out, 'coherence', 'false'):
+    share_of = coherence.recurrence(errors)
+    share = np.array([share_of.get(move, np.nan) for move in moves])
+    edges['recurs'] = np.where(false, share, np.nan)
+
+
+def _stored(out: Path, metric: str, quantity: str) -> dict[str, np.ndarray]:
+  """Side columns of a stored result; {} if there is none that can be read."""
+  for path in sorted((out / results.FOLDER).glob(f'{metric}-*.json')):
+    try:
+      scores = {x.quantity: x for x in results.read(path).scores}
+      return scores[quantity].measured_columns()
+    except results.Unusable:
+      continue
+  return {}
 
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
