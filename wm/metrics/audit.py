@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -162,7 +162,7 @@ class WrongMove(NamedTuple):
   share: float
 
 
-def wrong_moves(columns: Mapping[str, Sequence[str]]) -> list[WrongMove]:
+def wrong_moves(columns: Mapping[str, Iterable[str]]) -> list[WrongMove]:
   """Moves that a model adds or lacks, by descending share of questions.
 
   columns: side columns of the measured rows of `exact`.

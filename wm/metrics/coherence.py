@@ -116,8 +116,8 @@ class Metric(core.Metric):
 def _tokens(world: core.World, errors: np.ndarray) -> dict[str, np.ndarray]:
   """Side columns of errors [T, 2, V]."""
   return {
-    'error_tokens': context.marked_tokens(world, errors.any(1)),
-    'recurring_tokens': context.marked_tokens(world, errors.all(1)),
+    'error_tokens': context.marked_tokens(world, errors.max(1)),
+    'recurring_tokens': context.marked_tokens(world, errors.min(1)),
   }
 
 
