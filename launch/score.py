@@ -23,6 +23,9 @@ its answers; the file has columns `key` and `answer`, see wm.judge.
 On several hosts, start the same command on each, as for train.py: rows are
 divided. A network that is too large for a device is divided too.
 
+--checkpoint=all scores every checkpoint of the run in --out (`train.py --keep`
+keeps them), and draws the values over the steps: OUT/course/course.csv, .svg.
+
 --power=.05 also prints how many trials tell two models apart by .05 (two-sided
 5 %, power .8), and writes OUT/power.json.
 """
@@ -30,6 +33,7 @@ divided. A network that is too large for a device is divided too.
 import common
 
 FLAGS = common.FLAGS
+COURSE = 'metrics', 'seed', 'accept', 'metric_overrides', 'max_calls'
 
 
 def main() -> None:
@@ -39,6 +43,13 @@ def main() -> None:
     return ask_or_judge()
   common.require('out')
   import wm
+
+  if FLAGS.checkpoint == 'all':
+    asked = {
+      k: x for k, x in common.keywords(common.Scoring).items() if k in COURSE
+    }
+    wm.course(FLAGS.out, world=FLAGS.score_world, **asked, log=print)
+    return
 
   leads = common.join_processes()
   options = {**common.keywords(common.Scoring), **common.model_source()}

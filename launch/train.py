@@ -16,7 +16,12 @@ process 0 uploads its own.
 The last bits of a loss depend on the number of threads, so a CPU computes with
 --threads threads on any number of cores. A run then gives the same bits on one
 core or two, resumed or not, alone or beside other jobs. OUT/train.run.json
-records the number.
+records the number. Another number of devices adds in another order: losses then
+agree to 1e-7, single parameters to .005.
+
+More --steps continue a finished run; --start trains on from the best parameters
+of another run, or from RUN/checkpoints/500. --keep=every:500 keeps checkpoints
+for training's course, see score.py --checkpoint=all.
 """
 
 import common

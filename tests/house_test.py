@@ -270,11 +270,13 @@ SNIFFED = {
     'provider_message',  # Of Inspect's own.
     'status_code',  # Of errors of some providers.
   },
-  'wm/models/serving/user_objects.py': {
+  'wm/models/serving/adapters.py': {
     'detach',  # Of a user's arrays.
     'dtype',
     'logits',  # Of what models of Hugging Face give.
+    'shape',
   },
+  'wm/models/serving/user_objects.py': {'dtype'},
   # A user's world may have none.
   'wm/reporting/sentences.py': {'noun', 'move'},
   'wm/runtime/files.py': {

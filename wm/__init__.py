@@ -89,6 +89,7 @@ _CALLS = {
     ),
     'train',
   ),
+  'library.course': ('course',),
   'library.exact': (
     *('audit', 'boundary', 'classes', 'count', 'extract'),
     'model_boundary',
@@ -103,6 +104,7 @@ _CALLS = {
     *('runs', 'wrong_keys'),
   ),
   'library.trials': ('judge', 'trials'),
+  'models.serving.layout': ('InputLayout',),
   'options.calls': ('Sampling', 'Scoring'),
   'options.reconstruction': ('Reconstruction',),
   'options.training': ('Training',),

@@ -18,6 +18,7 @@ from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
+from wm.library.course import course as course
 from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
@@ -43,6 +44,7 @@ from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
 from wm.library.trials import judge as judge
 from wm.library.trials import trials as trials
+from wm.models.serving.layout import InputLayout as InputLayout
 from wm.options.calls import Sampling as Sampling
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction

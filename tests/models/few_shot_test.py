@@ -299,9 +299,9 @@ def test_belief_is_a_table_where_it_is_sure_and_a_mixture_where_not():
 
 
 def test_a_head_on_what_a_function_says_is_declared():
-  (line,) = wrapped(logits).diagnostics()
+  *_, line = wrapped(logits).diagnostics()
   assert 'a new head on its log-probabilities alone' in line
-  (line,) = wrapped(Activations()).diagnostics()
+  *_, line = wrapped(Activations()).diagnostics()
   assert 'a new head on its activations alone' in line
 
 

@@ -231,11 +231,12 @@ def _unusable(value: Any) -> str:
 def accepts(value: Any, field: dataclasses.Field) -> bool:
   """Is a literal of the type of a field's default, or else of its annotation?
 
-  The annotation counts if the default is None. Integers count as floats.
+  The annotation counts if the default is None, or if it names several types.
+  Integers count as floats.
   """
   default = field.default
-  if default is None or default is dataclasses.MISSING:
-    named = [name.strip() for name in str(field.type).split('|')]
+  named = [x.partition('[')[0].strip() for x in str(field.type).split('|')]
+  if default is None or default is dataclasses.MISSING or len(named) > 1:
     types = [_TYPES[name] for name in named if name in _TYPES]
     if value is None or not types:
       return value is not None or default is None

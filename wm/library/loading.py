@@ -16,6 +16,7 @@ from wm.evaluation import results, scoring
 from wm.evaluation.scoring import Loaded
 from wm.models import user
 from wm.models.serving import user_objects
+from wm.models.serving.layout import PLAIN, InputLayout
 from wm.options import shown, takes
 from wm.options.calls import Amount, Count, Loading, Path
 from wm.options.training import Training
@@ -155,6 +156,7 @@ def wrap(
   tolerance: float = contract.TOLERANCE,
   copies: bool = False,
   tokens: Mapping[str, Any] | Path | None = None,
+  layout: InputLayout = PLAIN,
 ) -> Loaded:
   """A model in memory as a predictor, checked to predict the next token.
 
@@ -190,7 +192,10 @@ def wrap(
       logits that are one position off.
     tokens: the model's id of each token of the world, where they are numbered
       differently, or a file of them (`wm.describe('model', 'user')`). Logits of
-      other ids are left out.
+      other ids are left out. The id of <bos> is put before every sequence.
+    layout: what the model reads before a sequence, and its window:
+      `wm.InputLayout(before=(50256,), window=1024)`. Scores have a caution
+      where the loss says that it was trained in another.
 
   Raises:
     InputError: it is no such object, fails, or looks ahead.
@@ -219,7 +224,7 @@ def wrap(
   compute.prepare_jax()
   compute.fix_threads(Training.threads)
   settings: dict[str, Any] = {'max_len': max_len, 'rows': rows}
-  settings['tokens'] = tokens
+  settings |= {'tokens': tokens, 'layout': layout}
   reader = user.checked_predictor(
     thing, used_in, label, **settings, tolerance=tolerance, copies=copies
   )

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import inputs, plugins
+from wm.core import contract, inputs, plugins
 from wm.core.fields import field
-from wm.models.serving import few_shot, user_objects
+from wm.models.serving import few_shot, layout, user_objects
 
 if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
+
+
+ROWS = 16  # Sequences by which layouts are compared.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +39,17 @@ class Model(core.Model):
 
   Attributes:
     path: folder of the model (config.json, *.safetensors, tokenizer files).
-    before: text before every sequence, after the tokenizer's `bos_token`, if
-      it has one.
+    before: what is before every sequence: 'tokenizer', the pieces that the
+      tokenizer adds to any text; 'bos', its `bos_token`; 'none'; ids of pieces,
+      such as (50256,); or a text, behind the pieces that the tokenizer adds.
+      The id of <bos> in the file `tokens` is put before every sequence, too.
     renormalised: divide by the probability that does not leak, so that the
       tokens' probabilities add up to 1. By default they are the model's own,
       as epsilon rules expect.
     batch: texts per forward pass; no effect on results.
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   gives: ClassVar[tuple[type, ...]] = (few_shot.TunedReader,)
 
   path: str = ''
@@ -54,7 +59,7 @@ class Model(core.Model):
     "a blank and the word, `end` being the tokenizer's own end",
     format=f'{user_objects.__name__}.read_tokens',
   )
-  before: str = ''
+  before: str | tuple[int, ...] = 'tokenizer'
   renormalised: bool = False
   batch: int = field(16, least=1, compare=False)
 
@@ -74,11 +79,10 @@ class Model(core.Model):
     network, remarks = pretrained.load(folder)
     words = _FolderTokenizer(folder, label, pretrained.tokenizer)
     table = self._pieces(world, words)
-    # [bos piece] [pieces of `before`] [pieces of tokens ...]
-    before = (*words.first(), *(words.of(self.before) if self.before else ()))
+    before = self._before(world, words)
+    # [pieces of `before`] [pieces of tokens ...]
     spelled = tokenization.spelling(world.vocab, table, before)
-    # The text config: the text part of a model of text and pictures.
-    max_len = self._max_len(world, spelled, network.config.get_text_config())
+    max_len = self._max_len(world, spelled, network)
     # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = _texts(spelled, tokenization.ROWS, size)
@@ -86,24 +90,62 @@ class Model(core.Model):
     # With an inexact cache, each text is read whole: slower, but correct.
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
-    return tokenization.PiecePredictor(
-      reader,
-      spelled,
-      end=world.end,
-      max_len=max_len,
-      renormalised=self.renormalised,
-      batch=self.batch,
-      remarks=remarks,
+
+    def read(before: tuple[int, ...]) -> tokenization.PiecePredictor:
+      """The predictor whose texts begin with some pieces."""
+      room = max_len
+      if limit := _limit(network):
+        longest = max(map(len, spelled.paths))
+        room = min(max_len, (limit - len(before)) // longest)
+      return tokenization.PiecePredictor(
+        reader,
+        spelled._replace(before=before),
+        end=world.end,
+        max_len=room,
+        renormalised=self.renormalised,
+        batch=self.batch,
+      )
+
+    compared = layout.compare(
+      read, world, before, words.starts(), lambda ids: f'before={ids}', ROWS
     )
+    predictor = read(before)
+    predictor.remarks = [
+      *remarks,
+      *([f'{label}: {compared.line}'] if compared.line else []),
+    ]
+    predictor.contract = contract.Contract((), 0.0)
+    predictor.contract.cautions = lambda: [*compared.cautions]
+    return predictor
+
+  def _before(
+    self, world: core.World, words: _FolderTokenizer
+  ) -> tuple[int, ...]:
+    """Pieces before every sequence; InputError for a text that has none."""
+    if not isinstance(self.before, str):
+      return layout.InputLayout(self.before).before
+    if self.tokens and self.before == 'tokenizer':
+      table = user_objects.read_tokens(self.tokens, self.name)
+      named = layout.with_bos(layout.PLAIN, table, world.vocab, self.name)
+      if named.before:
+        return named.before
+    if self.before == 'none':
+      return ()
+    if self.before == 'bos':
+      return words.bos()
+    added = words.added()
+    if self.before == 'tokenizer':
+      return added
+    return (*added, *words.of(self.before))
 
   def _max_len(
-    self, world: core.World, spelled: tokenization.TokenSpelling, config: Any
+    self, world: core.World, spelled: tokenization.TokenSpelling, network: Any
   ) -> int:
     """Longest sequence, in tokens, that the network can read.
 
     Raises InputError for unknown pieces or too short a limit.
     """
-    num_pieces = config.vocab_size
+    num_pieces = network.config.get_text_config().vocab_size
     # The padding token has no pieces, and passes.
     whose = zip(
       [f'token {word!r}' for word in world.vocab]
@@ -117,8 +159,7 @@ class Model(core.Model):
           f'huggingface: {what} has piece {bad[0]}; expected '
           f'0..{num_pieces - 1}'
         )
-    # Networks without learned positions may have no limit.
-    limit = getattr(config, 'max_position_embeddings', None)
+    limit = _limit(network)
     if limit is None:
       return world.max_len
     before, longest = len(spelled.before), max(map(len, spelled.paths))
@@ -167,6 +208,13 @@ class Model(core.Model):
     return paths
 
 
+def _limit(network: Any) -> int | None:
+  """Most pieces of a text; None without learned positions."""
+  # The text config: the text part of a model of text and pictures.
+  config = network.config.get_text_config()
+  return getattr(config, 'max_position_embeddings', None)
+
+
 def _texts(
   spelled: tokenization.TokenSpelling, num: int, size: int
 ) -> np.ndarray:
@@ -207,10 +255,34 @@ class _FolderTokenizer:
     with plugins.user_code(label):
       return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
-  def first(self) -> tuple[int, ...]:
-    """The piece that begins every text, as a tuple; empty if there is none."""
-    piece = self._tokenizer.bos_token_id if self._has_files else None
-    return () if piece is None else (piece,)
+  def bos(self) -> tuple[int, ...]:
+    """The piece `bos_token`; raises InputError if there is none."""
+    piece = self._tokenizer.bos_token_id
+    if piece is None:
+      raise core.InputError(
+        f"huggingface: {self._folder} has no bos_token; expected before='none' "
+        'or ids'
+      )
+    return (piece,)
+
+  def added(self) -> tuple[int, ...]:
+    """The pieces that the tokenizer adds before any text."""
+    if not self._has_files:
+      return ()
+    bare = self.of('a')
+    with plugins.user_code(f'{self._label}: its tokenizer'):
+      whole = tuple(self._tokenizer.encode('a', add_special_tokens=True))
+    for start in range(len(whole) - len(bare) + 1):
+      if whole[start : start + len(bare)] == bare:
+        return whole[:start]
+    return ()
+
+  def starts(self) -> list[tuple[int, ...]]:
+    """Pieces that a model may have been trained with before sequences."""
+    if not self._has_files:
+      return []
+    pieces = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
+    return [(piece,) for piece in pieces if piece is not None]
 
   def end(self) -> int | None:
     """The piece that ends every text, or None."""

@@ -19,7 +19,7 @@ import inspect
 import os
 import pathlib
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,12 +28,15 @@ from wm import core
 from wm.core import contract, inputs, plugins, registry, resources
 from wm.core.fields import field
 from wm.models.serving import (
+  adapters,
   few_shot,
   outputs,
   reasked,
   stateless,
   user_objects,
 )
+from wm.models.serving import layout as layouts
+from wm.models.serving.layout import PLAIN, InputLayout
 
 # Evidence of a shift: mean probability of the token just read, and the minimum
 # number of positions.
@@ -386,6 +389,9 @@ class Model(core.Model):
     copies: True if the model may legitimately predict the last input token, as
       an untrained one with tied embeddings does; otherwise this is reported as
       an off-by-one error in its logits.
+    before: the model's ids before every sequence, such as that of BOS.
+    window: most ids that the model reads at once; of longer inputs it reads the
+      last ones. 0: all.
   """
 
   gives: ClassVar[tuple[type, ...]] = (
@@ -406,9 +412,11 @@ class Model(core.Model):
     '',
     "file with the model's id of each token of the world, where they are "
     'numbered differently; other ids are left out, and the probabilities of '
-    'these add up to 1',
+    'these add up to 1. The id of <bos> is put before every sequence',
     format=f'{user_objects.__name__}.read_tokens',
   )
+  before: tuple[int, ...] = ()
+  window: int = field(0, least=0)
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded: the memory of a call's tokens and logits."""
@@ -467,6 +475,7 @@ class Model(core.Model):
       tolerance=self.tolerance,
       copies=self.copies,
       tokens=self.tokens or None,
+      layout=InputLayout(self.before, self.window),
     )
 
 
@@ -477,9 +486,9 @@ def checked_predictor(
   *,
   max_len: int = 0,
   rows: int = 16,
-  tolerance: float = contract.TOLERANCE,
-  copies: bool = False,
   tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+  layout: InputLayout = PLAIN,
+  **checks: Any,
 ) -> core.TokenReader:
   """A user's object as a predictor that has passed the checks of this module.
 
@@ -487,9 +496,12 @@ def checked_predictor(
     thing: a function or object, see `wm.models.serving.user_objects`.
     world: the world whose sequences are read.
     label: name in errors.
-    max_len, rows, tolerance, copies: see Model.
+    max_len, rows: see Model.
     tokens: the model's id of each token of the world, or a file of ids, see
       `user_objects.read_tokens`; None if ids are equal.
+    layout: what the model reads around and of a sequence; by default what
+      `tokens` calls <bos>.
+    checks: tolerance and copies, see Model.
 
   Raises:
     InputError: the object fails, does not return logits of the world's tokens,
@@ -506,26 +518,63 @@ def checked_predictor(
     if not isinstance(table, Mapping):
       table = user_objects.read_tokens(table, label)
     ids = user_objects.token_ids(table, world.vocab, label)
+    layout = layouts.with_bos(layout, table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
-    adapted, seen = user_objects.adapted(thing, label), outputs.Outputs(ids)
-    if ids is not None:
-      adapted = user_objects.renumbered(adapted, ids, label, seen)
-    reader: Any = user_objects.predictor(
-      adapted,
-      vocab_size=len(world.vocab),
-      end=world.end,
-      max_len=max_len or world.max_len,
-      rows=rows,
-      label=label,
-      outputs=seen,
-    )
+    adapted = adapters.adapted(thing, label)
+
+  def read(layout: InputLayout) -> Any:
+    """The object as a predictor, not checked, and its layout."""
+    seen = outputs.Outputs(ids)
+    with plugins.user_code(label):
+      laid_out = layouts.lay_out(adapted, layout, ids, label, seen)
+      if callable(adapted):
+        laid_out.probe(layouts.probing(world, rows))
+      return laid_out, user_objects.predictor(
+        laid_out if laid_out.matters else adapted,
+        vocab_size=len(world.vocab),
+        end=world.end,
+        max_len=max_len or world.max_len,
+        rows=rows,
+        label=label,
+        outputs=seen,
+      )
+
+  laid_out, reader = read(layout)
   # Yes or no answers have no probabilities to check.
   if isinstance(reader, core.QueryModel):
     _check_answers(reader, world, label)
   else:
-    check(reader, world, label, tolerance=tolerance, copies=copies)
+    check(reader, world, label, **checks)
+    if reader.contract:
+      _compare_layouts(reader, read, laid_out, world)
   with plugins.user_code(label):
-    return reasked.recorded(few_shot.adaptable(reader, thing, ids, label))
+    return reasked.recorded(few_shot.adaptable(reader, thing, laid_out, label))
+
+
+def _compare_layouts(
+  reader: Any,
+  read: Callable[[InputLayout], Any],
+  laid_out: layouts.LaidOut,
+  world: core.World,
+) -> None:
+  """Adds the best layout to the reader's cautions and diagnostics."""
+  layout = laid_out.layout
+  if not callable(laid_out):  # Steps alone: whole sequences are slow.
+    return
+  compared = layouts.compare(
+    lambda before: read(dataclasses.replace(layout, before=before))[1],
+    world,
+    layout.before,
+    [(each,) for each in laid_out.candidates(len(world.vocab), world.end)],
+    lambda before: f'before={before}',
+    layouts.SEQUENCES // 2 if laid_out.stepwise else layouts.SEQUENCES,
+  )
+  cautions = reader.contract.cautions
+  reader.contract.cautions = lambda: [*cautions(), *compared.cautions]
+  reader.remarks = (
+    f'{reader.label}: {laid_out.describe()}',
+    *([f'{reader.label}: {compared.line}'] if compared.line else []),
+  )
 
 
 def _check_answers(reader: Any, world: core.World, label: str) -> None:

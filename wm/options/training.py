@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
+import re
 from typing import Any
 
 from wm.options import check, documented, option, refuse
@@ -18,6 +19,7 @@ _NO_EFFECT_ON_RESULT = (
   'data',
   'start',  # Its content counts, not its path: `setup.run_identity`.
   'save_every',
+  'keep',
   'mesh_data',
   'mesh_model',
   'distributed',
@@ -47,9 +49,27 @@ class Training:
     'sequences of their means. Reports and the best checkpoint use tokens.',
     choices=('token', 'sequence'),
   )
-  steps: int = option(1000, 'Training steps.', least=1)
+  smoothing: float = option(
+    0.0,
+    'Label smoothing: share of the target that is spread over all tokens. '
+    'Reported losses are without it.',
+    least=0,
+    most=0.9,
+  )
+  steps: int = option(
+    1000,
+    'Training steps. More of them continue a finished run: from its last step '
+    'on, the schedule is that of the new number.',
+    least=1,
+  )
   # The sum over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
+  # The gradient is that of the whole batch, but for the order of its sums.
+  accumulate: int = option(
+    1,
+    'Parts of a batch that are computed one after the other, in less memory.',
+    least=1,
+  )
   batching: str = option(
     'buckets',
     'Batches of similar lengths, or random and padded batches.',
@@ -106,10 +126,16 @@ class Training:
   )
   start: Path | None = option(
     None,
-    'Run of the same model whose best parameters training starts from; '
-    'default: random parameters.',
+    'Run of the same model whose best parameters training starts from, or one '
+    'of its checkpoints, RUN/checkpoints/500; default: random parameters.',
   )
   save_every: int = option(200, 'Steps between checkpoints.', least=1)
+  keep: str = option(
+    '',
+    "Checkpoints that stay beside the best and the last: 'every:500' is those "
+    'of steps 500, 1000, and so on. --checkpoint=500 loads one, and '
+    '--checkpoint=all of launch/score.py scores each.',
+  )
   mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)
   mesh_model: int = option(1, 'Devices on the model axis.', least=1)
   distributed: str = option(
@@ -135,6 +161,15 @@ class Training:
 
   def __post_init__(self) -> None:
     check(self)
+    if self.keep and not re.fullmatch(r'every:[1-9]\d{0,9}', self.keep):
+      refuse(f'keep={self.keep!r}', ": expected 'every:' and a number of steps")
+    if self.smoothing and self.objective != 'next':
+      refuse(f'smoothing={self.smoothing}', ': expected 0 with objective=state')
+    if self.batch % self.accumulate:
+      refuse(
+        f'accumulate={self.accumulate}',
+        f': expected a divisor of batch={self.batch}',
+      )
     if self.log_every < 1:
       refuse(f'log_every={self.log_every}', ': expected at least 1')
     if self.average and self.average * self.steps < 1:
@@ -144,6 +179,11 @@ class Training:
       )
     if self.beta2 == 1:  # It divides by 1 - beta2.
       refuse('beta2=1.0', ': expected at least 0 and less than 1')
+
+  @property
+  def keep_every(self) -> int:
+    """Steps between checkpoints that stay; 0: no others stay."""
+    return int(self.keep.partition(':')[2] or 0)
 
   @classmethod
   def usual(cls) -> dict[str, Any]:

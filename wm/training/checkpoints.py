@@ -1,4 +1,5 @@
-"""Checkpoints: Orbax folders by step, of which the best and last are kept.
+"""Checkpoints: Orbax folders by step. The best and the last stay, and those of
+`Training.keep`.
 
     checkpoints/<step>/params       path -> array
     checkpoints/<step>/opt          the optimizer's state, likewise
@@ -137,17 +138,27 @@ def _gathered(x: jax.Array) -> np.ndarray:
 
 
 class _BestAndLast:
-  """Orbax preservation policy: the newest checkpoint and the best one."""
+  """Orbax preservation policy: the newest checkpoint and the best one.
 
-  def __init__(self) -> None:
+  Attributes:
+    best: step of the best checkpoint.
+    every: those of each so many steps stay, too; 0: none.
+  """
+
+  def __init__(self, every: int) -> None:
     self.best: int | None = None
+    self.every = every
+
+  def stays(self, step: int, *others: int | None) -> bool:
+    """Whether a checkpoint stays: one of `others`, or of each `every` steps."""
+    return step in others or bool(self.every and step % self.every == 0)
 
   def should_preserve(
     self, checkpoints: Sequence[Any], *, context: Any
   ) -> Sequence[bool]:
     del context
     newest = max((info.step for info in checkpoints), default=None)
-    return [info.step in (self.best, newest) for info in checkpoints]
+    return [self.stays(info.step, self.best, newest) for info in checkpoints]
 
 
 class Checkpoints:
@@ -158,7 +169,12 @@ class Checkpoints:
   """
 
   def __init__(
-    self, out: str | pathlib.Path, *, read_only: bool, separate: bool = False
+    self,
+    out: str | pathlib.Path,
+    *,
+    read_only: bool,
+    separate: bool = False,
+    every: int = 0,
   ) -> None:
     """Opens them.
 
@@ -167,11 +183,12 @@ class Checkpoints:
       read_only: save no checkpoint.
       separate: each of several processes has its own `out`, with the same
         checkpoints at first; the first process saves for all.
+      every: steps between checkpoints that stay; 0: the best and the last.
     """
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     _need_files(self.folder)
     _hush()
-    self._policy, self._separate = _BestAndLast(), separate
+    self._policy, self._separate = _BestAndLast(every), separate
     ours = ocp.options.MultiprocessingOptions()
     if separate:
       # With one process, Orbax neither waits for others nor makes a folder.
@@ -217,10 +234,15 @@ class Checkpoints:
     return sorted(self._manager.all_steps())
 
   def chosen(self, which: str) -> int:
-    """Step of the 'best' or 'last' checkpoint; raises InputError if none."""
+    """Step of a checkpoint; raises InputError if there is none.
+
+    which: 'best', 'last' or a number of steps.
+    """
     step = self.last()
     if step is None:
       raise core.InputError(f'no checkpoint in {self.folder}')
+    if which.isdecimal():
+      step = int(which)
     # A run that was never evaluated has no best checkpoint: use its last.
     if which == 'best':
       best = self.progress(step)['best']
@@ -263,13 +285,14 @@ class Checkpoints:
     self._write(lambda: self._manager.save(step, args=args))
 
   def remove_old(self, last: int, progress: dict[str, Any]) -> None:
-    """Removes all but the last and the best; a killed process may leave more.
+    """Removes those that do not stay; a killed process may leave more.
 
     progress: progress of the last checkpoint.
     """
     best = (progress['best'] or {}).get('step')
-    for step in {*self.steps()} - {last, best}:
-      self._manager.delete(step)
+    for step in self.steps():
+      if not self._policy.stays(step, last, best):
+        self._manager.delete(step)
 
   def _write_hashes(self) -> None:
     """Called by Orbax after writing, before the rename."""
@@ -430,7 +453,8 @@ def load(
 
   Args:
     run: the --out folder of training.
-    which: 'best' (by held-out loss after the prompt) or 'last' checkpoint.
+    which: 'best' (by held-out loss after the prompt), 'last', or the number of
+      steps of a checkpoint that was kept.
     world: world to use it in; None is the world of the run. Another world with
       the same vocabulary (say, other traversals of one map) fits too. If its
       sequences are longer than the run's, the predictor's max_len is longer
@@ -447,9 +471,10 @@ def load(
       or one that does not fit the model or the world.
   """
   run = pathlib.Path(run)
-  if which not in WHICH:
+  if which not in WHICH and not which.isdecimal():
     raise core.InputError(
-      f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
+      f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}, or a '
+      'number of steps'
     )
   about = _about(run)
   chosen = None if model is None else registry.resolve('model', model)
@@ -511,31 +536,48 @@ def model_of(run: str | pathlib.Path) -> core.Model:
   return registry.make('model', _about(pathlib.Path(run))['model'])
 
 
-def digest(run: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
-  """SHA-256 of the best checkpoint of a run from which another run starts.
+def steps(run: str | pathlib.Path) -> list[int]:
+  """Steps of all checkpoints of a run, ascending."""
+  return sorted(map(int, _checkpoints(pathlib.Path(run))))
+
+
+def _start(path: str | pathlib.Path) -> tuple[pathlib.Path, str]:
+  """The run and the checkpoint that RUN or RUN/checkpoints/STEP names."""
+  path = pathlib.Path(path)
+  if path.name.isdecimal() and path.parent.name == 'checkpoints':
+    return path.parent.parent, path.name
+  return path, 'best'
+
+
+def digest(path: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
+  """SHA-256 of the checkpoint from which another run starts.
+
+  path: of a run, whose best checkpoint counts, or RUN/checkpoints/STEP.
 
   Raises:
     InputError: no run or checkpoint in the folder, or one of another model or
       vocabulary.
   """
-  about = _about(pathlib.Path(run))
+  run, which = _start(path)
+  about = _about(run)
   for name, ours in (('model', model), ('vocab_sha256', vocab_sha256)):
     if about[name] != ours:
       raise core.InputError(
-        f'start={str(run)!r} has {name} {about[name]!r}; expected {ours!r}'
+        f'start={str(path)!r} has {name} {about[name]!r}; expected {ours!r}'
       )
   with contextlib.closing(Checkpoints(run, read_only=True)) as store:
-    return store.digest(store.chosen('best'))
+    return store.digest(store.chosen(which))
 
 
-def load_params(run: str | pathlib.Path, abstract: Any) -> Any:
-  """Parameters of the best checkpoint of a run, on the devices of `abstract`.
+def load_params(path: str | pathlib.Path, abstract: Any) -> Any:
+  """Parameters of a checkpoint, see `digest`, on the devices of `abstract`.
 
   Raises:
     InputError: no checkpoint, or one that does not fit; see `digest`.
   """
+  run, which = _start(path)
   with contextlib.closing(Checkpoints(run, read_only=True)) as store:
-    return store.params(store.chosen('best'), abstract)
+    return store.params(store.chosen(which), abstract)
 
 
 def _predictor(

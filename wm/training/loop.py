@@ -117,8 +117,12 @@ def make_train_step(
   objective: loss_lib.Objective,
   seed: int,
   abstract: state_lib.State,
+  accumulate: int = 1,
 ) -> TrainStep:
-  """The train step of a network over the mesh of `abstract`."""
+  """The train step of a network over the mesh of `abstract`.
+
+  accumulate: parts of a batch whose gradients are added, one after the other.
+  """
   # Outputs have the state's shardings: no step moves parameters between
   # devices. Sums are small and every process reads them: they are replicated.
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
@@ -143,7 +147,10 @@ def make_train_step(
       return mean, objective.sums(losses, lengths_B)
 
     with jax.sharding.use_abstract_mesh(mesh):
-      return jax.grad(loss, has_aux=True)(params)
+      if accumulate == 1:
+        return jax.grad(loss, has_aux=True)(params)
+      batch = tokens_BL, lengths_B, *labels_BLK
+      return _accumulated(spec, objective, key, params, batch, accumulate)
 
   device = everywhere.mesh.devices.flat[0]
   gradient = jax.jit(
@@ -160,6 +167,41 @@ def make_train_step(
   )
 
   return TrainStep(gradient, update, seed)
+
+
+def _accumulated(
+  spec: network.NetworkSpec,
+  objective: loss_lib.Objective,
+  key: jax.Array,
+  params: state_lib.Arrays,
+  batch: tuple[jax.Array, ...],
+  num: int,
+) -> tuple[state_lib.Arrays, jax.Array]:
+  """Gradient and sums of a batch, from `num` parts of it in turn."""
+  # Part i has rows i, i + num, ...: each device has its share of every part.
+  parts = [x.reshape(-1, num, *x.shape[1:]).swapaxes(0, 1) for x in batch]
+
+  def one(carried: Any, part: Any) -> tuple[Any, None]:
+    """Adds a part's gradient of summed losses, their number and its sums."""
+    number, tokens_BL, lengths_B, *labels_BLK = part
+    part_key = jax.random.fold_in(key, number)
+
+    def loss(params: state_lib.Arrays) -> tuple[jax.Array, Any]:
+      net = state_lib.merge(spec, params)
+      losses = objective.per_token_loss(net, part_key, tokens_BL, *labels_BLK)
+      total, count = objective.total(losses, lengths_B)
+      return total, (count, objective.sums(losses, lengths_B))
+
+    new = jax.grad(loss, has_aux=True)(params)
+    return jax.tree.map(jnp.add, carried, new), None
+
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  first = zeros, (jnp.zeros((), jnp.int32), jnp.zeros(4, jnp.float32))
+  (grads, (count, sums)), _ = jax.lax.scan(
+    one, first, (jnp.arange(num), *parts)
+  )
+  # Divided once, by the number over the whole batch, as its mean is.
+  return jax.tree.map(lambda x: x / jnp.maximum(count, 1), grads), sums
 
 
 def make_eval_step(
@@ -433,6 +475,7 @@ def _claimed(
 
   A first start that is refused before a checkpoint removes its claim.
   """
+  _continue(out, run)
   # Tested before claiming: an earlier claim is never removed.
   before = files.claimed(out, setup.STAGE, run, Training.usual())
   files.claim(out, setup.STAGE, run, Training.usual())
@@ -448,6 +491,32 @@ def _claimed(
       f'batch={trainer.training.batch} sequences of up to {trainer.max_len} '
       f'tokens have no room; expected fewer ({first})'
     ) from error
+
+
+def _continue(out: pathlib.Path, run: dict[str, Any]) -> None:
+  """Makes the claim of an earlier run one of more steps, if that is asked for.
+
+  The claim and `run` get `continued`: each earlier number of steps, and the
+  step from which the schedule is another.
+  """
+  path = out / f'{setup.STAGE}.run.json'
+  earlier = files.read_json(path) if path.exists() else None
+  if not isinstance(earlier, dict):  # None, or refused when it is claimed.
+    return
+  if 'continued' in earlier:
+    run['continued'] = earlier['continued']
+  before = earlier.get('steps')
+  if not isinstance(before, int) or before >= run['steps']:
+    return
+  usual = Training.usual()
+  files.same(out, setup.STAGE, run | {'steps': before}, {**usual, **earlier})
+  if done := max(checkpoints_lib.steps(out), default=0):
+    run['continued'] = [*run.get('continued', ()), [before, done]]
+    progress.say(
+      f'{out}: continues a run of {before:,} steps at step {done:,}; from now '
+      f'on the learning rate has the schedule of {run["steps"]:,} steps'
+    )
+  files.write_json(path, run)
 
 
 def _stops_between_steps() -> contextlib.AbstractContextManager[None]:
@@ -484,10 +553,10 @@ class CompiledSteps:
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
     self.part_ids, self.num_parts = state_lib.data_parts(mesh)
-    if training.batch % self.num_parts:
+    if training.batch % (self.num_parts * training.accumulate):
       raise core.InputError(
-        f'a batch of {training.batch} cannot be divided over {self.num_parts} '
-        'devices'
+        f'a batch of {training.batch} in {training.accumulate} parts cannot be '
+        f'divided over {self.num_parts} devices'
       )
     self.objective = loss_lib.make(training, world)
     self.spec = network.NetworkSpec(
@@ -508,6 +577,7 @@ class CompiledSteps:
       self.objective,
       training.seed,
       self.abstract,
+      training.accumulate,
     )
     self.eval_step = make_eval_step(self.spec, self.objective, self.abstract)
 
@@ -541,7 +611,10 @@ class Trainer(CompiledSteps):
     start: clock reading from which the first step is timed.
     """
     checkpoints = checkpoints_lib.Checkpoints(
-      out, read_only=False, separate=setup.has_own_mirrors(out, self.training)
+      out,
+      read_only=False,
+      separate=setup.has_own_mirrors(out, self.training),
+      every=self.training.keep_every,
     )
     batches = Prefetch(
       *(self.batches, self.mesh, self.training.steps, self.max_len),
@@ -596,6 +669,7 @@ class Trainer(CompiledSteps):
     log: run_log.RunLog,
   ) -> None:
     training, first = self.training, log.step
+    every = training.keep_every
     with contextlib.ExitStack() as stack:
       for step, batch in batches.run(first):
         state, report = self.train_step(state, np.int32(step), *batch)
@@ -610,6 +684,7 @@ class Trainer(CompiledSteps):
         # All processes ask at every step, and get the same answer.
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
+        save |= bool(every) and done % every == 0
         if evaluate or save:
           # This step's loss is checked before its state is evaluated or saved.
           log.settle()

@@ -27,7 +27,8 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics, contract, plugins
-from wm.models.serving import user_objects
+from wm.models.serving import adapters, user_objects
+from wm.models.serving.layout import LaidOut
 from wm.runtime import progress
 
 # Tokens [M, L] and places [M, P] -> answers [M, P, H, k] or [M, P, d].
@@ -287,7 +288,8 @@ def tune_torch(
   def at(tokens: np.ndarray, places: np.ndarray) -> Any:
     """[R, P, D] features at places."""
     ids, ends = written(tokens, np.maximum(places, 0))
-    x = features(network, on_device(ids))
+    with adapters.own_random_numbers():
+      x = features(network, on_device(ids))
     return x[on_device(np.arange(len(ids))[:, None]), on_device(ends)].float()
 
   first = draws.at(0)
@@ -322,7 +324,8 @@ def tune_torch(
 
 def _torch_head(width: int, outputs: int, seed: int) -> Any:
   torch: Any = sys.modules['torch']
-  head = torch.nn.Linear(width, outputs)
+  with adapters.own_random_numbers():  # Of the weights that are set below.
+    head = torch.nn.Linear(width, outputs)
   generator = torch.Generator().manual_seed(seed % (1 << 63))
   torch.nn.init.normal_(head.weight, 0.0, DEVIATION, generator=generator)
   torch.nn.init.zeros_(head.bias)
@@ -353,31 +356,29 @@ def _torch_loss(
   )
 
 
-def adaptable(
-  reader: Any, thing: Any, ids: np.ndarray | None, label: str
-) -> Any:
+def adaptable(reader: Any, thing: Any, laid_out: LaidOut, label: str) -> Any:
   """Adds few-shot learning to a reader, in the way that its object permits.
 
   Args:
     reader: of the object, see `user_objects.predictor`.
     thing: the object of the user.
-    ids: [V] the model's id of each token of the world; None if ids are equal.
+    laid_out: its input.
     label: name in errors.
 
   Returns:
     The reader, now `core.Adaptable` unless it only answers yes or no.
   """
-  fields: dict[str, Any] = {'_ids': ids, 'label': label}
+  fields: dict[str, Any] = {'_laid_out': laid_out, 'label': label}
   module = thing[0] if isinstance(thing, tuple) and thing else thing
-  if user_objects.has(module, 'adapt'):
+  if adapters.has(module, 'adapt'):
     return user_objects.extended(
       reader, (ByMethod,), {}, **fields, _method=module.adapt
     )
   if isinstance(reader, core.QueryModel):
     return reader
-  if (pure := user_objects.functional(thing, label)) is not None:
+  if (pure := adapters.functional(thing, label)) is not None:
     return user_objects.extended(reader, (ByFlax,), {}, **fields, _pure=pure)
-  if user_objects.is_a(thing, 'torch.nn', 'Module'):
+  if adapters.is_a(thing, 'torch.nn', 'Module'):
     return user_objects.extended(
       reader, (ByTorch,), {}, **fields, _module=thing
     )
@@ -392,13 +393,11 @@ class _User(core.Adaptable):
   """
 
   label: str
-  _ids: np.ndarray | None
+  _laid_out: LaidOut
 
   def sent(self, tokens: np.ndarray) -> np.ndarray:
-    """The model's ids of tokens of the world."""
-    if self._ids is None:
-      return tokens
-    return np.maximum(self._ids, 0)[tokens].astype(np.int32)
+    """The model's input of tokens [N, L] of the world, [N, P + L]."""
+    return self._laid_out.ids(tokens)
 
 
 class ByMethod(_User, TaskByTask):
@@ -411,7 +410,7 @@ class ByMethod(_User, TaskByTask):
     """See TaskByTask; a stream's labels are passed all at once."""
     shown = draws.until(task.steps)
     at = shown.used
-    places = at[0], shown.places[at]
+    places = at[0], self._laid_out.places(shown.places[at])
     with plugins.user_code(self.label, self._method):
       answer = self._method(
         self.sent(shown.tokens).copy(), places, shown.labels[at].copy(), task
@@ -426,8 +425,11 @@ class ByMethod(_User, TaskByTask):
       """See Predict."""
       used = np.nonzero(places != core.DEAD)
       with plugins.user_code(self.label, answer):
-        values = user_objects.as_array(
-          answer(self.sent(tokens).copy(), (used[0], places[used]))
+        values = adapters.as_array(
+          answer(
+            self.sent(tokens).copy(),
+            (used[0], self._laid_out.places(places[used])),
+          )
         )
       outputs = np.zeros((*places.shape, *task.kind.shape), np.float32)
       outputs[used] = self._read(values, len(used[0]), task.kind)
@@ -493,25 +495,32 @@ def _adaptation() -> Any:
 class ByFlax(_User):
   """Learns by fine-tuning a module of Flax with a new head."""
 
-  _pure: user_objects.Functional
+  _pure: adapters.Functional
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable; raises InputError where the module fails."""
-    size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
     queries = data.queries
     with plugins.user_code():  # Tracing runs the code of the module.
       adapter = _adaptation().foreign(
-        self._pure.features, self._pure.weights, size, self.max_len
+        self._pure.features,
+        self._pure.weights,
+        self._laid_out.num_ids(self.vocab_size),
+        self.max_len + len(self._laid_out.layout.before),
       )
       return adapter.adapt_to(
         data._replace(
           tasks=mapped(data.tasks, data.kind, self._renumbered),
-          queries=queries._replace(tokens=self.sent(queries.tokens)),
+          queries=queries._replace(
+            tokens=self.sent(queries.tokens),
+            places=self._laid_out.places(queries.places),
+          ),
         )
       )
 
   def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-    return tasks._replace(tokens=self.sent(tasks.tokens))
+    return tasks._replace(
+      tokens=self.sent(tasks.tokens), places=self._laid_out.places(tasks.places)
+    )
 
 
 class ByTorch(_User, TaskByTask):
@@ -524,17 +533,17 @@ class ByTorch(_User, TaskByTask):
 
     def features(module: Any, tokens: Any) -> Any:
       """[R, L, D] of tokens [R, L]."""
-      if user_objects.has(module, 'hidden'):
+      if adapters.has(module, 'hidden'):
         return module.hidden(tokens, -1)
-      if user_objects.is_a(module, 'transformers', 'PreTrainedModel'):
+      if adapters.is_a(module, 'transformers', 'PreTrainedModel'):
         return module(tokens, output_hidden_states=True).hidden_states[-1]
-      return user_objects.logits_of(module(tokens))
+      return adapters.logits_of(module(tokens))
 
     def written(
       tokens: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-      """Ids of the module, and the same places."""
-      return self.sent(tokens), places
+      """Ids of the module, and the places there."""
+      return self.sent(tokens), self._laid_out.places(places)
 
     with plugins.user_code(self.label):
       return tune_torch(self._module, features, written, draws, task)

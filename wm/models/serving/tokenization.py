@@ -420,25 +420,24 @@ class PiecePredictor(few_shot.TunedReader):
     max_len: int,
     renormalised: bool,
     batch: int,
-    remarks: tuple[str, ...] = (),
   ) -> None:
     """See `TokenSpelling`, `TextReader` and `core.Predictor`.
 
-    batch: texts per forward pass; remarks: on loading the model.
+    batch: texts per forward pass.
     """
     self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
     self.reader, self.spelled, self.batch = reader, spelled, batch
     self.renormalised, self.leak = renormalised, Leak()
-    self._remarks = list(remarks)
+    self.remarks: list[str] = []  # On loading the model.
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
     if not self.leak.places:
-      return self._remarks
+      return self.remarks
     mean = self.leak.total / self.leak.places
     done = 'renormalised' if self.renormalised else 'left out'
     return [
-      *self._remarks,
+      *self.remarks,
       f'{mean:.3g} of the probability went to no token of the world on average '
       f'({self.leak.most:.3g} at most, at {self.leak.places} places); {done}',
     ]

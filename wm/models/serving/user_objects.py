@@ -31,23 +31,21 @@ defined, else on their logits, and are fine-tuned as published (Vafa et al.
 2025). For other functions and objects only the head is trained, since their
 weights are unknown.
 
-Logits may be log-probabilities. They are an array of NumPy, JAX or PyTorch, the
-first item of a tuple, or an attribute `logits`. PyTorch modules are called in
-eval mode, without gradients, with int64 tensors on their device; Flax modules
-are compiled, nnx in eval mode, linen as (module, parameters) or bound. Hugging
-Face models need no `hidden`.
+Logits may be log-probabilities. They are an array of NumPy, JAX or PyTorch, a
+key or an attribute `logits`, or part of a tuple, beside a loss or a state. They
+may be of the last position alone, [R, 1, V] or [R, V]: then every position is
+asked about by a call of its own. `adapters` reads modules of libraries, and
+`layout` adds what a model reads before a sequence.
 """
 
 from __future__ import annotations
 
 import csv
-import functools
 import json
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,13 +53,19 @@ from wm import core
 from wm.core import inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
+from wm.models.serving.adapters import (
+  NARROW,
+  as_array,
+  has,
+  is_a,
+  logits_of,
+)
+from wm.models.serving.layout import LaidOut
 from wm.models.serving.outputs import Outputs
 
 MULTIPLE = 16  # Lengths of a callable's inputs are multiples of this.
 # Lower bound of log-probabilities that a head reads: one in a million.
 FLOOR = float(np.log(1e-6))
-# Spacing of floats near 1, for floats narrower than float32.
-_NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
 
 class FromCallable(stateless.Stateless):
@@ -84,7 +88,10 @@ class FromCallable(stateless.Stateless):
     label: str = 'the callable',
     outputs: Outputs | None = None,
   ) -> None:
-    """label: name in errors; rows: batch size of every call."""
+    """label: name in errors; rows: batch size of every call.
+
+    function: may be a `layout.LaidOut`.
+    """
     # Before any code of the user runs.
     if rows < 1:
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
@@ -92,6 +99,14 @@ class FromCallable(stateless.Stateless):
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self.spacing, self.outputs = 2**-23, outputs or Outputs()
     self._place = plugins.placed(function)
+    self.remarks: tuple[str, ...] = ()
+    self._last: Callable[[np.ndarray], np.ndarray] | None = None
+    if isinstance(function, LaidOut) and function.stepwise:
+      self._last = function.last
+
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
+    return [*self.remarks]
 
   def logits(self, tokens: np.ndarray) -> np.ndarray:
     """The callable's logits [rows, L, V] for tokens [rows, L].
@@ -104,10 +119,10 @@ class FromCallable(stateless.Stateless):
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
       # A copy, as a callable may write into its input.
-      logits = logits_of(self._function(tokens.copy()))
+      logits = logits_of(self._function(tokens.copy()), len(tokens))
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
-      self.spacing = _NARROW.get(width, 2**-23)
+      self.spacing = NARROW.get(width, 2**-23)
       logits = as_array(logits)
     # Checked at every call, since the shape may depend on the tokens.
     expected = (*tokens.shape, self.vocab_size)
@@ -189,94 +204,34 @@ class FromCallable(stateless.Stateless):
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See stateless.Stateless."""
+    if self._last:
+      return self._last_alone(self._last, tokens, np.asarray(lengths))
     out = np.empty((len(tokens), self.vocab_size), np.float32)
     for rows, logits in self._blocks(tokens, np.asarray(lengths)):
       out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
     return out
 
-
-def as_array(array: Any) -> np.ndarray:
-  """A NumPy, JAX or PyTorch array on any device; 16-bit floats as float32."""
-  narrow = str(getattr(array, 'dtype', '')).rpartition('.')[2] in _NARROW
-  if np.ma.is_masked(array):
-    raise core.InputError(
-      'a masked array was given, whose masked entries are no numbers; expected '
-      '-inf where a token is impossible, as by array.filled(-numpy.inf)'
-    )
-  # PyTorch cannot view a tensor with gradients, or on a GPU, as NumPy.
-  if hasattr(array, 'detach'):  # PyTorch's.
-    array = array.detach().cpu()
-    array = (array.float() if narrow else array).numpy()
-  # NumPy has no bfloat16: converted to float32.
-  array = np.asarray(array)
-  return array.astype(np.float32) if narrow else array
+  def _last_alone(
+    self,
+    last: Callable[[np.ndarray], np.ndarray],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+  ) -> np.ndarray:
+    """See `last`; rows of one length form calls, without padding."""
+    out = np.empty((len(tokens), self.vocab_size), np.float32)
+    for size in np.unique(lengths):
+      of_size = np.flatnonzero(lengths == size)
+      for part in core.predictor.chunks(len(of_size), 1, self.rows):
+        rows = of_size[part]
+        # Every call has `rows` rows.
+        filled = np.resize(tokens[rows, :size], (self.rows, size))
+        with plugins.user_code(self.label, self._function):
+          logits = last(filled)[: len(rows)]
+        out[rows] = self.normal(logits)
+    return out
 
 
 State = Any
-METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
-
-
-def has(thing: Any, *names: str) -> bool:
-  """True if a user's object has all of these methods, whatever its class."""
-  return all(callable(getattr(thing, name, None)) for name in names)
-
-
-def adapted(thing: Any, label: str) -> Any:
-  """An object whose methods take NumPy arrays, from one of any library.
-
-  Raises InputError for a module of Flax linen without its parameters.
-  """
-  if is_a(thing, 'torch.nn', 'Module'):
-    return _with_methods(thing, functools.partial(_torch_call, thing))
-  if (pure := functional(thing, label)) is None:
-    return thing
-
-  def call(name: str) -> Callable[..., Any]:
-    apply = functools.partial(pure.apply, name)
-    return functools.partial(_compiled(apply, name), pure.weights)
-
-  return _with_methods(pure.module, call)
-
-
-class Functional(NamedTuple):
-  """A module of Flax as functions of its weights.
-
-  Attributes:
-    module: the module, with its methods.
-    weights: tree of arrays.
-    apply: (name of a method, weights, arguments) -> result of the method.
-  """
-
-  module: Any
-  weights: Any
-  apply: Callable[..., Any]
-
-  @property
-  def features(self) -> Callable[[Any, Any], Any]:
-    """Weights and tokens [R, L] -> activations or logits [R, L, D]."""
-    if has(self.module, 'hidden'):
-      return lambda weights, tokens: self.apply('hidden', weights, tokens, -1)
-    return lambda *both: logits_of(self.apply('__call__', *both))
-
-
-def functional(thing: Any, label: str) -> Functional | None:
-  """A Flax module with separate or bound parameters; None for other objects.
-
-  Raises InputError for a module of Flax linen without its parameters.
-  """
-  module, params = thing, None
-  if isinstance(thing, tuple) and len(thing) == 2:
-    module, params = thing
-  if is_a(module, 'flax.linen', 'Module'):
-    if params is None and module.scope is None:
-      raise core.InputError(
-        f'{label} is a module of Flax linen without parameters; expected '
-        '(module, params), or module.bind(...)'
-      )
-    return _linen(module, params)
-  if is_a(module, 'flax.nnx', 'Module'):
-    return _nnx(module, params)
-  return None
 
 
 def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
@@ -369,180 +324,6 @@ def token_ids(
   return np.array([table.get(name, core.DEAD) for name in vocab], np.int64)
 
 
-def renumbered(
-  thing: Any, ids: np.ndarray, label: str, outputs: Outputs
-) -> object:
-  """Wraps an object to read and return the world's tokens.
-
-  Logits of other ids are dropped; probabilities of the rest add up to 1.
-
-  Args:
-    thing: from `adapted`.
-    ids: [V] the model's id of each token of the world. DEAD for padding without
-      an id, which is read as 0 and impossible.
-    label: name of the model in errors.
-    outputs: collects statistics of the outputs of all ids.
-  """
-  read = np.maximum(ids, 0)
-
-  def logits(answer: Any, used: np.ndarray) -> np.ndarray:
-    """[..., V] of the world's tokens, from [..., V'] of the model's.
-
-    used: [...] bool, False at padding.
-    """
-    values = as_array(logits_of(answer))
-    size = values.shape[-1] if values.ndim else 0
-    if (large := ids[ids >= size]).size:
-      raise core.InputError(
-        f'{label} gives logits of {size} tokens; tokens= has the id {large[0]}'
-      )
-    if values.shape[:-1] == used.shape and values.dtype.kind in 'fiu':
-      outputs.see(values[used])
-      outputs.count_ids(values[used])
-    values = values[..., read].astype(np.result_type(values, np.float32))
-    values[..., ids < 0] = -np.inf
-    return values
-
-  def sent(tokens: Any) -> Any:
-    """Tokens of the world -> ids of the model."""
-    if isinstance(tokens, list):  # Tuples: prefixes or suffixes.
-      return [tuple(read[list(row)].tolist()) for row in tokens]
-    return read[tokens].astype(np.int32)
-
-  def call(name: str) -> Callable[..., Any]:
-    """The method `name`, reading and returning the world's tokens."""
-    method = thing if name == '__call__' else getattr(thing, name)
-
-    def renumber(*arguments: Any) -> Any:
-      """The method, translating ids of the world and of the model."""
-      if name == 'answers':
-        return method(*map(sent, arguments))
-      if name == 'step':
-        states, after = method(arguments[0], sent(arguments[1]))
-        return states, logits(after, np.ones(len(arguments[1]), bool))
-      answer = method(sent(arguments[0]), *arguments[1:])
-      if name == 'start':
-        return answer[0], logits(answer[1], np.ones(len(arguments[0]), bool))
-      used = np.asarray(arguments[0]) != core.PAD
-      return answer if name == 'hidden' else logits(answer, used)
-
-    renumber.__name__ = name  # Appears in errors.
-    return renumber
-
-  names = [name for name in (*METHODS, '__call__') if has(thing, name)]
-  methods = {name: staticmethod(call(name)) for name in names}
-  return type(type(thing).__name__, (), methods)()
-
-
-def is_a(thing: Any, module: str, name: str) -> bool:
-  """True if the object is of a class of a library, without importing it."""
-  cls = getattr(sys.modules.get(module), name, None)
-  return cls is not None and isinstance(thing, cls)
-
-
-def logits_of(answer: Any) -> Any:
-  """The logits in a model's output."""
-  if isinstance(answer, tuple) and answer:
-    return answer[0]
-  return getattr(answer, 'logits', answer)
-
-
-def _with_methods(
-  thing: Any, call: Callable[[str], Callable[..., Any]]
-) -> object:
-  """An object with the methods of a module; `call(name)` makes a method."""
-  names = [name for name in METHODS if has(thing, name)]
-  methods = {name: staticmethod(call(name)) for name in names}
-  # Hugging Face outputs contain hidden states by layer: no method is needed.
-  if 'hidden' not in methods and is_a(thing, 'transformers', 'PreTrainedModel'):
-    network = call('hidden_states')
-    methods['hidden'] = staticmethod(network)
-  methods['__call__'] = staticmethod(call('__call__'))
-  return type(type(thing).__name__, (), methods)()
-
-
-def _torch_call(module: Any, name: str) -> Callable[..., Any]:
-  """A method of a PyTorch module as a function of NumPy arrays."""
-  torch: Any = sys.modules['torch']
-
-  def states(tokens: Any, layer: int) -> Any:
-    """`hidden` for a Hugging Face model."""
-    # The embedding and each block: layers + 1 arrays [R, L, D].
-    every = module(tokens, output_hidden_states=True).hidden_states
-    if not -len(every) <= layer < len(every):
-      raise core.InputError(f'layer {layer}: expected at most {len(every) - 1}')
-    return every[layer]
-
-  method = states if name == 'hidden_states' else getattr(module, name)
-
-  def call(*arguments: Any) -> Any:
-    """The method in evaluation mode, on the device of the weights."""
-    weights = next(module.parameters(), None)
-    device = None if weights is None else weights.device
-    tensors = [
-      torch.as_tensor(
-        np.array(x, np.int64 if np.asarray(x).dtype.kind in 'iu' else None),
-        device=device,
-      )
-      if isinstance(x, np.ndarray)
-      else x
-      for x in arguments
-    ]
-    # The mode is restored, as a user may continue training after scoring.
-    training = module.training
-    module.eval()
-    try:
-      with torch.no_grad():
-        return method(*tensors)
-    finally:
-      module.train(training)
-
-  return call
-
-
-def _linen(module: Any, params: Any) -> Functional:
-  """A Flax linen module, with parameters from `params` or bound to it."""
-  if params is None:
-    module, params = module.unbind()
-  # {'params': ..., 'batch_stats': ...}, or only the parameters.
-  has_kinds = isinstance(params, Mapping) and 'params' in params
-  variables = dict(params) if has_kinds else {'params': params}
-
-  def apply(name: str, weights: Any, *arguments: Any) -> Any:
-    return module.apply(
-      {**variables, 'params': weights}, *arguments, method=name
-    )
-
-  return Functional(module, variables['params'], apply)
-
-
-def _nnx(module: Any, params: Any) -> Functional:
-  """A copy of a Flax nnx module in eval mode, with `params` if given."""
-  nnx: Any = sys.modules['flax.nnx']
-  # A copy, as `eval` would change the user's module.
-  twin = nnx.merge(*nnx.split(module))
-  if params is not None:
-    nnx.update(twin, params)
-  twin.eval()
-  graph, weights, others = nnx.split(twin, nnx.Param, ...)
-
-  def apply(name: str, weights: Any, *arguments: Any) -> Any:
-    return getattr(nnx.merge(graph, weights, others), name)(*arguments)
-
-  return Functional(twin, weights, apply)
-
-
-def _compiled(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
-  """Compiles a function of weights and arrays, for methods with few shapes."""
-  jax: Any = sys.modules['jax']  # Flax imported it.
-  if name == '__call__':
-    return jax.jit(apply)
-  if name in ('hidden', 'patched'):  # Arguments: weights, tokens, layer, ...
-    # The layer is static: one program is compiled for each.
-    return jax.jit(apply, static_argnums=2)
-  return apply
-
-
 def with_untrained(reader: Any, fresh: Any) -> Any:
   """Adds `fresh` as the control of probes, if both readers can be probed.
 
@@ -577,7 +358,12 @@ EXPECTED = (
 
 def usable(thing: object) -> bool:
   """True for functions and objects that `predictor` can wrap."""
-  return callable(thing) or has(thing, 'start', 'step') or has(thing, 'answers')
+  return (
+    callable(thing)
+    or has(thing, 'start', 'step')
+    or has(thing, 'answers')
+    or is_a(thing, 'onnxruntime', 'InferenceSession')
+  )
 
 
 def predictor(

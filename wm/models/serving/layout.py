@@ -1,0 +1,439 @@
+"""How a world's tokens become the input of a model, and its output logits.
+
+    sequence          7   10    1
+    input        67  45   12   33    `before`, then the model's id of each token
+    logits        -   o    o    o    those of the next token after each token
+
+`InputLayout` describes this, and `LaidOut` applies it to the methods of a
+user's object, whatever the object returns: logits of all positions, or of the
+last one alone, as many generating models do.
+
+`compare` asks which layout a model was trained in. Of all layouts that it
+tries, the right one has the least loss on sequences of the world.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import plugins
+from wm.models.serving.adapters import METHODS, as_array, has, logits_of
+from wm.models.serving.outputs import Outputs
+
+BOS = '<bos>'  # Name of the id before sequences, in a table of tokens.
+SEQUENCES = 32  # Sequences by which layouts are compared.
+# A layout is better if its loss is lower by so many nats a token, and by so
+# many standard errors of the difference.
+MARGIN, ERRORS = 0.05, 4
+FEW = 8  # Most ids of the model beyond the world's that are tried before.
+
+
+@dataclasses.dataclass(frozen=True)
+class InputLayout:
+  """What a model reads around and of a sequence.
+
+  Attributes:
+    before: the model's ids before every sequence, such as that of BOS.
+    window: most ids that the model reads at once, `before` included: of longer
+      inputs it reads the last ones. 0: it reads all.
+  """
+
+  before: tuple[int, ...] = ()
+  window: int = 0
+
+  def __post_init__(self) -> None:
+    good = isinstance(self.before, tuple) and all(
+      type(each) is int and each >= 0 for each in self.before
+    )
+    if not good:
+      raise core.InputError(
+        f'before={self.before!r}; expected a tuple of ids of the model, such '
+        'as (50256,)'
+      )
+    if type(self.window) is not int or self.window < 0:
+      raise core.InputError(
+        f'window={self.window!r}; expected a number of ids, or 0 for all'
+      )
+    if self.window and self.window <= len(self.before):
+      raise core.InputError(
+        f'window={self.window} and {len(self.before)} ids before a sequence '
+        'leave no room for it'
+      )
+
+
+PLAIN = InputLayout()
+
+
+class LaidOut:
+  """An object that reads and returns a world's tokens, from a user's.
+
+  It has those methods of `adapters.METHODS` that the user's object has.
+
+  Attributes:
+    layout: see InputLayout.
+    last_only: whether the object returns logits of the last position alone.
+    size: tokens of its output, 0 until it was called.
+  """
+
+  def __init__(
+    self,
+    thing: Any,
+    layout: InputLayout,
+    ids: np.ndarray | None,
+    label: str,
+    outputs: Outputs,
+  ) -> None:
+    """Wraps an object; no code of it runs.
+
+    Args:
+      thing: methods of NumPy arrays, see `adapters.adapted`.
+      layout: what it reads.
+      ids: [V] the model's id of each token of the world; DEAD for padding
+        without an id, which is read as 0 and impossible. None if ids are equal.
+      label: name of the model in errors.
+      outputs: collects statistics of the outputs of all ids.
+    """
+    self._thing, self.layout, self._ids = thing, layout, ids
+    self._label, self._outputs = label, outputs
+    self.last_only, self.size = False, 0
+    for name in METHODS:
+      if has(thing, name):
+        setattr(self, name, getattr(self, f'_{name}'))
+
+  @property
+  def matters(self) -> bool:
+    """Whether the object cannot be called as it is."""
+    return self.stepwise or self._ids is not None or self.layout.before != ()
+
+  def candidates(self, vocab_size: int, end: int) -> list[int]:
+    """Ids that the model may have been trained with before sequences.
+
+    They are its ids beyond the world's tokens, if these are few, padding and
+    the end of sequences.
+    """
+    ids = np.arange(vocab_size) if self._ids is None else self._ids
+    taken = {*ids.tolist()}
+    # Such as a BOS that the world does not have.
+    spare = [each for each in range(self.size) if each not in taken]
+    ends = [int(ids[each]) for each in (core.PAD, end) if each != core.DEAD]
+    spare = spare if len(spare) <= FEW else []
+    return [each for each in dict.fromkeys((*ends, *spare)) if each >= 0]
+
+  @property
+  def stepwise(self) -> bool:
+    """Whether positions are asked about one by one."""
+    return self.last_only or self.layout.window > 0
+
+  def ids(self, tokens: np.ndarray) -> np.ndarray:
+    """[..., P + L] int32 input of the model, of the world's tokens [..., L]."""
+    tokens = np.asarray(tokens)
+    if self._ids is not None:
+      tokens = np.maximum(self._ids, 0)[tokens]
+    if before := self.layout.before:
+      head = np.broadcast_to(before, (*tokens.shape[:-1], len(before)))
+      tokens = np.concatenate([head, tokens], -1)
+    return tokens.astype(np.int32)
+
+  def places(self, places: np.ndarray) -> np.ndarray:
+    """Places of a sequence in the input; DEAD stays."""
+    moved = places + len(self.layout.before)
+    return np.where(places == core.DEAD, core.DEAD, moved)
+
+  def num_ids(self, vocab_size: int) -> int:
+    """One more than the largest id that the model may read."""
+    ids = [vocab_size - 1] if self._ids is None else self._ids.tolist()
+    return max([*ids, *self.layout.before]) + 1
+
+  def probe(self, tokens: np.ndarray) -> None:
+    """Finds out of which positions the object returns logits.
+
+    An object that fails here is refused later, with the reason.
+
+    tokens: [R, L] of the world, L > 1.
+    """
+    ids = self.ids(tokens)[:, -self.layout.window :]
+    try:
+      with plugins.user_code(self._label), np.errstate(all='ignore'):
+        shape = as_array(logits_of(self._thing(ids), len(ids))).shape
+    except core.InputError:
+      return
+    if len(shape) in (2, 3) and shape[0] == len(ids):
+      # [R, V], or [R, 1, V] for inputs of more than one token.
+      self.last_only = len(shape) == 2 or shape[1] == 1 < ids.shape[1]
+      self.size = shape[-1]
+
+  def describe(self) -> str:
+    """The layout in words."""
+    before, window = self.layout.before, self.layout.window
+    return ', '.join(
+      [
+        'reads [rows, length]',
+        'gives logits of the last position alone'
+        if self.last_only
+        else 'gives logits of all positions',
+        f'{" ".join(map(str, before))} before each sequence'
+        if before
+        else 'nothing before a sequence',
+        *([f'the last {window} ids'] if window else []),
+      ]
+    )
+
+  def last(self, tokens: np.ndarray) -> np.ndarray:
+    """[R, V] logits after sequences [R, L] without padding."""
+    ids = self.ids(tokens)[:, -self.layout.window :]
+    return self._of_world(self._last(ids), np.ones(len(ids), bool))
+
+  def _last(self, ids: np.ndarray) -> np.ndarray:
+    """[R, V'] logits after ids [R, K]."""
+    values = as_array(logits_of(self._thing(ids), len(ids)))
+    return values[:, -1] if values.ndim == 3 else values
+
+  def _whole(self, tokens: np.ndarray) -> np.ndarray:
+    ids, num = self.ids(tokens), len(self.layout.before)
+    used = np.asarray(tokens) != core.PAD
+    window = self.layout.window or ids.shape[1]
+    # window 4, one id before:   b 7 10 1 | 12 33
+    #   the first call           b 7 10 1            positions 0, 1, 2
+    #   a call for each other      7 10 1 12, 10 1 12 33
+    parts, first = [], 0
+    if not self.last_only:
+      head = ids[:, :window]
+      values = as_array(logits_of(self._thing(head), len(ids)))
+      if values.shape[:2] != head.shape:
+        return values  # Refused by the caller, who knows what is expected.
+      parts, first = [values[:, num:]], window - num
+    # The other positions are the last ones of calls of their own. Padding is
+    # not asked about: no world's sequence has any.
+    size = max(int(np.flatnonzero(used.any(0)).max(initial=0)) + 1, first)
+    parts += [
+      self._last(ids[:, max(end - window, 0) : end])[:, None]
+      for end in range(num + first + 1, num + size + 1)
+    ]
+    missing = ((0, 0), (0, ids.shape[1] - num - size), (0, 0))
+    values = np.pad(np.concatenate(parts, 1), missing)
+    return self._of_world(values, used)
+
+  def _of_world(self, values: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """[..., V] logits of the world's tokens, from [..., V'] of the model's.
+
+    Logits of other ids are dropped; probabilities of the rest add up to 1.
+
+    used: [...] bool, False at padding.
+    """
+    ids = self._ids
+    self.size = values.shape[-1] if values.ndim else 0
+    if ids is None:
+      return values
+    if (large := ids[ids >= self.size]).size:
+      raise core.InputError(
+        f'{self._label} gives logits of {self.size} tokens; tokens= has the id '
+        f'{large[0]}'
+      )
+    if values.shape[:-1] == used.shape and values.dtype.kind in 'fiu':
+      self._outputs.see(values[used])
+      self._outputs.count_ids(values[used])
+    chosen = values[..., np.maximum(ids, 0)]
+    chosen = chosen.astype(np.result_type(values, np.float32))
+    chosen[..., ids < 0] = -np.inf
+    return chosen
+
+  def _hidden(self, tokens: np.ndarray, layer: int) -> Any:
+    values = as_array(self._thing.hidden(self.ids(tokens), layer))
+    return values[:, len(self.layout.before) :]
+
+  def _patched(self, tokens: np.ndarray, layer: int, hidden: Any) -> np.ndarray:
+    ids, num = self.ids(tokens), len(self.layout.before)
+    if num:
+      # What precedes the sequence keeps its own activations.
+      whole = np.array(as_array(self._thing.hidden(ids, layer)))
+      whole[:, num:] = hidden
+      hidden = whole
+    values = as_array(logits_of(self._thing.patched(ids, layer, hidden)))
+    return self._of_world(values[:, num:], np.asarray(tokens) != core.PAD)
+
+  def _start(self, tokens: np.ndarray, lengths: np.ndarray) -> Any:
+    after = np.asarray(lengths) + len(self.layout.before)
+    states, values = self._thing.start(self.ids(tokens), after.astype(np.int32))
+    return states, self._of_world(as_array(values), np.ones(len(after), bool))
+
+  def _step(self, states: Any, tokens: np.ndarray) -> Any:
+    ids = np.asarray(tokens)
+    if self._ids is not None:
+      ids = np.maximum(self._ids, 0)[ids]
+    states, values = self._thing.step(states, ids.astype(np.int32))
+    return states, self._of_world(as_array(values), np.ones(len(ids), bool))
+
+  def _answers(
+    self, prefixes: Sequence[tuple], suffixes: Sequence[tuple]
+  ) -> Any:
+    def sent(texts: Sequence[tuple]) -> list[tuple]:
+      if self._ids is None:
+        return list(texts)
+      read = np.maximum(self._ids, 0)
+      return [tuple(read[list(text)].tolist()) for text in texts]
+
+    heads = [(*self.layout.before, *prefix) for prefix in sent(prefixes)]
+    return self._thing.answers(heads, sent(suffixes))
+
+
+class CalledLaidOut(LaidOut):
+  """As LaidOut, of an object that can be called."""
+
+  def __call__(self, tokens: np.ndarray) -> np.ndarray:
+    """[R, L, V] logits after each of the tokens [R, L]."""
+    return self._whole(tokens)
+
+
+def lay_out(
+  thing: Any,
+  layout: InputLayout,
+  ids: np.ndarray | None,
+  label: str,
+  outputs: Outputs,
+) -> LaidOut:
+  """See `LaidOut`; it can be called if the object can."""
+  cls = CalledLaidOut if callable(thing) else LaidOut
+  return cls(thing, layout, ids, label, outputs)
+
+
+def probing(world: core.World, rows: int) -> np.ndarray:
+  """[rows, L] tokens of sequences, L > 1, to ask a model with."""
+  tokens = world.sample(rows, 0).tokens
+  if not len(tokens):
+    tokens = np.ones((1, 2), np.int32)
+  length = int(np.clip(tokens.shape[1], 2, 16))
+  return np.resize(tokens[:, :length], (rows, length))
+
+
+def with_bos(
+  layout: InputLayout,
+  table: Mapping[str, Any],
+  vocab: Iterable[str],
+  label: str,
+) -> InputLayout:
+  """The layout with the id that a table of tokens calls <bos>, if it has one.
+
+  Raises InputError where `before` says otherwise.
+  """
+  if BOS not in table or BOS in vocab:
+    return layout
+  value = table[BOS]
+  before = tuple(value) if isinstance(value, list | tuple) else (value,)
+  if layout.before not in ((), before):
+    raise core.InputError(
+      f'{label}: before={layout.before} and {BOS} of tokens= is {value}; '
+      'expected one of the two'
+    )
+  return dataclasses.replace(layout, before=before)
+
+
+class LayoutLosses(NamedTuple):
+  """Which layout a model was trained in, by its loss.
+
+  Attributes:
+    line: the losses in words.
+    cautions: a warning if another layout than the chosen one is better.
+  """
+
+  line: str
+  cautions: tuple[str, ...]
+
+
+NOTHING = LayoutLosses('', ())
+# Ids before a sequence -> predictor that reads sequences so.
+Reader = Callable[[tuple[int, ...]], core.Predictor]
+
+
+def compare(
+  reader: Reader,
+  world: core.World,
+  chosen: tuple[int, ...],
+  candidates: Iterable[tuple[int, ...]],
+  flag: Callable[[tuple[int, ...]], str],
+  num: int = SEQUENCES,
+) -> LayoutLosses:
+  """Compares ids before sequences by the loss on sequences of the world.
+
+  Losses are of the tokens after the prompt, in nats. Those of a model that was
+  not trained differ little, and give no caution.
+
+  Args:
+    reader: makes a predictor of a layout.
+    world: samples the sequences.
+    chosen: ids that are used.
+    candidates: other ids to try.
+    flag: how a user chooses these ids.
+    num: number of sequences.
+  """
+  # Nothing, and twice what is chosen: what people most often get wrong.
+  several = dict.fromkeys((chosen, (), (*chosen, *chosen), *candidates))
+  if len(several) < 2 or not (losses := _losses(reader, world, several, num)):
+    return NOTHING
+  mean = {key: float(each.mean()) for key, each in losses.items()}
+  shown = '; '.join(
+    f'{loss:.3g} with {_named(key)}'
+    for key, loss in mean.items()
+    if key != chosen
+  )
+  line = (
+    f'{mean[chosen]:.3g} nats a token with {_named(chosen)} before a sequence '
+    f'({shown})'
+  )
+  best = min(mean, key=lambda key: mean[key])
+  gain = losses[chosen] - losses[best]
+  # The same sequences in both layouts: their differences are compared.
+  error = gain.std() / np.sqrt(len(gain))
+  if gain.mean() <= max(MARGIN, ERRORS * error):
+    return LayoutLosses(line, ())
+  return LayoutLosses(
+    line,
+    (
+      f'has {mean[chosen]:.3g} nats a token with {_named(chosen)} before a '
+      f'sequence, and {mean[best]:.3g} with {_named(best)}: it was trained so; '
+      f'give {flag(best)}',
+    ),
+  )
+
+
+def _named(before: tuple[int, ...]) -> str:
+  noun = 'id' if len(before) == 1 else 'ids'
+  return f'{noun} {" ".join(map(str, before))}' if before else 'nothing'
+
+
+def _losses(
+  reader: Reader,
+  world: core.World,
+  layouts: Iterable[tuple[int, ...]],
+  num: int,
+) -> dict[tuple[int, ...], np.ndarray]:
+  """Layout -> [N] nats a token of each sequence; {} without sequences.
+
+  A layout in which the model fails, as its input is too long, is left out.
+  """
+  sequences = world.sample(num, 2)
+  losses = {}
+  for before in layouts:
+    try:
+      predictor = reader(before)
+      length = min(sequences.tokens.shape[1], predictor.max_len)
+      sizes = np.minimum(sequences.lengths, length)
+      tokens = sequences.tokens[:, :length]
+      # A prompt is not predicted, and the first token has no prediction.
+      at = np.arange(1, length)
+      scored = (at >= max(world.prompt_len, 1)) & (at < sizes[:, None])
+      rows = np.flatnonzero(scored.any(1))
+      log_probs = predictor.log_probs(tokens[rows], sizes[rows])
+    except core.InputError:
+      continue
+    picked = np.take_along_axis(
+      np.asarray(log_probs)[:, :-1], tokens[rows, 1:, None], 2
+    )[..., 0]
+    # One impossible token must not decide.
+    nats = -np.where(scored[rows], np.maximum(picked, np.log(1e-6)), 0).sum(1)
+    losses[before] = nats / scored[rows].sum(1)
+  return losses if len(losses) > 1 and all(map(len, losses.values())) else {}
