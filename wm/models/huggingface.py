@@ -93,6 +93,7 @@ class Model(core.Model):
 
     def read(before: tuple[int, ...]) -> tokenization.PiecePredictor:
       """The predictor whose texts begin with some pieces."""
+      # More pieces before a sequence leave less room for its tokens.
       room = max_len
       if limit := _limit(network):
         longest = max(map(len, spelled.paths))
@@ -269,6 +270,7 @@ class _FolderTokenizer:
     """The pieces that the tokenizer adds before any text."""
     if not self._has_files:
       return ()
+    # What comes before and behind a text is found by encoding one twice.
     bare = self.of('a')
     with plugins.user_code(f'{self._label}: its tokenizer'):
       whole = tuple(self._tokenizer.encode('a', add_special_tokens=True))

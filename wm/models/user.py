@@ -539,6 +539,7 @@ def checked_predictor(
         outputs=seen,
       )
 
+  # Other layouts are read by predictors of their own, with statistics apart.
   laid_out, reader = read(layout)
   # Yes or no answers have no probabilities to check.
   if isinstance(reader, core.QueryModel):
@@ -569,6 +570,7 @@ def _compare_layouts(
     lambda before: f'before={before}',
     layouts.SEQUENCES // 2 if laid_out.stepwise else layouts.SEQUENCES,
   )
+  # Those on probability outside the world's tokens come later, by calls.
   cautions = reader.contract.cautions
   reader.contract.cautions = lambda: [*cautions(), *compared.cautions]
   reader.remarks = (

@@ -241,6 +241,7 @@ class Checkpoints:
     step = self.last()
     if step is None:
       raise core.InputError(f'no checkpoint in {self.folder}')
+    # Refused below if it was not kept.
     if which.isdecimal():
       step = int(which)
     # A run that was never evaluated has no best checkpoint: use its last.

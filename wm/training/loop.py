@@ -184,6 +184,7 @@ def _accumulated(
   def one(carried: Any, part: Any) -> tuple[Any, None]:
     """Adds a part's gradient of summed losses, their number and its sums."""
     number, tokens_BL, lengths_B, *labels_BLK = part
+    # Each part drops other activations.
     part_key = jax.random.fold_in(key, number)
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, Any]:
@@ -510,6 +511,7 @@ def _continue(out: pathlib.Path, run: dict[str, Any]) -> None:
     return
   usual = Training.usual()
   files.same(out, setup.STAGE, run | {'steps': before}, {**usual, **earlier})
+  # A run that was stopped before a checkpoint starts anew, by the new schedule.
   if done := max(checkpoints_lib.steps(out), default=0):
     run['continued'] = [*run.get('continued', ()), [before, done]]
     progress.say(

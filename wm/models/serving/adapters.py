@@ -180,6 +180,7 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
     return every[layer]
 
   method = states if name == 'hidden_states' else getattr(module, name)
+  # `__call__` of a module takes anything; `forward` has the names.
   options = modes(module.forward, label) if name == '__call__' else {}
   untouched = _Untouched(module)
 
@@ -279,6 +280,7 @@ def _of_fixed_shape(
     # Zeros behind the tokens: a causal program does not see them.
     width = length or long
     filled = np.pad(tokens, ((0, 0), (0, width - long)))
+    # The last call of a fixed number of rows is filled with rows of zeros.
     step = rows or num
     parts = []
     for start in range(0, num, step):
@@ -370,6 +372,7 @@ def _linen(module: Any, params: Any, label: str) -> Functional:
   # {'params': ..., 'batch_stats': ...}, or only the parameters.
   has_kinds = isinstance(params, Mapping) and 'params' in params
   variables = dict(params) if has_kinds else {'params': params}
+  # Skipped are `self` and the tokens.
   options = modes(type(module).__call__, label, skip=2)
 
   def apply(name: str, weights: Any, *arguments: Any) -> Any:

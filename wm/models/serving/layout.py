@@ -47,6 +47,7 @@ class InputLayout:
   window: int = 0
 
   def __post_init__(self) -> None:
+    # `type`, not isinstance: True is no id.
     good = isinstance(self.before, tuple) and all(
       type(each) is int and each >= 0 for each in self.before
     )
@@ -101,6 +102,7 @@ class LaidOut:
     self._thing, self.layout, self._ids = thing, layout, ids
     self._label, self._outputs = label, outputs
     self.last_only, self.size = False, 0
+    # Capabilities are found by the methods that an object has.
     for name in METHODS:
       if has(thing, name):
         setattr(self, name, getattr(self, f'_{name}'))
@@ -156,6 +158,7 @@ class LaidOut:
 
     tokens: [R, L] of the world, L > 1.
     """
+    # A window of 0 cuts nothing: x[:, -0:] is all of x.
     ids = self.ids(tokens)[:, -self.layout.window :]
     try:
       with plugins.user_code(self._label), np.errstate(all='ignore'):
@@ -277,6 +280,7 @@ class LaidOut:
       read = np.maximum(self._ids, 0)
       return [tuple(read[list(text)].tolist()) for text in texts]
 
+    # A suffix goes on from its prefix, and has nothing before it.
     heads = [(*self.layout.before, *prefix) for prefix in sent(prefixes)]
     return self._thing.answers(heads, sent(suffixes))
 
@@ -303,6 +307,7 @@ def lay_out(
 
 def probing(world: core.World, rows: int) -> np.ndarray:
   """[rows, L] tokens of sequences, L > 1, to ask a model with."""
+  # Few worlds have fewer sequences than a call has rows: some come twice.
   tokens = world.sample(rows, 0).tokens
   if not len(tokens):
     tokens = np.ones((1, 2), np.int32)
@@ -428,7 +433,7 @@ def _losses(
       scored = (at >= max(world.prompt_len, 1)) & (at < sizes[:, None])
       rows = np.flatnonzero(scored.any(1))
       log_probs = predictor.log_probs(tokens[rows], sizes[rows])
-    except core.InputError:
+    except core.InputError:  # Too long for the model, say.
       continue
     picked = np.take_along_axis(
       np.asarray(log_probs)[:, :-1], tokens[rows, 1:, None], 2
