@@ -99,6 +99,9 @@ class World(
     'GraphML of networkx or OSMnx, or OSM XML, instead of these',
     format=f'{_READER}.load_file',
   )
+  around: str = field('', "'LAT,LON': the part of the map within `radius`")
+  radius: float = field(0.0, 'metres', least=0)
+  box: str = field('', "'SOUTH,WEST,NORTH,EAST': the part of the map inside")
   rows: int = 8
   columns: int = field(8, 'crossings across it')
   city_seed: int = field(0, 'seed of the generated city', least=0)
@@ -139,6 +142,9 @@ class World(
       raise field_error(
         self, 'nodes edges file', 'nodes and edges, or file, or neither'
       )
+    if bool(self.around) != bool(self.radius) or (self.around and self.box):
+      expected = 'around and radius, or box, or neither'
+      raise field_error(self, 'around radius box', expected)
     parts = self.heldout * sampling.HELDOUT
     if abs(parts - round(parts)) > 1e-9:
       expected = f'{SHARE} to {1 - SHARE} in steps of {SHARE}'
@@ -151,13 +157,28 @@ class World(
   def graph(self) -> streets.StreetGraph:
     """The street graph; raises InputError for bad files."""
     if not self.nodes and not self.file:
-      return generate(self.rows, self.columns, self.city_seed)
+      whole = generate(self.rows, self.columns, self.city_seed)
+      return self._part(whole)
     graph = (
       streets.load_csv(self.nodes, self.edges)
       if self.nodes
       else streets.load_file(self.file)
     )
     streets.check_lost(graph, self.file or self.edges)
+    return self._part(graph)
+
+  def _part(self, graph: streets.StreetGraph) -> streets.StreetGraph:
+    """The part that `around` and `radius`, or `box`, cut out of the map."""
+    if self.around:
+      lat, lon = _coordinates('around', self.around, 'LAT,LON')
+      apart = streets.great_circle(graph.lat, graph.lon, lat, lon)
+      return district(graph, apart <= self.radius, f'{self.radius:g} m')
+    if self.box:
+      names = 'SOUTH,WEST,NORTH,EAST'
+      south, west, north, east = _coordinates('box', self.box, names)
+      inside = (graph.lat >= south) & (graph.lat <= north)
+      inside &= (graph.lon >= west) & (graph.lon <= east)
+      return district(graph, inside, f'box={self.box}')
     return graph
 
   @property
@@ -520,6 +541,76 @@ TRIP_COLUMNS = (
 TRIP_ROWS = 100_000  # Rows held in memory at a time.
 
 Find = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _coordinates(name: str, text: str, form: str) -> list[float]:
+  """The degrees of 'LAT,LON' and the like; raises InputError."""
+  expected = form.split(',')
+  try:
+    values = [float(part) for part in text.split(',')]
+  except ValueError:
+    values = []
+  if len(values) != len(expected) or not np.isfinite(values).all():
+    raise core.InputError(f'maps: {name}={text!r}; expected {form} in degrees')
+  return values
+
+
+def district(
+  graph: streets.StreetGraph, inside: np.ndarray, where: str
+) -> streets.StreetGraph:
+  """The largest strongly connected part of some intersections of a map.
+
+  From each of its intersections a route inside it leads to every other one.
+  Streets that leave it, and the counts of what was left out, are in `counts`.
+
+  Args:
+    graph: the whole map.
+    inside: [S] bool, the intersections to choose from.
+    where: name of the part in errors.
+
+  Raises:
+    InputError: the part would have fewer than two intersections.
+  """
+  size = len(graph)
+  sources, _, targets = graph.edges()
+  both = inside[sources] & inside[targets]
+  streets_inside = scipy.sparse.coo_array(
+    (np.ones(both.sum(), np.int8), (sources[both], targets[both])),
+    (size, size),
+  )
+  _, component = scipy.sparse.csgraph.connected_components(
+    streets_inside, connection='strong'
+  )
+  # Of equal parts the one with the first intersection.
+  sizes = np.bincount(component[inside], minlength=component.max() + 1)
+  kept = inside & (component == sizes.argmax())
+  if kept.sum() < 2:
+    raise core.InputError(
+      f'maps: no two intersections of {where} have routes to each other '
+      f'inside; {inside.sum()} of {size} lie there: expected a larger part'
+    )
+  rows = np.flatnonzero(kept)
+  # The number of each row in the part; DEAD of others, and of no street.
+  number = np.full(size + 1, core.DEAD, np.int32)
+  number[rows] = np.arange(len(rows))
+  delta = number[graph.delta[rows]]
+  gone = (delta == core.DEAD) & (graph.delta[rows] != core.DEAD)
+  return dataclasses.replace(
+    graph,
+    ids=graph.ids[rows],
+    lat=graph.lat[rows],
+    lon=graph.lon[rows],
+    delta=delta,
+    length_m=np.where(delta == core.DEAD, np.nan, graph.length_m[rows]),
+    names=tuple(graph.names[row] for row in rows),
+    lost=(),
+    counts={
+      **graph.counts,
+      'outside the district': int(size - inside.sum()),
+      'not strongly connected in it': int(inside.sum() - len(rows)),
+      'streets out of the district': int(gone.sum()),
+    },
+  )
 
 
 class Trips(NamedTuple):
