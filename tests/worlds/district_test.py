@@ -34,7 +34,7 @@ def middle(whole):
   return f'{np.median(whole.lat)},{np.median(whole.lon)}'
 
 
-@pytest.mark.parametrize('radius', [200, 250, 400, 1e6])
+@pytest.mark.parametrize('radius', [250, 350, 500, 1e6])
 def test_a_district_is_the_largest_strongly_connected_part(whole, radius):
   part = graph(f", around='{middle(whole)}', radius={radius}")
   lat, lon = map(float, middle(whole).split(','))
