@@ -208,10 +208,7 @@ METRICS = (
   *('intervention(num=0)', 'intervention(layers=())'),
   *(
     'intervention(horizon=0)',
-    'intervention(horizon=2, pairs="x")',
-    'intervention(pairs="same_next")',
     'intervention(direction="x")',
-    'intervention(direction="das", dims=0)',
   ),
   *('force_law(targets=("x",))', 'trajectory(num=0)'),
   *('trajectory(ahead=())', 'trajectory(ahead=(0,))', 'capability(num=0)'),
