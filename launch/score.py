@@ -22,9 +22,6 @@ its answers; the file has columns `key` and `answer`, see wm.judge.
 
 On several hosts, start the same command on each, as for train.py: rows are
 divided. A network that is too large for a device is divided too.
-
---power=.05 also prints how many trials tell two models apart by .05 (two-sided
-5 %, power .8), and writes OUT/power.json.
 """
 
 import common
@@ -45,8 +42,6 @@ def main() -> None:
   world = FLAGS.score_world or FLAGS.world
   options |= {'world': world, 'out': FLAGS.out}
   entries = wm.score(**options, log=print)
-  if FLAGS.power and leads:
-    wm.power(FLAGS.out, FLAGS.power, out=FLAGS.out, log=print)
   if leads:
     common.check_measured(entries)
 
@@ -74,6 +69,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
-    *('metric_overrides', 'max_calls', 'name', 'power', 'strict'),
+    *('metric_overrides', 'max_calls', 'name', 'strict'),
     *('trials', 'judge', 'form', *common.PROCESSES),
   )

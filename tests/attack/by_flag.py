@@ -200,7 +200,7 @@ URL_FLAGS = {
   'out': 'sample',
   'pgn': 'ingest',
   'run': 'explore',
-  'runs': 'list',
+  'runs': 'report',
   'data': 'train',
   'start': 'train',
   'row': 'study',

@@ -212,8 +212,8 @@ def _score(model, world=WORLD, **fields):
 @pytest.mark.parametrize('world', [WORLD, SEATING], ids=['tiny', 'seating'])
 @pytest.mark.parametrize('k', [1, 3])
 def test_the_world_is_perfect(world, k):
-  result = _score(oracles.Oracle(world), world, k=k, graded=True)
-  for name in ('precision', 'precision_definition', 'accepted_share'):
+  result = _score(oracles.Oracle(world), world, k=k)
+  for name in ('precision', 'precision_definition'):
     assert statistics.summarize(result[name])['value'] == 1
   assert result['precision'].measured.sum() >= 20
 
@@ -221,20 +221,17 @@ def test_the_world_is_perfect(world, k):
 def test_disagreement_either_way_counts():
   """The model accepts y after wide origins alone, x and y not as one."""
   model = hand.Ruled(hand.split)
-  result = _score(model, samples=80, graded=True, directions='both')
+  result = _score(model, samples=80)
   precision = result['precision']
   states = WORLD.sample_states(40, basics.stream(0, context.STATES))
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
-  same = np.tile(wide[:, 0] == wide[:, 1], 2)
+  same = wide[:, 0] == wide[:, 1]
   room = precision.measured
   np.testing.assert_array_equal(precision.value[room], same[room])
   assert 0.2 < same.mean() < 0.9
   apart = room & ~same
   assert set(precision.columns['suffix'][apart]) == {WORLD.vocab[tiny.Y]}
-  np.testing.assert_array_equal(result['first_violation'].value[apart], 1)
-  share = result['accepted_share'].value[apart]
-  assert ((share > 0.4) & (share < 1)).all()
 
 
 def test_questions_stop_at_the_first_disagreement():
@@ -248,14 +245,10 @@ def test_questions_stop_at_the_first_disagreement():
   model = stateless.Accepting(
     accepts, vocab_size=solver.vocab_size, end=core.DEAD, max_len=6
   )
-  graded = _score(model, SEATING, samples=30, graded=True)['precision']
-  all_asked, asked[:] = len(asked), []
-  plain = _score(model, SEATING, samples=30)['precision']
-  assert len(asked) < all_asked / 3
-  np.testing.assert_array_equal(plain.value, graded.value)
-  np.testing.assert_array_equal(plain.reason, graded.reason)
-  for name in ('suffix', 'wrong_at'):
-    np.testing.assert_array_equal(plain.columns[name], graded.columns[name])
+  precision = _score(model, SEATING, samples=30)['precision']
+  assert (precision.value == 0).any()
+  # Two questions a suffix, of 40 trials.
+  assert len(asked) < 2 * 30 * 40 / 3
 
 
 def test_no_room_to_ask_is_a_reason():

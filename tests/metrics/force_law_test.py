@@ -223,7 +223,8 @@ def test_tokens_after_the_row_are_not_read(world):
       np.testing.assert_array_equal(result[0, n, p], expected[0, n, p])
 
 
-def test_the_published_split(world):
+def test_the_published_split(world, monkeypatch):
+  monkeypatch.setitem(force_law.BATCH, 'published', 0)
   metric = force_law.Metric(
     num=1, examples=300, labels=2, variant='published', searches=0
   )
