@@ -126,7 +126,6 @@ MODELS = (
 )
 UNTRAINED = (
   *(
-    'bayes(split="none")',
     'noisy_oracle(wrong=2.0)',
     'noisy_oracle(illegal=-1.0)',
   ),

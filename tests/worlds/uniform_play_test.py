@@ -221,9 +221,3 @@ def test_a_policy_of_chess_is_drawn_as_it_weighs(policy):
       for packed, weight in mass.items():
         token = int(world._columns[packed])
         assert law[token] == pytest.approx(weight / total)
-
-
-def test_a_split_is_one_line():
-  world = registry.make('world', 'connect4()')
-  with pytest.raises(core.InputError, match="available: 'all', distinct="):
-    world.data_distribution('train')

@@ -184,11 +184,9 @@ class World(
     play = functools.partial(self._drawn, seed)
     return sampling.stream(self, num, seed, split, play)
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.SequenceProcess:
+  def data_distribution(self, replan: bool = False) -> core.SequenceProcess:
     """See core.Generative; words where there are any, see WordProcess."""
-    play = super().data_distribution(split, distinct, replan)
+    play = super().data_distribution(replan)
     if not self._ends:
       return play
     _, logs = self._words
