@@ -87,7 +87,7 @@ def _given(predictor, tokens, lengths):
   states = np.zeros((num, 1), np.int32)
   zeros, reason = np.zeros(num, np.int32), np.full(num, '')
   pairs = context.PrefixPairs(
-    states, states, tokens, lengths, zeros, reason, zeros, zeros, {}
+    states, states, tokens, lengths, zeros, reason, zeros, {}
   )
   accept = rules.epsilon(0.05)
   return context.Trials(predictor, WORLD, pairs, accept, accept)
@@ -212,8 +212,8 @@ def _score(model, world=WORLD, **fields):
 @pytest.mark.parametrize('world', [WORLD, SEATING], ids=['tiny', 'seating'])
 @pytest.mark.parametrize('k', [1, 3])
 def test_the_world_is_perfect(world, k):
-  result = _score(oracles.Oracle(world), world, k=k)
-  for name in ('precision', 'precision_definition'):
+  result = _score(oracles.Oracle(world), world, k=k, graded=True)
+  for name in ('precision', 'precision_definition', 'accepted_share'):
     assert statistics.summarize(result[name])['value'] == 1
   assert result['precision'].measured.sum() >= 20
 
@@ -221,7 +221,7 @@ def test_the_world_is_perfect(world, k):
 def test_disagreement_either_way_counts():
   """The model accepts y after wide origins alone, x and y not as one."""
   model = hand.Ruled(hand.split)
-  result = _score(model, samples=80)
+  result = _score(model, samples=80, graded=True)
   precision = result['precision']
   states = WORLD.sample_states(40, basics.stream(0, context.STATES))
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
@@ -232,6 +232,8 @@ def test_disagreement_either_way_counts():
   assert 0.2 < same.mean() < 0.9
   apart = room & ~same
   assert set(precision.columns['suffix'][apart]) == {WORLD.vocab[tiny.Y]}
+  share = result['accepted_share'].value[apart]
+  assert ((share > 0.4) & (share < 1)).all()
 
 
 def test_questions_stop_at_the_first_disagreement():
@@ -245,10 +247,14 @@ def test_questions_stop_at_the_first_disagreement():
   model = stateless.Accepting(
     accepts, vocab_size=solver.vocab_size, end=core.DEAD, max_len=6
   )
-  precision = _score(model, SEATING, samples=30)['precision']
-  assert (precision.value == 0).any()
-  # Two questions a suffix, of 40 trials.
-  assert len(asked) < 2 * 30 * 40 / 3
+  graded = _score(model, SEATING, samples=30, graded=True)['precision']
+  all_asked, asked[:] = len(asked), []
+  plain = _score(model, SEATING, samples=30)['precision']
+  assert len(asked) < all_asked / 3
+  np.testing.assert_array_equal(plain.value, graded.value)
+  np.testing.assert_array_equal(plain.reason, graded.reason)
+  for name in ('suffix', 'wrong_at'):
+    np.testing.assert_array_equal(plain.columns[name], graded.columns[name])
 
 
 def test_no_room_to_ask_is_a_reason():

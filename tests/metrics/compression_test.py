@@ -46,8 +46,8 @@ def test_published_defaults():
 
 @pytest.mark.parametrize('accept', ['epsilon(0.01)', 'epsilon(0.3)'])
 def test_oracle_is_perfect(accept):
-  result = _score(ORACLE, accept=accept)
-  for quantity in ('precision', 'precision_definition'):
+  result = _score(ORACLE, accept=accept, graded=True)
+  for quantity in ('precision', 'precision_definition', 'accepted_share'):
     assert _value(result[quantity]) == 1
 
 
@@ -71,7 +71,9 @@ def test_uniform_accepts_everything_or_nothing():
 
 
 def test_published_sampler_scores_a_vacuous_model_zero():
-  result = _score(UNIFORM, accept='epsilon(0.5)', sampler='published(0.01)')
+  result = _score(
+    UNIFORM, accept='epsilon(0.5)', sampler='published(0.01)', graded=True
+  )
   assert _value(result['precision_published']) == 0
   assert statistics.summarize(result['precision'])['n'] == 0
 
@@ -89,6 +91,19 @@ def test_hand_made_model():
   np.testing.assert_array_equal(result.value[room], expected[room])
   assert 0 < expected.mean() < 1
   assert room.mean() > 0.9
+
+
+def test_graded_hand_made_model_by_formula():
+  # At each of k tokens a sample from a wide prefix leaves x with 1/2.
+  wide = _wide(_pairs())
+  split = wide[:, 0] & ~wide[:, 1]
+  room = 12 - _pairs().lengths.max(1) >= 3
+  sampled = _score(
+    hand.Ruled(hand.split), k=3, graded=True, samples=1500, trials=20
+  )
+  share = sampled['accepted_share'].value
+  np.testing.assert_allclose(share[split[:20] & room[:20]], 1 / 8, atol=0.05)
+  np.testing.assert_allclose(share[~split[:20]], 1)
 
 
 def test_more_samples_never_raise_the_score():
@@ -133,6 +148,7 @@ def test_shorter_continuations_never_lower_the_score():
 @pytest.mark.parametrize(
   'fields',
   [
+    {'graded': True},
     {'accept': 'top_k(2)'},
     {'prefix_filter': 'model', 'accept': 'top_p(0.9)'},
   ],

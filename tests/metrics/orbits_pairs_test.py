@@ -134,10 +134,11 @@ def test_suffixes_of_the_world_are_what_follows(world):
   metric = registry.make(
     'metric',
     "compression(trials=12, samples=4, k=6, suffixes='world', "
-    "accept='epsilon(0.1)')",
+    "accept='epsilon(0.1)', graded=True)",
   )
   _, result = summed(metric, StateOracle(world, metric, False), world)
   assert result['precision']['value'] == 1
+  assert result['accepted_share']['value'] == 1
 
 
 def test_where_no_prefix_is_long_enough_that_is_told():

@@ -250,21 +250,23 @@ def ask_pairs(
   trials: Trials,
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
+  *,
+  decide: bool,
 ) -> np.ndarray:
   """[R, 2, M] int8 answers about suffixes [R, M, K] after both prefixes.
 
-  Questions without an answer are added to the trials' counts. A trial is
-  decided at its first disagreement. A predictor that only answers, whose
-  answers cost, is asked about one suffix at a time and not about decided
-  trials; their other suffixes have no answer.
+  Questions without an answer are added to the trials' counts.
 
   suffix_lengths: [R, M].
+  decide: a trial is decided at its first disagreement. A predictor that only
+    answers, whose answers cost, is then asked about one suffix at a time and
+    not about decided trials; their other suffixes have no answer.
   """
   num = suffixes.shape[1]
   replies = np.full((len(suffixes), 2, num), core.NO_ANSWER)
   # With costly answers, one suffix at a time avoids questions about decided
   # trials.
-  single = isinstance(trials.predictor, core.QueryModel)
+  single = decide and isinstance(trials.predictor, core.QueryModel)
   width = 1 if single else num
   # A prefix that fills the model leaves no room for a suffix.
   left = np.flatnonzero(trials.room > 0)

@@ -27,7 +27,7 @@ class Metric(prefix_pairs.PairMetric):
 
   Samples continuations of one prefix and checks them after the other.
 
-  Each quantity has a row per trial.
+  Each quantity has a row per trial; `accepted_share` needs `graded`.
 
   Reasons of unmeasured trials: vacuous (the model accepts no token after the
   first prefix), no_answer (to any continuation after both prefixes),
@@ -53,6 +53,7 @@ class Metric(prefix_pairs.PairMetric):
       prefixes; '' is the scored world.
     prefix_filter: 'none', or 'model': only prefixes whose moves the model
       accepts.
+    graded: also compute `accepted_share`; no trial then ends early.
     sampler: rule that continuations are drawn by, e.g. 'published(0.01)'; '' is
       `accept`.
     support: 'all', or 'sampler': judge only tokens whose probability the
@@ -72,6 +73,9 @@ class Metric(prefix_pairs.PairMetric):
       no token counts 1. That is the definition: an empty boundary is precise.
     precision_published: As precision, but a trial in which the model accepts
       no token counts 0. The published program counts so.
+    accepted_share: Share of continuations of one prefix that the model accepts
+      in full after the other prefix too. It grades what precision counts as 0
+      or 1.
     precision_by_epsilon: As precision, a mean over seven thresholds of
       acceptance. Its breakdown is the curve, and needs `curve`.
     epsilon: threshold of acceptance (probability)
@@ -95,6 +99,7 @@ class Metric(prefix_pairs.PairMetric):
   suffixes: str = field('model', choices=('model', 'world'))
   world: str = ''
   prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
+  graded: bool = False
   sampler: str = ''
   support: str = field('all', choices=supports.CHOICES)
   attempts: int = field(32, least=1)
@@ -131,8 +136,9 @@ class Metric(prefix_pairs.PairMetric):
     quantities = self._scores(trials, measure(self, trials))
     if not self.curve:
       return quantities
+    plain = dataclasses.replace(self, graded=False)
     several = [
-      self._scores(at, _sampled(self, at))
+      plain._scores(at, _sampled(plain, at))
       for at in prefix_pairs.at_thresholds(trials)
     ]
     return (*quantities, *prefix_pairs.curves(several, ('precision',)))
@@ -155,13 +161,17 @@ class Metric(prefix_pairs.PairMetric):
     # Vacuous trials count in the definition and in the published program.
     reasons = np.where(vacuous, '', reason)
     pictured = columns | _pictured(trials, outcome)
-    return (
+    quantities = [
       scored('precision', same, reason=reason, columns=pictured),
       scored(
         'precision_definition', np.where(vacuous, 1, same), reason=reasons
       ),
       scored('precision_published', np.where(vacuous, 0, same), reason=reasons),
-    )
+    ]
+    if self.graded:
+      share = filled(np.zeros(total), outcome.share)
+      quantities.append(scored('accepted_share', share, reason=reason))
+    return tuple(quantities)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,12 +180,14 @@ class Outcome:
 
   Attributes:
     reason: [R] str, '' where measured.
+    share: [R] float64, share of continuations accepted in full.
     refused: [R] bool, whether a continuation is refused.
     refusal: tokens [R, K] and lengths [R] of the first refused continuation;
       length 0 if none is refused.
   """
 
   reason: np.ndarray
+  share: np.ndarray
   refused: np.ndarray
   refusal: tuple[np.ndarray, np.ndarray]
 
@@ -187,7 +199,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
     trials,
     metric.samples,
     limit=metric.k,
-    decide=not on_support,
+    decide=not metric.graded and not on_support,
   )
   refused = samples.status == core.REFUSED
   reason = np.where(samples.vacuous, 'vacuous', '')
@@ -203,6 +215,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   reason = np.where(nothing, why, reason)
   return Outcome(
     reason,
+    1 - refused.sum(1) / metric.samples,
     refused.any(1),
     _first(samples.tokens, samples.lengths, refused),
   )
@@ -218,13 +231,16 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
     longest=min(metric.k, trials.world.max_len),  # There is no more room.
     seeds=trials.keys(SAMPLES),
   )
-  answers = membership.ask_pairs(trials, tokens, lengths)
+  answers = membership.ask_pairs(
+    trials, tokens, lengths, decide=not metric.graded
+  )
   apart = membership.disagree(answers)
   num = membership.answered(answers).sum(1)
   reason = np.where(num == 0, 'no_answer', '')
   reason[(lengths == 0).all(1)] = 'no_room'
   return Outcome(
     reason,
+    1 - apart.sum(1) / np.maximum(num, 1),
     apart.any(1),
     _first(tokens, lengths, apart),
   )
