@@ -122,7 +122,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'order': ('-1', 'first'),
     'control': ('odd',),
     'variant': ('mine', ''),
-    'ties': ('far',),
     'pairs': ('all',),
     'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
   },
