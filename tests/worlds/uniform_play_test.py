@@ -105,8 +105,6 @@ def test_first_moves_are_uniform_as_sampled(spec):
 
 PLAYERS = (
   "othello(size=4, policy='search', noise=0.3)",
-  "othello(size=4, policy='greedy', noise=0.1)",
-  "othello(size=4, policy='mobility')",
   "othello(size=6, policy='search', noise=0.1)",
   "chess(policy='promotions', length=8, least=0)",
   "chess(policy='en_passant', lengths='human', length=30)",

@@ -58,8 +58,7 @@ class World(
 
   Attributes:
     policy: choice of moves in sampled games: 'uniform', over legal moves;
-      'greedy', most discs flipped; 'mobility', fewest replies; 'search',
-      alpha-beta to `depth`.
+      'search', alpha-beta to `depth`.
     openings: squares, e.g. 'd3 c3 c4', or a name in OPENINGS; held-out
       sequences are then all legal orders of these squares from the start.
   """
