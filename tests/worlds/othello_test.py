@@ -330,16 +330,6 @@ def test_sampled_games_are_the_policys():
   )
 
 
-def flipped(world, state, move):
-  after = world.advance(state[None], np.array([move]))[0]
-  boards = np.stack([state, after])[:, : othello.SIDE]
-  discs = np.bitwise_count(
-    np.ascontiguousarray(boards).view(np.uint64).astype(np.uint64)
-  )
-  side = state[othello.SIDE]
-  return int(discs[1, side]) - int(discs[0, side])
-
-
 def test_probe_labels_are_the_movers_and_the_others_discs():
   world = othello.World(size=6)
   games = world.sample(20, 1)
