@@ -241,7 +241,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
   return Outcome(
     reason,
     1 - apart.sum(1) / np.maximum(num, 1),
-    apart.any(1),
+    apart.sum(1) > 0,
     _first(tokens, lengths, apart),
   )
 
