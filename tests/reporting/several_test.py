@@ -266,7 +266,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert table.title == 'exactness(num=9): exact'
   assert table.heads == (
     *('model', 'default', 'data=games/human'),
-    "world=chess(policy='castling')",
+    "world=chess(policy='promotions')",
   )
   low = '0.250 [0.150, 0.350]'
   assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
@@ -435,7 +435,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
   assert curves.banded(item)
   spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default']
-  assert chart_specs.title(spec, 1) == ["world=chess(policy='castling')"]
+  assert chart_specs.title(spec, 1) == ["world=chess(policy='promotions')"]
   rows = chart_specs.rows(spec)
   num = [sum(row['model'] == name for row in rows) for name in MODELS]
   assert num == [8, 9, 9]
@@ -495,7 +495,7 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   world = registry.make('world', 'chess(length=120)')
   metrics = [
     exactness.Metric(num=4),
-    exactness.Metric(num=4, world="chess(policy='castling', length=120)"),
+    exactness.Metric(num=4, world="chess(policy='promotions', length=120)"),
   ]
   folders = []
   for name in ('naive', 'copy_start'):
