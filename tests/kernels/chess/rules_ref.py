@@ -5,6 +5,8 @@ A move is tried on the board and refused if it leaves the own king attacked.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -332,3 +334,11 @@ def kinds(position: Position, move: int) -> int:
     if not taken and source % 8 != target % 8:
       result |= policies.CAPTURE
   return result
+
+
+def draw(
+  position: Position, moves: list[int], weights: list[int], word: int
+) -> int:
+  """The move that a random word of 32 bits draws."""
+  sums = [*itertools.accumulate(weights[kinds(position, m)] for m in moves)]
+  return moves[bisect.bisect_right(sums, word * sums[-1] >> 32)]
