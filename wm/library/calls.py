@@ -81,15 +81,16 @@ def sample(
     lambda: sampling.make_dataset(world, out, options or Sampling(), workers),
     sampling.sample_chunk,
   )
-  if compute.process_index():
-    return open_splits(out)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
-  return open_splits(out)
+  return opened(out, manifests, log)
 
 
-def open_splits(out: Path) -> dict[str, stores.Store]:
-  """Both splits of OUT/data."""
+def opened(
+  out: Path, manifests: dict[str, Any], log: Log
+) -> dict[str, stores.Store]:
+  """Both splits of OUT/data; process 0 tells of them."""
+  if not compute.process_index():
+    log_facts(manifests, log)
+    log_splits(out, manifests, log)
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
@@ -147,21 +148,19 @@ def ingest(
     pgn_ingest.read_shard,
   )
   if compute.process_index():
-    return open_splits(out)
+    return opened(out, manifests, log)
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')
   for line in pgn_ingest.lines(report):
     log(line)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
   if not manifests['heldout']['rows']:
     progress.say(
       f'warning: {out} has no held-out game, which training needs: a hash of '
       f'each game holds out {pgn_games.HELDOUT} in {pgn_games.BUCKETS:,}; '
       'expected more games, or lines and heldout files (--text_file)'
     )
-  return open_splits(out)
+  return opened(out, manifests, log)
 
 
 @takes(training=Training)
@@ -532,12 +531,10 @@ def ingest_text(
     lambda: published.ingest_text(world, *paths, out, workers, aliases, lost),
     published.read_shard,
   )
-  if compute.process_index():
-    return open_splits(out)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
-  splits = open_splits(out)
-  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
+  splits = opened(out, manifests, log)
+  if not compute.process_index() and (
+    mirrored := exposure.mirrored(world, splits['train'], splits['heldout'])
+  ):
     log(
       f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
       'training ones up to a symmetry of the world'
