@@ -133,7 +133,6 @@ UNTRAINED = (
   *('solver(silent=-1.0)', 'solver(by="x")', 'lookup(by="x")'),
   *('toy(kind="x")', 'toy(kind=1)', 'toy("used", 1)'),
   *('particle_filter(particles=0)', 'particle_filter(sweeps=-1)'),
-  *('ballistic(spread=0.0)', 'ballistic(spread=-1.0)', 'orbit_fit(spread=0.0)'),
   *(
     'huggingface()',
     'huggingface(path="gone")',
