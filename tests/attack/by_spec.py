@@ -63,7 +63,7 @@ WORLDS = (
     'othello(size=2)',
   ),
   *('othello(policy="best")', 'othello(noise=2.0)', 'othello(noise=-0.5)'),
-  *('othello(depth=-1)', 'othello(states="x")', 'othello(pool=0)'),
+  *('othello(states="x")', 'othello(pool=0)'),
   *('seating(people=0)', 'seating(people=99)', 'seating(length=0)'),
   *(
     'seating(least=3, most=1)',

@@ -179,7 +179,6 @@ def test_a_move_after_the_end_is_refused():
     'othello(size=10)',
     "othello(policy='best')",
     'othello(noise=1.5)',
-    "othello(policy='search', depth=0)",
     "othello(states='all')",
     'othello(pool=0)',
     "othello(records='x.wtb', policy='search')",
