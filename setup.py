@@ -58,7 +58,7 @@ setuptools.setup(
     'vl-convert-python>=1.9',
   ],
   extras_require={
-    'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
+    'automata': ['pydot>=4.0'],
     'cloud': [
       'universal_pathlib>=0.3',
       's3fs>=2025.3',
@@ -99,7 +99,6 @@ setuptools.setup(
       'ruff>=0.8',
       'mypy>=2.4',
       'chess>=1.11',
-      'automata-lib>=9.2',
       'pydot>=4.0',
       'zstandard>=0.23',
       'pyarrow>=17',

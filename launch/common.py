@@ -22,7 +22,6 @@ from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
   Asking,
   Extraction,
-  Planning,
   RouteSource,
   Sampling,
   Scoring,
@@ -124,7 +123,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Asking, Workers, StudyJobs, Sweeping, Topology, Units, Planning, Stages),
+  *(Asking, Workers, StudyJobs, Sweeping, Topology, Units, Stages),
 ):
   declare(cls)
 

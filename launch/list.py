@@ -1,9 +1,8 @@
-"""Lists worlds, models, metrics and acceptance rules, one in full, or runs.
+"""Lists worlds, models, metrics and acceptance rules, or one in full.
 
   python launch/list.py
   python launch/list.py --model=slice
   python launch/list.py --world='othello(size=6)'
-  python launch/list.py --runs=runs
 
 Without a name it lists everything with fields and defaults. Parameters of
 networks are counted for 1,000 tokens and sequences of 100, or for those of
@@ -12,9 +11,7 @@ metric needs of a world and a model.
 --world also shows the world's tokens with their ids, sequences, states, the
 prompt for a language model, and the least memory and time that the world, the
 model and the metrics need. --world and --model explain the format of each file
-that a field names. --runs tables all runs under a folder instead: which are
-running, stopped, done or failed, at what stage, with model, world, step, loss,
-age, size and scores.
+that a field names.
 """
 
 import common
@@ -24,13 +21,6 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call for each name."""
-  if FLAGS.runs:
-    import wm
-    from wm.library import report
-
-    for folder in FLAGS.runs:
-      print(report.runs_text(wm.runs(folder)))
-    return
   from wm.core import registry, resources
   from wm.reporting import catalog
 
@@ -61,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'model', 'metric', 'accept', 'runs')
+  common.run(main, 'world', 'model', 'metric', 'accept')

@@ -25,9 +25,6 @@ divided. A network that is too large for a device is divided too.
 
 --checkpoint=all scores every checkpoint of the run in --out (`train.py --keep`
 keeps them), and draws the values over the steps: OUT/course/course.csv, .svg.
-
---power=.05 also prints how many trials tell two models apart by .05 (two-sided
-5 %, power .8), and writes OUT/power.json.
 """
 
 import common
@@ -56,8 +53,6 @@ def main() -> None:
   world = FLAGS.score_world or FLAGS.world
   options |= {'world': world, 'out': FLAGS.out}
   entries = wm.score(**options, log=print)
-  if FLAGS.power and leads:
-    wm.power(FLAGS.out, FLAGS.power, out=FLAGS.out, log=print)
   if leads:
     common.check_measured(entries)
 
@@ -85,6 +80,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
-    *('metric_overrides', 'max_calls', 'name', 'power', 'strict'),
+    *('metric_overrides', 'max_calls', 'name', 'strict'),
     *('trials', 'judge', 'form', *common.PROCESSES),
   )

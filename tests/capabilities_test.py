@@ -349,12 +349,6 @@ def test_a_process_gives_what_is_sampled_and_is_legal(world):
   assert np.isneginf(process.next(dead)[1]).all()
 
 
-@every_world.having(core.Generative)
-def test_a_process_has_no_split_of_another_name(world):
-  with pytest.raises(core.InputError, match="unknown split 'test'"):
-    world.data_distribution('test')
-
-
 @every_world.having(core.Described.stats)
 def test_facts_are_named_counts(world):
   assert all(isinstance(count, int) for count in world.stats().values())

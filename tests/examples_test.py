@@ -31,7 +31,7 @@ WORLDS = {
 }
 # Fields that name files of the user's, by plug-in.
 FILES = {
-  ('world', 'automaton'): {'file', 'regex'},
+  ('world', 'automaton'): {'file'},
   ('world', 'hmm'): {'file'},
   ('world', 'maps'): {'nodes', 'edges', 'file', 'trips', 'turns'},
   ('world', 'othello'): {'records'},

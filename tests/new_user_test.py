@@ -110,10 +110,6 @@ ANSWERED = {
     lambda: wm.compare('line', 'city'),
     lambda both: 'another world' in both.differences.note[0],
   ),
-  'a list of runs': (
-    lambda: wm.runs('.'),
-    lambda table: {*table.run} == {'run', 'sampled', 'line', 'city'},
-  ),
   'names of worlds': (
     lambda: wm.names('world'),
     lambda names: 'maps' in names,
@@ -263,7 +259,6 @@ REFUSED = {
     lambda: wm.rows('run'),
     'run has no results; run wm.score',
   ),
-  'runs of an empty folder': (lambda: wm.runs('empty'), 'empty has no runs'),
   'a report of an empty folder': (
     lambda: wm.report('empty'),
     'empty has no scores.json; run launch/score.py',
@@ -324,7 +319,6 @@ LINES = {
   ('sample', CITY, '--num=1e5'): "--num=1e5: invalid literal for int.*'1e5'",
   ('list', 'maps'): "unexpected argument 'maps'; expected --FLAG=VALUE",
   ('list', '--worlds'): "'worlds'. Did you mean: world",
-  ('list', '--runs=empty'): 'empty has no runs; expected folders',
   (
     'report',
     '--out=sampled',

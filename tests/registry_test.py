@@ -31,8 +31,8 @@ def test_make(text, expected):
 
 
 def test_make_finds_modules():
-  metric = registry.make('metric', "compression(k=2, directions='both')")
-  assert metric == compression.Metric(k=2, directions='both')
+  metric = registry.make('metric', "compression(k=2, suffixes='world')")
+  assert metric == compression.Metric(k=2, suffixes='world')
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ _CALLS = {
       'ask',
       'ingest',
       'ingest_text',
-      'power',
       'reconstruct',
       'sample',
       'score',
@@ -101,7 +100,7 @@ _CALLS = {
   'library.plan': ('PodPlan', 'plan'),
   'library.report': (
     *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
-    *('runs', 'wrong_keys'),
+    'wrong_keys',
   ),
   'library.trials': ('judge', 'trials'),
   'models.serving.layout': ('InputLayout',),

@@ -13,7 +13,6 @@ from wm.lab.miniature import miniature as miniature
 from wm.library.calls import ask as ask
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text
-from wm.library.calls import power as power
 from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
@@ -40,7 +39,6 @@ from wm.library.report import compare as compare
 from wm.library.report import recorded as recorded
 from wm.library.report import report as report
 from wm.library.report import rows as rows
-from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
 from wm.library.trials import judge as judge
 from wm.library.trials import trials as trials

@@ -63,7 +63,7 @@ WORLDS = (
     'othello(size=2)',
   ),
   *('othello(policy="best")', 'othello(noise=2.0)', 'othello(noise=-0.5)'),
-  *('othello(depth=-1)', 'othello(states="x")', 'othello(pool=0)'),
+  *('othello(states="x")', 'othello(pool=0)'),
   *('seating(people=0)', 'seating(people=99)', 'seating(length=0)'),
   *(
     'seating(least=3, most=1)',
@@ -126,7 +126,6 @@ MODELS = (
 )
 UNTRAINED = (
   *(
-    'bayes(split="none")',
     'noisy_oracle(wrong=2.0)',
     'noisy_oracle(illegal=-1.0)',
   ),
@@ -134,7 +133,6 @@ UNTRAINED = (
   *('solver(silent=-1.0)', 'solver(by="x")', 'lookup(by="x")'),
   *('toy(kind="x")', 'toy(kind=1)', 'toy("used", 1)'),
   *('particle_filter(particles=0)', 'particle_filter(sweeps=-1)'),
-  *('ballistic(spread=0.0)', 'ballistic(spread=-1.0)', 'orbit_fit(spread=0.0)'),
   *(
     'huggingface()',
     'huggingface(path="gone")',
@@ -162,7 +160,7 @@ METRICS = (
   *('compression(accept="nope")', 'compression(k=-1)'),
   *('compression(accept="epsilon(2.0)")', 'compression(suffixes="x")'),
   *('compression(accept="top_k(0)")', 'compression(accept="top_p(0.0)")'),
-  *('compression(directions="x")', 'compression(prefix_filter="x")'),
+  'compression(prefix_filter="x")',
   'compression(attempts=0)',
   *('compression(world="nope()")', 'compression(sampler="nope")'),
   'compression(accept="epsilon(nan)")',
@@ -208,10 +206,7 @@ METRICS = (
   *('intervention(num=0)', 'intervention(layers=())'),
   *(
     'intervention(horizon=0)',
-    'intervention(horizon=2, pairs="x")',
-    'intervention(pairs="same_next")',
     'intervention(direction="x")',
-    'intervention(direction="das", dims=0)',
   ),
   *('force_law(targets=("x",))', 'trajectory(num=0)'),
   *('trajectory(ahead=())', 'trajectory(ahead=(0,))', 'capability(num=0)'),
@@ -240,13 +235,8 @@ EXPLODING = (
     'seating(length=1000000000)',
   ),
   *('cognitive_graph(moves=1000000000000)', 'text_game(length=1000000000000)'),
-  'automaton(regex="a{1000000000}")',
-  *(
-    'automaton(regex="(a|b)*a(a|b){22}")',
-    'automaton(regex="a*", length=1000000000000)',
-  ),
+  'automaton(length=1000000000000)',
   *('connect4(rows=1000000000)', 'orbits(planets=1000000000)'),
-  'automaton(regex="((a{1000}){1000}){1000}")',
 )
 SIZES = (
   *(

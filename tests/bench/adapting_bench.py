@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -63,37 +62,6 @@ def bench_adapting() -> Iterator[harness.Line]:
     )
     share = products.share(made, spent, result['large'].cpu, large)
     yield dataclasses.replace(line, share=share)
-
-
-def bench_head() -> Iterator[harness.Line]:
-  """The head of a transformer of 4 x 128, the rest of which stays."""
-  world = registry.make('world', 'lattice(length=64)')
-  model = registry.make('model', 'transformer(layers=4, width=128)')
-  spec = network.NetworkSpec(model, len(world.vocab), world.max_len)
-  params, rng = network.init(spec, 0), np.random.default_rng(0)
-  tokens = world.sample(8 * 32, 0).tokens.reshape(8, 32, -1)
-  places = rng.integers(0, 63, (8, 32, 1)).astype(np.int32)
-  labels = rng.integers(0, 2, (8, 32, 1, 1)).astype(np.int32)
-  sets = adapting.FewShotTasks(tokens, places, labels)
-  asked = adapting.QueryPoints(tokens[:, :1], places[:, :1])
-  tuning = adapting.FineTuneConfig(trainable='head')
-  steps = 100
-
-  def tune(piece: int) -> Callable[[], None]:
-    def run() -> None:
-      with mock.patch.dict(adaptation.PIECE, head=piece):
-        adaptation.Adapter(spec, params).adapt(
-          sets, asked, adapting.Classes(), (steps,), 0, tuning
-        )
-
-    return run
-
-  each = 'activations computed at each step'
-  timed = harness.in_turns({'': tune(adaptation.PIECE['head']), each: tune(1)})
-  yield harness.compared(
-    'tuning the head of 4 x 128, 8 data sets of 32',
-    *(8 * steps / timed[''].cpu, 'steps/CPU-s', timed[''], timed[each], each),
-  )
 
 
 def _plain(

@@ -35,10 +35,9 @@ def _trials(
   lengths = np.full((num, 2), PREFIX, np.int32)
   ends = world.walk(world.init(2 * num), rows, lengths.reshape(-1))[1]
   first, second = ends.reshape(num, 2, -1).swapaxes(0, 1)
-  zeros = np.zeros(num, np.int32)
   pairs = context.PrefixPairs(
     *(first, second, tokens, lengths, lengths[:, 0]),
-    *(np.full(num, ''), np.arange(num), zeros, {}),
+    *(np.full(num, ''), np.arange(num), {}),
   )
   return context.Trials(predictor, world, pairs, accept, accept)
 

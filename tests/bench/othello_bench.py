@@ -34,8 +34,6 @@ def bench_othello_games() -> Iterator[harness.Line]:
   """Uniform games, and those of the policies."""
   for policy, depth, num, few in (
     ('uniform', 0, 100_000, 5),
-    ('greedy', 0, 20_000, 5),
-    ('mobility', 0, 20_000, 2),
     ('search', 2, 1_000, 1),
   ):
     kinds = {'seed': 0, 'policy': policy, 'noise': 0.1, 'depth': depth}

@@ -22,8 +22,6 @@ def test_trials_of_a_census_are_clusters_each():
     drawn = trials(metric(trials=100))
     assert drawn.census
     np.testing.assert_array_equal(drawn.groups, np.arange(100))
-    both = trials(metric(trials=60, directions='both'))
-    np.testing.assert_array_equal(both.groups, np.tile(np.arange(60), 2))
 
 
 def test_of_states_that_were_not_drawn_nothing_is_taken_for_granted():

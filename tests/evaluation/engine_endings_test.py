@@ -60,7 +60,6 @@ def _trials(predictor, judged=True, num=40):
     moves,
     np.full(num, ''),
     np.arange(num),
-    np.zeros(num, np.int32),
     {},
   )
   world = WORLD if judged else Unjudged(size=4)

@@ -87,7 +87,7 @@ def _given(predictor, tokens, lengths):
   states = np.zeros((num, 1), np.int32)
   zeros, reason = np.zeros(num, np.int32), np.full(num, '')
   pairs = context.PrefixPairs(
-    states, states, tokens, lengths, zeros, reason, zeros, zeros, {}
+    states, states, tokens, lengths, zeros, reason, zeros, {}
   )
   accept = rules.epsilon(0.05)
   return context.Trials(predictor, WORLD, pairs, accept, accept)
@@ -221,18 +221,17 @@ def test_the_world_is_perfect(world, k):
 def test_disagreement_either_way_counts():
   """The model accepts y after wide origins alone, x and y not as one."""
   model = hand.Ruled(hand.split)
-  result = _score(model, samples=80, graded=True, directions='both')
+  result = _score(model, samples=80, graded=True)
   precision = result['precision']
   states = WORLD.sample_states(40, basics.stream(0, context.STATES))
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
-  same = np.tile(wide[:, 0] == wide[:, 1], 2)
+  same = wide[:, 0] == wide[:, 1]
   room = precision.measured
   np.testing.assert_array_equal(precision.value[room], same[room])
   assert 0.2 < same.mean() < 0.9
   apart = room & ~same
   assert set(precision.columns['suffix'][apart]) == {WORLD.vocab[tiny.Y]}
-  np.testing.assert_array_equal(result['first_violation'].value[apart], 1)
   share = result['accepted_share'].value[apart]
   assert ((share > 0.4) & (share < 1)).all()
 

@@ -17,7 +17,7 @@ from wm.language.answer_cache import CallReply
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRICS = [
   "compression(suffixes='world', k=1, samples=5, trials=12)",
-  "compression(suffixes='world', k=3, samples=4, trials=6, directions='both')",
+  "compression(suffixes='world', k=3, samples=4, trials=6)",
   'distinction(samples=0, max_elements=5, trials=12)',
   "next_token(states='drawn', num=12)",
 ]

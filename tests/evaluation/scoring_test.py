@@ -114,15 +114,13 @@ def test_breakdown(tmp_path):
 
 
 def test_breakdown_of_a_real_metric(tmp_path):
-  metric = compression.Metric(trials=40, directions='both')
+  metric = compression.Metric(trials=40)
   _run(tmp_path, metric)
   outcomes = json.loads((tmp_path / 'breakdown.json').read_text())
   where = [e['where'] for e in outcomes if e['quantity'] == 'precision']
   assert where == [
     {'even': False},
     {'even': True},
-    {'direction': 0},
-    {'direction': 1},
   ]
 
 

@@ -180,21 +180,13 @@ def _favoured(
   position: Position, moves: list[int], size: int, policy: str, depth: int
 ) -> list[int]:
   """The moves among which the policy draws."""
-  own, opp = _own(position)
   squares, worth = int(rules.mask(size)), []
   for square in moves:
-    turned = _turned(own, opp, square)
     after = _after(position, square, squares)
-    if policy == 'greedy':
-      worth.append(turned.bit_count())
-    elif policy == 'mobility':
-      left = _moves(opp & ~turned, own | turned | 1 << square, squares)
-      worth.append(-left.bit_count())
-    else:
-      sign = 1 if position[2] == 0 else -1
-      worth.append(sign * _minimax(after, size, depth - 1))
+    sign = 1 if position[2] == 0 else -1
+    worth.append(sign * _minimax(after, size, depth - 1))
   best = [m for m, w in zip(moves, worth, strict=True) if w == max(worth)]
-  return best[:1] if policy == 'search' else best
+  return best[:1]
 
 
 def _minimax(position: Position, size: int, depth: int) -> int:

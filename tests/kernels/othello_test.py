@@ -234,15 +234,15 @@ def test_games_are_whole_and_depend_on_their_number_alone(
 
 
 def test_noise_is_its_share():
-  greedy = othello_games.play(2000, 1, policy='greedy')[0]
-  noisy = othello_games.play(2000, 1, policy='greedy', noise=0.25)[0]
+  search = {'policy': 'search', 'depth': 1}
+  plain = othello_games.play(2000, 1, **search)[0]
+  noisy = othello_games.play(2000, 1, **search, noise=0.25)[0]
   uniform = othello_games.play(2000, 1)[0]
-  assert (
-    othello_games.play(2000, 1, policy='greedy', noise=1.0)[0] == uniform
-  ).all()
-  # A noisy first move is greedy's own: all four turn one disc.
-  assert (greedy[:, 0] == noisy[:, 0]).all()
-  assert (greedy != noisy).any(1).mean() > 0.99
+  always = othello_games.play(2000, 1, **search, noise=1.0)[0]
+  assert (always == uniform).all()
+  share = (plain[:, 0] != noisy[:, 0]).mean()
+  assert 0.25 * 0.75 - 0.04 < share < 0.25 * 0.75 + 0.04
+  assert (plain != noisy).any(1).mean() > 0.99
 
 
 @LAWS

@@ -1,10 +1,6 @@
 """Rows, comparisons and lists of runs as data frames."""
 
 import dataclasses
-import fcntl
-import json
-import socket
-import subprocess
 
 import numpy as np
 import pandas as pd
@@ -14,8 +10,6 @@ import wm
 from tests.launch import binaries
 from wm import core
 from wm.evaluation import results
-from wm.library import report
-from wm.runtime import files
 
 WORLD = 'maps(rows=4, columns=4, max_moves=8)'
 METRICS = ['next_token(num=20)', 'compression(trials=12, samples=4)']
@@ -157,66 +151,6 @@ def test_no_run_and_no_results(call, tmp_path):
     call(tmp_path / 'missing')
   with pytest.raises(core.InputError, match='has no results; run wm'):
     call(tmp_path)
-
-
-def test_runs_of_a_folder(scored, tmp_path):
-  wm.sample(WORLD, tmp_path / 'new', wm.Sampling(num=20, num_heldout=5))
-  (tmp_path / 'bad').mkdir()
-  (tmp_path / 'bad' / 'scores.json').write_text('[')
-  (tmp_path / 'scored').symlink_to(scored / 'noisy')
-  table = wm.runs(tmp_path).set_index('run')
-  assert (table.state['new'], table.stage['new']) == ('done', 'sample')
-  assert table.world['new'] == WORLD
-  assert table.state['bad'].startswith('damaged')
-  table = wm.runs(scored).set_index('run')
-  assert set(table.state) == {'done'}
-  assert set(table.stage) == {'score'}
-  entries = json.loads((scored / 'noisy' / 'scores.json').read_text())
-  entry = next(e for e in entries if e['quantity'] == 'validity')
-  column = f'{entry["spec"]}: validity'
-  assert table[column]['noisy'] == entry['value']
-  assert (table['size'] > 1000).all()
-  assert table[['step', 'loss']].isna().all(axis=None)
-  assert 'None' not in report.runs_text(wm.runs(scored))
-  assert (table.age < 1).all()
-  with pytest.raises(core.InputError, match='has no runs; expected'):
-    wm.runs(scored / 'noisy' / 'scores')
-
-
-@pytest.mark.process
-def test_runs_say_what_they_are_doing(tmp_path):
-  folder = tmp_path / 'run'
-
-  def state() -> tuple[str, str]:
-    row = wm.runs(tmp_path).iloc[0]
-    return row.state, row.stage
-
-  wm.sample(WORLD, folder, wm.Sampling(num=20, num_heldout=5))
-  (folder / 'train.run.json').write_text('{}')
-  assert state() == ('stopped', 'train')
-  with files.stage_lock(folder, 'train'):
-    assert state() == ('running', 'train')
-    assert list(folder.glob('.train.lock')), 'looking leaves the lock alone'
-  assert state() == ('stopped', 'train')
-  # Of a process that was killed, here, and of one on another machine.
-  dead = subprocess.run(['sh', '-c', 'echo $$'], capture_output=True, text=True)
-  lock = folder / '.score.lock'
-  lock.write_text(f'{dead.stdout.strip()} {socket.gethostname()}\n')
-  assert state() == ('stopped', 'train')
-  lock.write_text('1 elsewhere\n')
-  assert state() == ('stopped', 'train')
-  with lock.open() as held:
-    fcntl.flock(held, fcntl.LOCK_EX)
-    assert state() == ('running', 'score')
-  files.write_json(folder / 'failed.json', {'stage': 'train'})
-  assert state() == ('failed', 'train')
-  (folder / 'failed.json').unlink()
-  files.write_json(folder / 'train.json', {'step': 1})
-  assert state() == ('done', 'train')
-  (folder / 'unfinished').mkdir()
-  assert state() == ('stopped', 'score')
-  code, out, _ = binaries.run('list', f'--runs={tmp_path}')
-  assert (code, 'stopped' in out) == (0, True)
 
 
 def test_binaries_list_and_compare(scored, tmp_path):

@@ -42,20 +42,13 @@ def test_published_defaults():
   metric = compression.Metric()
   assert (metric.trials, metric.samples) == (1000, 30)
   assert (metric.accept, metric.k) == ('epsilon(0.01)', 0)
-  assert metric.directions == 'first'
 
 
 @pytest.mark.parametrize('accept', ['epsilon(0.01)', 'epsilon(0.3)'])
 def test_oracle_is_perfect(accept):
-  result = _score(
-    ORACLE,
-    accept=accept,
-    graded=True,
-    directions='both',
-  )
+  result = _score(ORACLE, accept=accept, graded=True)
   for quantity in ('precision', 'precision_definition', 'accepted_share'):
     assert _value(result[quantity]) == 1
-  assert set(result['first_violation'].reason) == {'no_violation'}
 
 
 def test_oracle_below_its_threshold_is_vacuous_in_part():
@@ -111,24 +104,6 @@ def test_graded_hand_made_model_by_formula():
   share = sampled['accepted_share'].value
   np.testing.assert_allclose(share[split[:20] & room[:20]], 1 / 8, atol=0.05)
   np.testing.assert_allclose(share[~split[:20]], 1)
-  # The boundary is y, xy, xxy: by probability they are 4 : 2 : 1.
-  first = sampled['first_violation'].value
-  np.testing.assert_allclose(
-    first[split[:20] & room[:20]], (4 + 4 + 3) / 7, atol=0.1
-  )
-
-
-def test_directions_both_checks_the_other_way_round():
-  item = _score(NOISY)['precision']
-  both = _score(NOISY, directions='both')['precision']
-  np.testing.assert_array_equal(both.value[:60], item.value)
-  np.testing.assert_array_equal(both.group[:60], both.group[60:])
-  np.testing.assert_array_equal(both.columns['direction'], [0] * 60 + [1] * 60)
-  wide = _wide(_pairs())
-  result = _score(hand.Ruled(hand.split), directions='both')['precision']
-  measured = result.reason[60:] == ''
-  expected = ~(wide[:, 1] & ~wide[:, 0])
-  np.testing.assert_array_equal(result.value[60:][measured], expected[measured])
 
 
 def test_more_samples_never_raise_the_score():
@@ -174,7 +149,7 @@ def test_shorter_continuations_never_lower_the_score():
   'fields',
   [
     {'graded': True},
-    {'directions': 'both', 'accept': 'top_k(2)'},
+    {'accept': 'top_k(2)'},
     {'prefix_filter': 'model', 'accept': 'top_p(0.9)'},
   ],
 )
@@ -277,7 +252,7 @@ def test_model_filter_keeps_accepted_prefixes():
 
 def test_columns():
   scores = _score(ORACLE)
-  plain = ['trial', 'state', 'moves', 'direction', 'even']
+  plain = ['trial', 'state', 'moves', 'even']
   assert list(scores['precision_definition'].columns) == plain
   result = scores['precision']
   assert list(result.columns) == [
@@ -314,7 +289,6 @@ def test_a_sampler_that_accepts_nothing_is_a_reason():
   [
     ({'trials': 0}, 'trials=0'),
     ({'k': -1}, 'k=-1'),
-    ({'directions': 'back'}, 'available: first, both'),
     ({'prefix_filter': 'all'}, 'available: none, model'),
     ({'accept': 'epsilom(0.1)'}, "did you mean 'epsilon'"),
     ({'sampler': 'nothing'}, 'no accept is named'),

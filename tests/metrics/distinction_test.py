@@ -57,9 +57,9 @@ def test_published_defaults():
 
 
 def test_oracle_is_perfect():
-  for scores in _score(ORACLE, directions='both').values():
+  for scores in _score(ORACLE).values():
     result = _summary(scores)
-    assert (result['value'], result['n']) == (1, 80), scores.quantity
+    assert (result['value'], result['n']) == (1, 40), scores.quantity
 
 
 def test_uniform_has_no_boundary():
@@ -256,19 +256,11 @@ def test_parts_can_be_left_out():
   assert 'recall' not in _score(ORACLE, k=0)
 
 
-def test_directions_share_a_group():
-  result = _score(NOISY, directions='both')['recall']
-  np.testing.assert_array_equal(result.group[:40], result.group[40:])
-  item = _score(NOISY)['recall']
-  np.testing.assert_array_equal(result.value[:40], item.value)
-  assert (result.columns['state'][:40] != result.columns['state'][40:]).all()
-
-
 @pytest.mark.parametrize(
   'fields',
   [
     {},
-    {'directions': 'both', 'accept': 'top_p(0.9)'},
+    {'accept': 'top_p(0.9)'},
     {'prefix_filter': 'model'},
   ],
 )

@@ -215,7 +215,7 @@ def test_stored_sequences_are_asked_about_instead(tmp_path):
 def test_sequences_of_another_world_are_asked_about_instead():
   # Its states have more words and its sequences more tokens.
   world = registry.make('world', 'chess(length=30)')
-  spec = "chess(policy='castling', length=90, lengths='human')"
+  spec = "chess(policy='promotions', length=90, lengths='human')"
   other = registry.make('world', spec)
   model = make('naive', other)
   asked, own = scores(model, world, world=spec), scores(model, other)

@@ -223,7 +223,8 @@ def test_tokens_after_the_row_are_not_read(world):
       np.testing.assert_array_equal(result[0, n, p], expected[0, n, p])
 
 
-def test_the_published_split(world):
+def test_the_published_split(world, monkeypatch):
+  monkeypatch.setitem(force_law.BATCH, 'published', 0)
   metric = force_law.Metric(
     num=1, examples=300, labels=2, variant='published', searches=0
   )
@@ -260,12 +261,13 @@ class Kept(Saying):
     return super().adapt(sets, asked, kind, steps, seed, tuning)
 
 
-def test_steps_read_random_systems(world):
+def test_steps_read_random_systems(world, monkeypatch):
   """All of them where they are not more than a batch."""
   fields = {**SMALL, 'examples': 12, 'targets': ('log_force',)}
   whole, kept = None, {}
   for batch in (0, 12, 5):
-    metric = force_law.Metric(batch=batch, **fields)
+    monkeypatch.setitem(force_law.BATCH, 'paper', batch)
+    metric = force_law.Metric(**fields)
     model = Kept(metric, world, force_tasks.labels)
     model.whole = whole
     kept[batch] = model
@@ -313,7 +315,6 @@ def test_systems_that_no_memory_holds(world):
     ({'targets': ('mass',)}, "targets has 'mass'; available: log_acceleration"),
     ({'targets': ()}, r'targets=\(\)'),
     ({'variant': 'newest'}, 'available: paper, published'),
-    ({'batch': -1}, 'batch=-1; expected at least 0'),
     ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),
   ],
@@ -323,35 +324,11 @@ def test_bad_fields_are_told(given, said):
     force_law.Metric(**given)
 
 
-@pytest.mark.slow
-def test_systems_held_out_name_newtons_law_or_none(world, monkeypatch):
-  """Who says it has it; who says 1 / r has that; neighbours have none."""
-  monkeypatch.setattr(force_law, 'SYSTEMS', 60)
-  held_out = dict(searches=1, verdict='held_out')
-  right = scored(force_tasks.labels, world, targets=('log_force',), **held_out)
-  for who in ('', '_state'):
-    assert value(right, f'formula{who}') == 1
-    (law,) = right[f'formula{who}'].columns['law']
-    assert law == '39.48 * m1 * m2 * inv(r * r)'
-  (law,) = right['formula_neighbours'].columns['law']
-  assert value(right, 'formula_neighbours') == 0
-  assert law.startswith('none (')
-  assert len(right['law_error'].value) == 1
-  other = scored(wrong, world, targets=('log_force',), **held_out)
-  (law,) = other['formula'].columns['law']
-  assert (value(other, 'formula'), 'inv(r)' in law) == (0, True)
-
-
-def test_few_systems_name_no_law(world, monkeypatch):
-  monkeypatch.setattr(force_law, 'NODES', 3)
-  few = scored(force_tasks.labels, world, searches=1, verdict='held_out')
-  assert set(few['formula'].reason) == {'few_systems'}
-
-
 def test_galaxies_are_judged_by_themselves(world, monkeypatch):
   """Five laws of one tuned model: a cluster, and rows of its data set."""
   monkeypatch.setattr(force_law, 'NODES', 3)
-  galaxies = scored(force_tasks.labels, world, num=1, searches=1, galaxies=5)
+  monkeypatch.setitem(force_law.GALAXIES, 'paper', 5)
+  galaxies = scored(force_tasks.labels, world, num=1, searches=1)
   newton = galaxies['newton']
   targets = len(force_law.Metric().targets)
   assert newton.columns['galaxy'].tolist() == [0, 1, 2, 3, 4] * targets

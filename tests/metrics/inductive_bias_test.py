@@ -328,7 +328,7 @@ class Few(type(LATTICE)):
   [
     ({'num': 5}, 'num=5; expected an even number'),
     ({'examples': 0}, 'examples=0'),
-    ({'variant': 'mine'}, 'available: paper, published'),
+    ({'variant': 'mine'}, 'available: paper, published, published_games'),
     ({'steps': (0,)}, 'ascending values, each at least 1'),
     ({'pool': 3}, 'pool=3; expected at least states=12'),
   ],

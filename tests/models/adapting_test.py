@@ -201,39 +201,12 @@ def test_labels_are_learned(predictor):
   assert (answers == (last == 1)).mean() > 0.9
 
 
-def test_a_head_alone_answers_by_the_same_activations(predictor):
-  """Its answers are linear in them, whatever the labels."""
-  inputs, kind = sets(), adapting.Real(2)
-  labels = np.random.default_rng(0).normal(size=(D, N, 1, 2))
-  inputs = inputs._replace(labels=labels.astype(np.float32))
-  tuning = adapting.FineTuneConfig(trainable='head', one_head=True)
-  hidden = predictor.hidden(
-    ASKED.tokens.reshape(-1, L), np.full(D * M, L), -1
-  ).reshape(D, M, L, -1)
-  flat = hidden[
-    np.arange(D)[:, None], np.arange(M), ASKED.places[..., 0]
-  ].reshape(D * M, -1)
-  many = adapting.QueryPoints(
-    np.broadcast_to(ASKED.tokens.reshape(1, -1, L), (D, D * M, L)),
-    np.broadcast_to(ASKED.places.reshape(1, -1, 1), (D, D * M, 1)),
-  )
-  answers = predictor.adapt(inputs, many, kind, (3,), 0, tuning)
-  assert answers.shape == (1, D, D * M, 1, 2)
-  for d in range(D):
-    expected = answers[0, d, :, 0]
-    fit = np.linalg.lstsq(flat, expected, rcond=None)[0]
-    np.testing.assert_allclose(flat @ fit, expected, atol=1e-5)
-  assert not np.allclose(answers[0, 0], answers[0, 1])
-
-
-@pytest.mark.parametrize('part', ['all', 'head'])
-def test_steps_of_one_call_change_nothing(predictor, monkeypatch, part):
+def test_steps_of_one_call_change_nothing(predictor, monkeypatch):
   inputs, kind = sets(), adapting.Classes()
-  tuning = adapting.FineTuneConfig(trainable=part)
   answers = []
   for piece in (2, 50):
-    monkeypatch.setitem(adaptation.PIECE, part, piece)
-    many = predictor.adapt(inputs, ASKED, kind, (3, 9), 0, tuning)
+    monkeypatch.setattr(adaptation, 'PIECE', piece)
+    many = predictor.adapt(inputs, ASKED, kind, (3, 9), 0)
     answers.append(many)
   np.testing.assert_array_equal(*answers)
 
@@ -290,7 +263,6 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ({'steps': (5, 2)}, r'steps=\(5, 2\) were given'),
     ({'steps': ()}, 'steps=.. were given'),
     ({'rate': 0.0}, 'rate=0.0; expected more than 0'),
-    ({'trainable': 'tail'}, "trainable='tail'; available: all, head"),
     ({'given': sets()._replace(labels=sets().labels + 1)}, 'label 2 was given'),
     ({'given': sets()._replace(places=sets().places + L)}, 'expected 0 to 11'),
     ({'given': sets()._replace(places=0 * sets().places - 1)}, 'set 0 has no'),

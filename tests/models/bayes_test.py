@@ -1,7 +1,6 @@
 """The Bayes predictor against all routes of small cities, one by one."""
 
 import collections
-import itertools
 import math
 
 import numpy as np
@@ -67,7 +66,7 @@ def walks(world: core.World) -> Law:
   return normal(masses)
 
 
-def planned(world: core.World, distinct: bool) -> Law:
+def planned(world: core.World) -> Law:
   """Every shortest path of a pair under each weighting."""
   masses, size = collections.Counter(), len(world.graph)
   for lengths in world._roads.lengths:
@@ -77,13 +76,11 @@ def planned(world: core.World, distinct: bool) -> Law:
       if MIN_MOVES <= moves <= world.moves:
         taken = (labels[:moves] + DIRECTION0).tolist()
         masses[origin + NODE0, goal + NODE0, *taken, END] += 1.0
-  return normal(dict.fromkeys(masses, 1.0) if distinct else masses)
+  return normal(masses)
 
 
-def law(world: core.World, distinct: bool = False) -> Law:
-  return (
-    walks(world) if world.traversal == 'random' else planned(world, distinct)
-  )
+def law(world: core.World) -> Law:
+  return walks(world) if world.traversal == 'random' else planned(world)
 
 
 def rows(routes) -> core.Sequences:
@@ -113,15 +110,11 @@ def probabilities(found: core.Predictor, routes) -> np.ndarray:
   return np.exp(first[inputs.tokens[:, 0]] - losses(found, inputs).sum(1))
 
 
-@pytest.mark.parametrize(
-  ('spec', 'distinct'),
-  [(WALKS, False), (SHORTEST, False), (NOISY, False), (NOISY, True)],
-)
-def test_every_route_has_its_probability(spec, distinct):
+@pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
+def test_every_route_has_its_probability(spec):
   world = registry.make('world', spec)
-  true = law(world, distinct)
-  result = predictor(world, f'bayes(distinct={distinct})')
-  got = probabilities(result, list(true))
+  true = law(world)
+  got = probabilities(predictor(world), list(true))
   np.testing.assert_allclose(got, list(true.values()), rtol=2e-6)
   assert got.sum() == pytest.approx(1, abs=1e-6)
 
@@ -134,20 +127,6 @@ def test_walks_that_meet_a_dead_end(dead_ends):
   assert got.sum() == pytest.approx(1, abs=1e-6)
   sunk = [route for route in true if route[1] == NODE0 + 3]
   assert len({len(route) for route in sunk}) > 2  # Some of them early.
-
-
-@pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
-@pytest.mark.parametrize('split', ['train', 'heldout'])
-def test_a_split_has_its_part_of_the_routes(spec, split):
-  world = registry.make('world', spec)
-  true = law(world)
-  keys = world._in_split(
-    *(np.array([route[k] for route in true]) - NODE0 for k in (0, 1)), split
-  )
-  inside = itertools.compress(true.items(), keys)
-  sample = normal(dict(inside))
-  got = probabilities(predictor(world, f'bayes(split={split!r})'), list(sample))
-  np.testing.assert_allclose(got, list(sample.values()), rtol=2e-6)
 
 
 def test_the_sampler_draws_walks_as_often_as_it_says(dead_ends):
@@ -168,21 +147,6 @@ def test_the_sampler_draws_walks_as_often_as_it_says(dead_ends):
     assert abs(chi - freedom) < 4 * math.sqrt(2 * freedom)
 
 
-@pytest.mark.parametrize('spec', [SHORTEST, NOISY])
-def test_all_routes_without_repeats_are_drawn_once(spec):
-  world = registry.make('world', spec)
-  drawn = world.sample(10_000, 3)
-  got = probabilities(
-    predictor(world, 'bayes(distinct=True)'),
-    [
-      tuple(row[:length].tolist())
-      for row, length in zip(drawn.tokens, drawn.lengths, strict=True)
-    ],
-  )
-  np.testing.assert_allclose(got, 1 / len(drawn), rtol=2e-6)
-  assert len(drawn) == len(law(world))
-
-
 def test_one_noisy_route_is_drawn_as_often_as_it_says():
   spec = "maps(rows=2, columns=3, traversal='noisy', weightings=3)"
   world = registry.make('world', spec)
@@ -199,11 +163,11 @@ def test_one_noisy_route_is_drawn_as_often_as_it_says():
   assert chi < len(true) + 4 * math.sqrt(2 * len(true))
 
 
-@pytest.mark.parametrize('spec', [WALKS, 'maps(rows=4, columns=4)', NOISY])
+@pytest.mark.parametrize('spec', [WALKS, 'maps(rows=4, columns=4)'])
 def test_the_loss_of_held_out_samples_is_the_entropy(spec):
   world = registry.make('world', spec)
   drawn = world.sample(4_000, 1)
-  result = predictor(world, f'bayes(distinct={world.traversal == "noisy"})')
+  result = predictor(world)
   lost = losses(result, drawn)[:, 1:].sum(1)
   log_probs = result.log_probs(drawn.tokens, drawn.lengths).astype(np.float64)
   shares = np.exp(log_probs)
@@ -352,14 +316,7 @@ def test_trips_say_which_pairs_there_are(tmp_path):
   ('world', 'model', 'said'),
   [
     ('orbits()', 'bayes()', "orbits does not say how .*available: 'oracle"),
-    (WALKS, "bayes(split='test')", "unknown split 'test'; available: all"),
     (WALKS, "bayes(off='on')", "off='on'; available: nothing, rep"),
-    (
-      NOISY,
-      "bayes(distinct=True, off='replan')",
-      'which weighting is meant is known of sequences with repeats only',
-    ),
-    (WALKS, 'bayes(distinct=True)', "traversal='random'; .*drawn with repeats"),
   ],
 )
 def test_what_there_is_no_law_of_is_one_line(world, model, said):

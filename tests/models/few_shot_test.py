@@ -1,8 +1,5 @@
 """Every way to learn small tasks: one conformance test, and known answers."""
 
-import dataclasses
-import functools
-
 import flax.linen
 import jax.numpy as jnp
 import numpy as np
@@ -45,20 +42,6 @@ def tasks(kind, seed=1, num=N):
   number = 'int64' if isinstance(kind, adapting.Classes) else 'float32'
   labels = np.repeat(last[..., None], width, -1).astype(number)
   return adapting.FewShotTasks(tokens, places, labels)
-
-
-def logits(tokens):
-  return 3 * np.eye(V, dtype=np.float32)[tokens % (V - 1) + 1]
-
-
-class Activations:
-  """Logits, and activations below them."""
-
-  def __call__(self, tokens):
-    return TABLE[tokens]
-
-  def hidden(self, tokens, layer):
-    return np.eye(V, dtype=np.float32)[tokens]
 
 
 class Rule:
@@ -154,8 +137,6 @@ def by_spec(spec):
 
 # Readers that learn what the last token says; and those that know less or more.
 KNOWING = {
-  'function': lambda: wrapped(logits),
-  'activations': lambda: wrapped(Activations()),
   'method': lambda: wrapped(Rule()),
   'scores': lambda: wrapped(Scores()),
   'yes and no': lambda: wrapped(Silent()),
@@ -203,7 +184,7 @@ def test_every_adapter_answers_each_data_set_alone(name):
     assert apart.max() < 0.2, name
 
 
-@pytest.mark.parametrize('name', ['function', 'method', 'nnx', 'torch'])
+@pytest.mark.parametrize('name', ['method', 'nnx', 'torch'])
 def test_numbers_of_steps_and_streams(name):
   reader, kind = KNOWING[name](), KINDS[0]
   assert adapt(reader, kind, steps=(1, 40)).shape[0] == 2
@@ -298,30 +279,12 @@ def test_belief_is_a_table_where_it_is_sure_and_a_mixture_where_not():
   assert (result.argmax(1) == named.ravel()).mean() > 0.8
 
 
-def test_a_head_on_what_a_function_says_is_declared():
-  *_, line = wrapped(logits).diagnostics()
-  assert 'a new head on its log-probabilities alone' in line
-  *_, line = wrapped(Activations()).diagnostics()
-  assert 'a new head on its activations alone' in line
-
-
 def test_modules_of_a_user_stay_as_they_were():
   module = Nnx(nnx.Rngs(0))
   before = np.array(module.table.embedding[...])
   adapt(wrapped(module), KINDS[0])
   np.testing.assert_array_equal(module.table.embedding[...], before)
   assert not module.dropout.deterministic
-
-
-def test_the_head_alone_leaves_the_body():
-  """A head on one constant feature tells nothing apart; the body can."""
-  params = {'params': {'table': {'embedding': jnp.ones((V, 16))}}}
-  reader = wrapped((Linen(), params))
-  kind = KINDS[0]
-  config = functools.partial(dataclasses.replace, TUNED)
-  head = adapt(reader, kind, config=config(trainable='head'))[0]
-  assert np.ptp(head, axis=1).max() < 1e-5
-  assert np.ptp(adapt(reader, kind)[0], axis=1).max() > 0.1
 
 
 def test_ids_of_its_own_reach_adapt_and_modules():

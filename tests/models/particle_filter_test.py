@@ -47,9 +47,9 @@ def fixed(world, filtered, states, seen, frames) -> float:
     result[on] = filtered.advance(result[on], seen[on, t])
   clouds, alive = filtered._opened(result), result[:, orbits_world.ALIVE]
   priors = filtered._priors(result[:, orbits_world.STEP_TOKEN])
-  lines = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
+  lines = world.forecast(states, 16).tokens - world.first_bin
   grid, shares = particles.BinGrid(*world.grid), []
-  for k in range(4 * world.ahead):
+  for k in range(16):
     places = result[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
     inputs = clouds, alive.astype(np.int64), places, priors, grid
     near = np.abs(np.arange(world.bins) - lines[:, k, None]) <= 1

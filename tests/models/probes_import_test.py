@@ -112,13 +112,13 @@ def test_fine_tuning_is_the_programs(program, monkeypatch):
   begin = adaptation.begin
 
   def with_its_head(task, body, seeds):
-    moving, still, state = begin(task, body, seeds)
+    weights, state = begin(task, body, seeds)
     head = jnp.asarray(PROGRAM[f'{family}_head'].T)
-    for path, leaf in moving.items():
+    for path, leaf in weights.items():
       if adaptation.of_head(path):
         fresh = head if path[-1] == 'kernel' else jnp.zeros(2)
-        moving[path] = jnp.broadcast_to(fresh, leaf.shape)
-    return moving, still, state
+        weights[path] = jnp.broadcast_to(fresh, leaf.shape)
+    return weights, state
 
   monkeypatch.setattr(adaptation, 'begin', with_its_head)
   sets = adapting.FewShotTasks(

@@ -11,13 +11,14 @@ from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
 from wm.evaluation import probing
+from wm.metrics import intervention
 from wm.models import toy
 
 LINE = 'lattice(size=5, length=12)'
 S3 = "automaton(preset='s3_generators', length=20)"
 MAP = 'maps(rows=3, columns=3, max_moves=8)'
-FIT = "epochs=60, batch=64, lr=0.1, data='all'"
-AHEAD = "horizon=4, pairs='same_next'"
+FIT = "epochs=60, data='all'"
+AHEAD = 'horizon=4'
 # All metrics that a line and its toys can be asked for, but for adaptation.
 BEHAVIOUR = (
   *('acceptance(num=10)', 'compression(trials=10)', 'detour(num=10)'),
@@ -41,6 +42,14 @@ LARGE = (
   'seating(people=5)',
 )
 each = pytest.mark.parametrize('kind', toy.KINDS)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+  """Few data are fitted in few steps; five places have five dimensions."""
+  monkeypatch.setattr(intervention, 'FIT', (0.1, 64))
+  monkeypatch.setattr(intervention, 'FIT_DAS', (0.1, 64))
+  monkeypatch.setattr(intervention, 'DIMS', 5)
 
 
 @functools.cache
@@ -80,7 +89,7 @@ def test_edits_of_states_with_the_same_next_tokens(kind):
   assert by_probe('right_before') == 1
   between = f"{AHEAD}, direction='means'"
   assert edits(kind, between, 'future') == pytest.approx(means, abs=0.02)
-  searched = f"{AHEAD}, direction='das', dims=5"
+  searched = f"{AHEAD}, direction='das'"
   assert edits(kind, searched, 'future') == pytest.approx(das, abs=0.1)
 
 

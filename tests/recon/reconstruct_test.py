@@ -99,22 +99,11 @@ def test_reach_and_candidates():
   assert reasons == ['ok']
 
 
-def test_ties_go_to_the_first_or_the_nearest():
+def test_ties_go_to_the_first():
   # From nodes 0 to 3, one step E can be walked, and none of them ends at 5.
   given = [(3, 5, [N, E, W])]
   edges, _ = place(cities.row(6), given)
   assert edges[3, N] == (0, True)
-  edges, _ = place(cities.row(6), given, ties='nearest')
-  assert edges[3, N] == (3, True)  # Itself: a loop.
-
-
-def test_rollback_leaves_nothing_of_a_failure():
-  given = [(0, 1, [E]), (0, 5, [E, E, N])]
-  kept = place(cities.row(6), given, max_miles=0.1)
-  assert kept[1] == ['ok', 'destination_too_far']
-  assert set(kept[0]) == {(0, E), (1, E)}
-  undone = place(cities.row(6), given, max_miles=0.1, rollback=True)
-  assert undone == ({(0, E): (1, False)}, kept[1])
 
 
 def test_tokens_that_are_no_directions_are_labels_of_their_own():
@@ -160,7 +149,6 @@ def problems(draw):
     labels,
     draw(st.integers(1, 5)),
     draw(st.booleans()),
-    draw(st.booleans()),
   )
 
 
@@ -173,9 +161,9 @@ def test_kernels_agree_and_keep_the_laws(problem):
   ):
     np.testing.assert_array_equal(first, other)
   delta, near_offsets, near_nodes, origins, destinations, *more = problem
-  offsets, labels, max_degree, paper, rollback = more
+  offsets, labels, max_degree, paper = more
   used = {}
-  for u, a, v, false, route in zip(*edges[:5], strict=True):
+  for u, a, v, false in zip(*edges[:4], strict=True):
     assert (u, a) not in used, 'two edges of a node with one label'
     used[u, a] = v
     if false:
@@ -183,7 +171,6 @@ def test_kernels_agree_and_keep_the_laws(problem):
       assert not paper or u != v
     else:
       assert delta[u, a] == v
-    assert not rollback or edges.reasons[route] == OK
   for u in set(edges.source.tolist()):
     heads = edges.target[edges.source == u]
     assert (len(set(heads)) if paper else len(heads)) <= max_degree
@@ -241,7 +228,6 @@ def test_nodes_within_reach(num, seed, reach, lat0, lon0):
 def test_options_and_orders_say_what_is_wrong():
   for wrong in (
     {'variant': 'code'},
-    {'ties': 'random'},
     {'max_degree': 0},
     {'max_miles': float('nan')},
     {'max_miles': -1.0},

@@ -50,7 +50,7 @@ def mapped(tmp_path, place, training=PAPER_WALKS, **changed):
   """The table of a reconstruction with the paper's settings but for some."""
   summary = {
     **{'world': place, 'sequences': 6400, 'variant': 'program'},
-    **{'ties': 'default', 'rollback': False, 'control': 'none', 'order': '3'},
+    **{'control': 'none', 'order': '3'},
     **{'accept': 'top_k(k=50)', 'max_degree': 4, 'max_miles': 0.5},
     **{'model_spec': 'transformer(layers=48, width=1600)', 'failed': 2000},
     **changed,

@@ -23,7 +23,7 @@ from wm.reporting import (
   write,
 )
 
-CASTLING = 'exactness(world="chess(policy=\'castling\')")'
+PROMOTIONS = 'exactness(world="chess(policy=\'promotions\')")'
 MODELS = ('slice', 'mamba', 'lstm')
 
 
@@ -250,7 +250,7 @@ def test_breakdowns_are_pooled_place_by_place(tmp_path):
 
 def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   data = "exactness(num=9, data='games/human')"
-  world = CASTLING.replace('(', '(num=9, ', 1)
+  world = PROMOTIONS.replace('(', '(num=9, ', 1)
   runs = [
     run_of(
       tmp_path,
@@ -266,7 +266,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert table.title == 'exactness(num=9): exact'
   assert table.heads == (
     *('model', 'default', 'data=games/human'),
-    "world=chess(policy='castling')",
+    "world=chess(policy='promotions')",
   )
   low = '0.250 [0.150, 0.350]'
   assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
@@ -284,7 +284,7 @@ def test_seeds_of_settings_are_said_once(tmp_path):
   runs = []
   for n in range(2):
     about = trained('m', n)
-    both = [entry(spec=spec, **about) for spec in ('exactness()', CASTLING)]
+    both = [entry(spec=spec, **about) for spec in ('exactness()', PROMOTIONS)]
     runs.append(run_of(tmp_path, *both))
   (table,) = tables.settings_tables(tables.results(collect.pooled(runs)))
   assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
@@ -303,7 +303,7 @@ def steps_of(model: str, num: int, spec='exactness()', **more) -> list[dict]:
 
 
 def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
-  parts = [*steps_of('m', 30), *steps_of('m', 12, CASTLING)]
+  parts = [*steps_of('m', 30), *steps_of('m', 12, PROMOTIONS)]
   parts += [
     entry(quantity='labelwise', where={'king': place}) for place in 'abcdefgh'
   ]
@@ -426,7 +426,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
     run_of(
       tmp_path,
       entry(name),
-      breakdown=[*steps_of(name, 9), *steps_of(name, 6, CASTLING)],
+      breakdown=[*steps_of(name, 9), *steps_of(name, 6, PROMOTIONS)],
     )
     for name in MODELS
   ]
@@ -435,7 +435,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
   assert curves.banded(item)
   spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default']
-  assert chart_specs.title(spec, 1) == ["world=chess(policy='castling')"]
+  assert chart_specs.title(spec, 1) == ["world=chess(policy='promotions')"]
   rows = chart_specs.rows(spec)
   num = [sum(row['model'] == name for row in rows) for name in MODELS]
   assert num == [8, 9, 9]
@@ -495,7 +495,7 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   world = registry.make('world', 'chess(length=120)')
   metrics = [
     exactness.Metric(num=4),
-    exactness.Metric(num=4, world="chess(policy='castling', length=120)"),
+    exactness.Metric(num=4, world="chess(policy='promotions', length=120)"),
   ]
   folders = []
   for name in ('naive', 'copy_start'):

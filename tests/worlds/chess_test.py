@@ -239,7 +239,7 @@ def test_games_of_which_many_are_dropped_have_no_law():
   chess.World(length=40, start=endgame, least=0).data_distribution()
 
 
-@pytest.mark.parametrize('policy', ['uniform', 'shuffling'])
+@pytest.mark.parametrize('policy', ['uniform', 'promotions'])
 def test_games_from_the_usual_start_have_a_law(policy):
   world = chess.World(policy=policy)
   assert world.sample(2000, 1).counts['games_dropped_short'] < 0.02 * 2000
@@ -290,13 +290,13 @@ def test_games_cut_as_those_of_people_are_else_the_same(world):
 
 
 def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
-  shifted = chess.World(policy='few_captures')
+  shifted = chess.World(policy='promotions')
   result, plain = shifted.sample(60, 1), world.sample(60, 1)
-  pieces = [
-    (w.labels(w.after(f.tokens, f.lengths))[:, :64] > 0).sum(-1).mean()
+  pawns = [
+    (w.labels(w.after(f.tokens, f.lengths))[:, :64] % 6 == 1).sum(-1).mean()
     for w, f in ((shifted, result), (world, plain))
   ]
-  assert pieces[0] > pieces[1] + 3
+  assert pawns[0] < pawns[1] - 1
   np.testing.assert_array_equal(
     shifted.sample_states(20, 1), world.sample_states(20, 1)
   )

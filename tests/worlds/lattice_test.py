@@ -55,9 +55,6 @@ def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
   assert entropy / 99 == pytest.approx(total / 99, abs=2e-3)
   if nats is not None:
     assert total / 99 == pytest.approx(nats, abs=1e-6)
-  for inputs in (('train', False), ('all', True)):
-    with pytest.raises(core.InputError, match="available: 'all', distinct="):
-      world.data_distribution(*inputs)
 
 
 def test_counts_are_exact_beyond_64_bits():

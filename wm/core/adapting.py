@@ -125,13 +125,11 @@ class FineTuneConfig:
 
   Attributes:
     rate: learning rate.
-    trainable: 'all' weights, or only the weights of the new 'head'.
     one_head: share one random head initialisation across data sets (as
       published); else each has its own.
   """
 
   rate: float = fields.field(6e-4, above=0)
-  trainable: str = fields.field('all', choices=('all', 'head'))
   one_head: bool = False
 
   def __post_init__(self) -> None:

@@ -476,19 +476,15 @@ class Generative(World):
   """Gives the distribution of the sequences that it samples."""
 
   @abc.abstractmethod
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> SequenceProcess:
-    """The distribution of one sequence that `sample` draws from a split.
+  def data_distribution(self, replan: bool = False) -> SequenceProcess:
+    """The distribution of one sequence that `sample` draws.
 
-    distinct: the distribution of a sample that holds every sequence of the
-      split once, as when a sampler without repetition exhausts it.
     replan: also define next-token probabilities after legal prefixes that the
       sampler never draws: the limit, as e -> 0, of a sampler with a share e of
       random legal moves. Other prefixes keep their probabilities.
 
     Raises:
-      InputError: unknown split, or its distribution is not known.
+      InputError: the distribution is not known.
     """
 
 

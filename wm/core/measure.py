@@ -341,9 +341,9 @@ class Model(Bounded, abc.ABC):
 
   Models without `adapt` learn as follows. Networks, and modules of PyTorch,
   Flax and Hugging Face, are fine-tuned with a new head. Functions, whose
-  weights are unknown, get a head on their outputs. Language models read
-  labelled examples in the prompt. N-grams, Bayes and other processes use a
-  table of labels for their own states.
+  weights are unknown, do not learn. Language models read labelled examples in
+  the prompt. N-grams, Bayes and other processes use a table of labels for their
+  own states.
   """
 
   # Abilities that the world must have, e.g. core.Labelled.surface_labels.

@@ -5,10 +5,8 @@ difference that is not shown is told apart from one that is shown to be absent:
 `beyond` asks for the first, `absent` (two one-sided tests, Schuirmann 1987,
 Journal of Pharmacokinetics 15) for the second.
 
-Power analysis gives the number of trials or seeds that distinguishes two
-models. Two models with independent trials are compared by the normal
-approximation, two-sided at 5 %. A pilot gives the variance of trials and, from
-its clusters, the design effect (Kish 1965, Survey Sampling, 8.2).
+The smallest detectable difference is that of two models with independent
+trials, by the normal approximation, two-sided at 5 %.
 
 Correlations are Pearson's, over trials or over models.
 """
@@ -342,7 +340,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 POWER = 0.8
-MOST_SEEDS = 10_000
 
 
 def p_value(difference: Difference | str) -> float | None:
@@ -362,25 +359,6 @@ def adjusted(
   ]
 
 
-class SampleSize(NamedTuple):
-  """The size of a study that shows a difference.
-
-  Attributes:
-    n, clusters: trials and clusters of the pilot.
-    value: value of the pilot; None if no trial was measured.
-    design_effect: number of pilot trials that are worth one independent trial.
-    trials: trials of each model; None if the pilot does not determine them.
-    reason: reason why `trials` is None, or ''.
-  """
-
-  n: int
-  clusters: int
-  value: float | None
-  design_effect: float | None
-  trials: int | None
-  reason: str = ''
-
-
 def detectable_errors(
   alpha: float, degrees: float = math.inf, power: float = POWER
 ) -> float:
@@ -396,134 +374,6 @@ def detectable_errors(
 
 def _normal_errors(power: float) -> float:
   return detectable_errors((1 - LEVEL) / 2, power=power)
-
-
-def trials_needed(
-  pilot: core.Scores, difference: float, power: float = POWER
-) -> SampleSize:
-  """Trials of each of two models that detect a difference between them.
-
-  One model is the pilot's; the other is better or worse by the difference,
-  whichever needs more trials. The variance of a share depends on its value;
-  other quantities have equal variances in both models.
-
-  Args:
-    pilot: rows of one quantity of one model.
-    difference: in units of the quantity, above 0.
-    power: chance that the difference is shown.
-
-  Raises:
-    InputError: difference or power is out of range.
-  """
-  _check_power(difference, power)
-  rows = pilot.measured & (pilot.weight > 0)
-  n = int(rows.sum())
-  value, weight = pilot.value[rows], pilot.weight[rows]
-  names, index = np.unique(pilot.group[rows], return_inverse=True)
-  num = len(names)
-  if num < 2:
-    mean = float(np.average(value, weights=weight)) if n else None
-    return SampleSize(n, num, mean, None, None, 'too few clusters')
-  mass = weight.sum()
-  mean = float((weight * value).sum() / mass)
-  # Each trial's part in the error of the mean. Squared by cluster they hold the
-  # dependence of trials; squared one by one they do not.
-  off = weight * (value - mean) / mass
-  error = float((np.bincount(index, off) ** 2).sum()) * num / (num - 1)
-  alone = float((off**2).sum()) * n / (n - 1)
-  least, most = pilot.limits
-  bounded = math.isfinite(most - least)
-  if error > (_ROUNDING * max(abs(mean), 1.0)) ** 2:
-    # The design effect, and the variance of one trial with it.
-    effect, unit = error / alone, error * n
-  elif bounded:
-    # All agree: a cluster is taken for one trial.
-    shares = np.bincount(index, weight) / mass
-    effect, unit = n * float((shares**2).sum()), 0.0
-  else:
-    return SampleSize(n, num, mean, None, None, 'all trials agree')
-  variances = 2 * unit
-  if bounded:
-    others = mean - difference, mean + difference
-    variances = max(
-      (
-        unit + _other_variance(mean, other, unit, effect, least, most)
-        for other in others
-        if least <= other <= most
-      ),
-      default=math.inf,
-    )
-  if not math.isfinite(variances):
-    return SampleSize(n, num, mean, effect, None, 'no value is so far away')
-  # n = (z of the level + z of the power)^2 * (v1 + v2) / difference^2.
-  needed = math.ceil(
-    _normal_errors(power) ** 2 * variances / difference**2 - 1e-9
-  )
-  return SampleSize(n, num, mean, effect, max(needed, 2))
-
-
-def _other_variance(
-  mean: float,
-  other: float,
-  unit: float,
-  effect: float,
-  least: float,
-  most: float,
-) -> float:
-  """Variance of one trial of the other model, design effect included.
-
-  It has the same share of the greatest variance that its mean allows.
-  """
-  # Bhatia and Davis: values in [least, most] with this mean vary by no more
-  # than (mean - least) (most - mean).
-  top = (mean - least) * (most - mean)
-  part = min(unit / top, effect) if top > 0 and unit > 0 else effect
-  return part * (other - least) * (most - other)
-
-
-def _check_power(difference: float, power: float) -> None:
-  if not (math.isfinite(difference) and difference > 0):
-    raise core.InputError(
-      f'difference={difference!r} was given; expected a number above 0'
-    )
-  if not 0.05 < power < 1:
-    raise core.InputError(
-      f'power={power!r} was given; expected a number between 0.05 and 1'
-    )
-
-
-def seeds_needed(
-  values: Sequence[float], difference: float, power: float = POWER
-) -> int | None:
-  """Training seeds of each of two models that detect a difference.
-
-  It uses the noncentral t distribution, with the variance of a pilot's seeds in
-  both models; this variance includes that of trials.
-
-  Args:
-    values: values of a pilot's seeds.
-    difference, power: see `trials_needed`.
-
-  Returns:
-    The number; None if the pilot has one seed, its seeds agree exactly, or more
-    than MOST_SEEDS are needed.
-  """
-  _check_power(difference, power)
-  if len(values) < 2:
-    return None
-  spread = float(np.std(values, ddof=1))
-  if spread <= _ROUNDING * max(map(abs, values)):
-    return None
-  number = np.arange(2, MOST_SEEDS + 1)
-  # A t test of two samples of n seeds: 2 (n - 1) degrees of freedom, and the
-  # noncentrality difference / spread * sqrt(n / 2).
-  degrees = 2.0 * (number - 1)
-  bar = scipy.special.stdtrit(degrees, (1 + LEVEL) / 2)
-  far = difference / spread * np.sqrt(number / 2)
-  reached = 1 - scipy.special.nctdtr(degrees, far, bar)
-  # Far beyond the bar the distribution function underflows to NaN.
-  enough = np.flatnonzero((reached >= power) | (far > bar + 10))
-  return int(number[enough[0]]) if len(enough) else None
 
 
 def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:

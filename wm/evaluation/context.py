@@ -66,7 +66,6 @@ class PrefixPairs(NamedTuple):
     reason: [T] str, '' if the trial has two prefixes and is run, else the
       reason why not.
     trial: [T] number of the trial.
-    direction: [T] 0, or 1 if first and second are swapped.
     counts: cause -> number of resamples.
   """
 
@@ -77,7 +76,6 @@ class PrefixPairs(NamedTuple):
   moves: np.ndarray
   reason: np.ndarray
   trial: np.ndarray
-  direction: np.ndarray
   counts: dict[str, int]
 
 
@@ -124,15 +122,11 @@ class Trials:
 
     Trials of one first state are a cluster, because undrawn states may have
     different trials. A census draws every state: then only prefixes and
-    continuations are random, and each draw is a cluster. Both directions of a
-    pair are in one cluster.
+    continuations are random, and each draw is a cluster.
     """
-    prefixes = self.prefixes
     if self.census:
-      return prefixes.trial
-    swapped = prefixes.direction[:, None] == 1
-    origin = np.where(swapped, prefixes.second, prefixes.first)
-    return self.world.state_id(origin)
+      return self.prefixes.trial
+    return self.world.state_id(self.prefixes.first)
 
   @functools.cached_property
   def rows(self) -> np.ndarray:
@@ -151,7 +145,7 @@ class Trials:
 
   @property
   def numbers(self) -> np.ndarray:
-    """[R] numbers of the trials that are run; both directions share one."""
+    """[R] numbers of the trials that are run."""
     return self.prefixes.trial[self.rows]
 
   @functools.cached_property
@@ -175,10 +169,8 @@ class Trials:
     return np.maximum(longest - self.lengths.max(1), 0).astype(np.int64)
 
   def keys(self, *words: int) -> np.ndarray:
-    """[R] uint64 hashes for one use of randomness, by trial and direction."""
-    # Both directions of a pair share the number, but not the randomness.
-    direction = self.prefixes.direction[self.rows]
-    return basics.hash64(self.seed, *words, self.numbers, direction)
+    """[R] uint64 hashes for one use of randomness, by trial."""
+    return basics.hash64(self.seed, *words, self.numbers, 0)
 
   def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A copy of `array` [T] with `values` [R] for the trials that were run.
@@ -195,13 +187,12 @@ class Trials:
     """Side columns [T] of every quantity.
 
     They are the trial's number, its first state as written by the world, moves,
-    direction, and the world's tags of the first state.
+    and the world's tags of the first state.
     """
     return {
       'trial': self.prefixes.trial,
       'state': capabilities.written(self.world, self.prefixes.first),
       'moves': self.prefixes.moves,
-      'direction': self.prefixes.direction,
       **tags(self.world, self.prefixes.first),
     }
 

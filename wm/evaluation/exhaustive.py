@@ -199,7 +199,7 @@ def _pair(
   zeros = np.zeros(1, np.int32)
   pairs = context.PrefixPairs(
     *(states[:1], states[1:], tokens, lengths, zeros, np.array([''])),
-    *(zeros, zeros, {}),
+    *(zeros, {}),
   )
   accept = membership.rule_for(predictor, accept)
   return context.Trials(predictor, world, pairs, accept, accept, seed)

@@ -20,7 +20,7 @@ import scipy
 
 from wm import core
 from wm.core import basics
-from wm.evaluation import force_tasks, formulas, law_search
+from wm.evaluation import force_tasks, formulas
 
 
 class PowerLaw(NamedTuple):
@@ -300,45 +300,6 @@ class LawRows(NamedTuple):
       # nearest to numbers that follow another power of r.
       right = speakers[name].newton and formulas.follows(law, truth)
       results[name] = Sought('', front, law.text, right)
-    return results
-
-  def named(
-    self,
-    target: str,
-    speakers: dict[str, Verdict],
-    nodes: int,
-    tolerance: float,
-    seed: int,
-  ) -> dict[str, Sought]:
-    """The law that systems held out grant each speaker, or 'none'.
-
-    tolerance: of the ratio of a law to Newton's. See `law_search`.
-    """
-    truth = force_tasks.sizes(target, force_tasks.labels(target, self.state))
-    results = {}
-    for name, verdict in speakers.items():
-      rows = np.flatnonzero(np.isfinite(verdict.size) & (verdict.size != 0))
-      size = verdict.size[rows]
-      if verdict.reason or not np.ptp(size) > 1e-12 * np.abs(size).max():
-        results[name] = Sought(verdict.reason or 'constant')
-        continue
-      law = law_search.find_law(
-        _quantities(self.state[rows]),
-        size,
-        self.group[rows],
-        size=nodes,
-        relative=target.startswith('log_'),
-        seed=seed,
-      )
-      if law.reason in ('few_systems', 'no_formula'):
-        results[name] = Sought(law.reason)
-        continue
-      text = law.name
-      if law.reason:
-        text = f'{law.name} ({law.reason}): {law.formula}'
-      formula = formulas.Formula(text, law.size, law.error, law.values)
-      right = law_search.follows(law, truth[rows], tolerance=tolerance)
-      results[name] = Sought('', (formula,), text, right)
     return results
 
 

@@ -27,14 +27,12 @@ class Formula(NamedTuple):
     error: unexplained share of the target's variance, or of its logarithm's if
       the loss is 'log'.
     values: [n] values on the rows, up to a factor.
-    same: greatest relative difference of two equal laws.
   """
 
   text: str
   size: int
   error: float
   values: np.ndarray
-  same: float = SAME
 
 
 def exhaustive(
@@ -80,4 +78,4 @@ def follows(law: Formula, truth: np.ndarray) -> bool:
   """Does a law equal the truth on its rows [n], up to a factor?"""
   # Equal up to a factor where the ratio is constant.
   ratio = law.values / truth
-  return bool(np.ptp(ratio) <= law.same * np.abs(ratio).max())
+  return bool(np.ptp(ratio) <= SAME * np.abs(ratio).max())

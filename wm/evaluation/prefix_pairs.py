@@ -29,7 +29,7 @@ NO_TWO = {
   'refused_prefix': 'no_two_prefixes_refused',
 }
 
-DIRECTIONS, FILTERS = ('first', 'both'), ('none', 'model')
+FILTERS = 'none', 'model'
 # Thresholds of a curve: three a decade, so that its mean is over log epsilon.
 CURVE = 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1
 BY_EPSILON = '_by_epsilon'  # Ends the name of a quantity of a curve.
@@ -41,13 +41,12 @@ Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class PairMetric(core.Metric):
   """Base of metrics whose trials are pairs of prefixes."""
 
-  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'epsilon')
+  breakdown: ClassVar[tuple[str, ...]] = ('epsilon',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
   accept: str
   sampler: str
-  directions: str
   world: str
   prefix_filter: str
   support: str
@@ -86,15 +85,13 @@ def draw(
   # With support='sampler' prefixes come from sampled sequences: uniformly drawn
   # states may have no supported prefix.
   if metric.support == 'sampler':
-    pairs = supports.prefix_pairs(
+    drawn = supports.prefix_pairs(
       supports.Support.of(world, accept),
       metric.trials,
       basics.stream(seed, context.STATES),
       two_states=two_states,
     )
-    if metric.directions == 'both':
-      pairs = both_directions(pairs)
-    return Trials(predictor, world, pairs, accept, sampler, seed)
+    return Trials(predictor, world, drawn, accept, sampler, seed)
   source = _state_source(metric, world)
   first = source.sample_states(
     metric.trials, basics.stream(seed, context.STATES)
@@ -118,8 +115,6 @@ def draw(
   )
   pairs.counts.update(counts)
   census = _census(world, pairs)
-  if metric.directions == 'both':
-    pairs = both_directions(pairs)
   return Trials(predictor, world, pairs, accept, sampler, seed, census)
 
 
@@ -227,7 +222,6 @@ def prefix_pairs(
     moves=np.zeros(total, np.int32),
     reason=np.full(total, reason, '<U24'),
     trial=np.arange(total),
-    direction=np.zeros(total, np.int32),
     counts={},
   )
   # Ranges of moves that prefixes of both states can have.
@@ -281,22 +275,6 @@ def _draw(
   cause = np.full(len(rows), '', '<U16')
   cause[~good], cause[equal] = 'no_prefix', 'equal_prefixes'
   return cause
-
-
-def both_directions(pairs: PrefixPairs) -> PrefixPairs:
-  """Each trial twice: as it is, then with its two prefixes swapped."""
-  # Metrics sample after the first prefix only, so the directions are two trials
-  # with one number; `direction` distinguishes them.
-  return pairs._replace(
-    first=np.concatenate([pairs.first, pairs.second]),
-    second=np.concatenate([pairs.second, pairs.first]),
-    tokens=np.concatenate([pairs.tokens, pairs.tokens[:, ::-1]]),
-    lengths=np.concatenate([pairs.lengths, pairs.lengths[:, ::-1]]),
-    moves=np.tile(pairs.moves, 2),
-    reason=np.tile(pairs.reason, 2),
-    trial=np.tile(pairs.trial, 2),
-    direction=np.concatenate([pairs.direction, pairs.direction + 1]),
-  )
 
 
 def model_filter(

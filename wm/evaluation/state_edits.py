@@ -60,12 +60,12 @@ class EditFilter(NamedTuple):
   """Conditions on edits.
 
   Attributes:
-    horizon: number of tokens within which legality must differ.
-    pairs, whole: see `wm.metrics.intervention.Metric`.
+    horizon: number of tokens within which legality must differ; from 2 on the
+      legal next tokens must be the same.
+    whole: see `wm.metrics.intervention.Metric`.
   """
 
   horizon: int = 1
-  pairs: str = 'other_next'
   whole: bool = False
 
   def fits(
@@ -81,8 +81,8 @@ class EditFilter(NamedTuple):
     """
     before, after = world.legal(states), world.legal(edited)
     other = (before != after).any(-1)
-    if self.pairs == 'other_next':
-      return after.any(-1) & other & (room >= (self.horizon > 1))
+    if self.horizon == 1:
+      return after.any(-1) & other
     # The next token cannot separate these states: only later tokens can.
     good = after.any(-1) & ~other
     rows, both = np.flatnonzero(good), np.stack([edited, states])

@@ -250,7 +250,6 @@ def prefix_pairs(
     moves=np.maximum(lengths[:, 0] - support.world.prompt_len, 0),
     reason=np.where(good, '', 'no_two_supported_prefixes'),
     trial=np.arange(num),
-    direction=np.zeros(num, np.int32),
     counts={},
   )
 

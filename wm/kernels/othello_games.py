@@ -25,7 +25,7 @@ from wm.kernels.base.bits import (
 )
 from wm.kernels.base.jit import njit
 
-POLICIES = ('uniform', 'greedy', 'mobility', 'search')
+POLICIES = ('uniform', 'search')
 _NONE = np.uint64(0)
 _MOST = 1 << 20
 # Draws of a game's stream: move k takes number k, its noise NOISE + k.
@@ -44,13 +44,11 @@ def play(
   """Whole games; game i depends only on (seed, first + i) and the policy.
 
   Policies replace human play where no records are available: 'uniform' over the
-  legal moves; 'greedy', moves that turn most discs; 'mobility', moves that
-  leave the other side fewest moves (ties of both are drawn uniformly);
-  'search', the best move by alpha-beta to `depth` plies, ties to the lowest
-  square. Search scores a position by own minus other's: 32 per corner, -12 per
-  square diagonal to an empty corner, 4 per legal square, and per disc 1 once
-  three quarters of the board are filled, -1 before; a finished game by 1000 per
-  disc.
+  legal moves; 'search', the best move by alpha-beta to `depth` plies, ties to
+  the lowest square. Search scores a position by own minus other's: 32 per
+  corner, -12 per square diagonal to an empty corner, 4 per legal square, and
+  per disc 1 once three quarters of the board are filled, -1 before; a finished
+  game by 1000 per disc.
 
   Args:
     num: games.
@@ -59,7 +57,7 @@ def play(
     size: 4, 6 or 8.
     policy: one of POLICIES.
     noise: probability, at each move, of a uniform move instead, 0..1.
-    depth: plies that 'search' looks ahead, 1..20; ignored by other policies.
+    depth: plies that 'search' looks ahead, 1..20; ignored by 'uniform'.
 
   Returns:
     tokens: [num, size * size - 4] int32, 0-padded.
@@ -94,7 +92,7 @@ def play(
 def _play(
   num, seed, first, token_of, length, squares, policy, noise, depth, shape
 ) -> tuple:
-  """Games by policy 0 uniform, 1 greedy, 2 mobility, 3 search.
+  """Games by policy 0 uniform, 1 search.
 
   noise: a move is uniform where the upper half of its draw is below it.
   """
@@ -111,7 +109,7 @@ def _play(
       among = moves
       # Noise has its own draws, so that draws of moves do not depend on it.
       if policy and below(stream, _NOISE + ply, 1 << 32) >= noise:
-        among = _among(me, opp, side, moves, squares, policy, shape, room)
+        among = _search(me, opp, side, moves, squares, shape, depth, room)
       square = nth(among, below(stream, ply, popcount(among)))
       tokens[n, ply] = token_of[square]
       me, opp, side, moves = othello.step(me, opp, side, bit(square), squares)
@@ -157,7 +155,9 @@ def _favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
       continue
     me, opp = othello.oriented(black[n], white[n], side[n])
     mover, moves = np.int64(side[n]), othello.moves_of(me, opp, squares)
-    among[n] = _among(me, opp, mover, moves, squares, policy, shape, room)
+    among[n] = moves
+    if policy:
+      among[n] = _search(me, opp, mover, moves, squares, shape, depth, room)
   return among
 
 
@@ -173,38 +173,6 @@ def _evaluation(size: int) -> tuple[np.uint64, np.ndarray, int]:
   ]
   corners = np.uint64(sum(1 << corner for corner, _ in beside))
   return corners, calls.frozen(beside, np.int64), 3 * size * size // 4
-
-
-@njit
-def _greedy(me, opp, moves) -> np.uint64:
-  """Moves that turn most discs."""
-  most, best = -1, _NONE
-  while moves != _NONE:
-    move = bit(lowest(moves))
-    moves = without_lowest(moves)
-    turned = popcount(othello.flips_of(move, me, opp))
-    # A better move restarts the set; an equal one joins it.
-    if turned > most:
-      most, best = turned, _NONE
-    if turned == most:
-      best |= move
-  return best
-
-
-@njit
-def _mobility(me, opp, moves, squares) -> np.uint64:
-  """Moves after which the other side has fewest, passing counted as none."""
-  least, best = _MOST, _NONE
-  while moves != _NONE:
-    move = bit(lowest(moves))
-    moves = without_lowest(moves)
-    flips = othello.flips_of(move, me, opp)
-    left = popcount(othello.moves_of(opp ^ flips, me | move | flips, squares))
-    if left < least:
-      least, best = left, _NONE
-    if left == least:
-      best |= move
-  return best
 
 
 @njit
@@ -285,19 +253,6 @@ def _room(levels) -> tuple:
     np.empty(levels, np.int64),
     np.empty(levels, np.int64),
   )
-
-
-@njit
-def _among(me, opp, side, moves, squares, policy, shape, room) -> np.uint64:
-  """The moves from which a policy draws; `room` has a row for each ply."""
-  if policy == 1:
-    return _greedy(me, opp, moves)
-  if policy == 2:
-    return _mobility(me, opp, moves, squares)
-  if policy == 3:
-    levels = len(room[0])
-    return _search(me, opp, side, moves, squares, shape, levels, room)
-  return moves
 
 
 def transpositions(

@@ -5,10 +5,9 @@
     two       x + y            x * y
 
 This is the grammar of the symbolic regression in the inductive-bias probes
-(Vafa et al. 2025) without its constants: a formula has one factor and
-optionally one offset, fitted in closed form. The size is the number of leaves
-and operators, without factor and offset. Newton's law is inv(r * r) * m1 * m2,
-size 8.
+(Vafa et al. 2025) without its constants: a formula has one factor, fitted in
+closed form. The size is the number of leaves and operators, without the factor.
+Newton's law is inv(r * r) * m1 * m2, size 8.
 
 Formulas are numbered by size. Within a size, formulas with one operand come
 first, INV, EXP, SIN, COS in turn, each with all operands in order; then ADD and
@@ -107,9 +106,6 @@ def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
 
 
 LOSSES = ('log', 'raw')
-# Kinds of fits: a factor to the target, a factor to its logarithm, or a factor
-# and an offset to the target, with weights.
-_RAW, _LOG, _OFFSET = range(3)
 MOST = 30_000_000  # formulas of one search
 LARGEST = 11  # Largest size: beyond it, even one quantity exceeds MOST.
 
@@ -124,7 +120,6 @@ class Law(NamedTuple):
       if the loss is 'log'.
     factor: factor of the formula.
     text: the formula, e.g. 'm2 * (m1 * inv(r * r))'.
-    offset: added to factor * formula.
   """
 
   code: tuple[int, ...]
@@ -132,11 +127,9 @@ class Law(NamedTuple):
   error: float
   factor: float
   text: str
-  offset: float = 0.0
 
   def __str__(self) -> str:
-    product = f'{self.factor:.4g} * {self.text}'
-    return f'{product} + {self.offset:.4g}' if self.offset else product
+    return f'{self.factor:.4g} * {self.text}'
 
 
 def search(
@@ -144,8 +137,6 @@ def search(
   targets: np.ndarray,
   size: int,
   loss: str = 'log',
-  *,
-  offset: bool = False,
 ) -> list[list[Law]]:
   """Fits all formulas up to a size to each of K targets.
 
@@ -158,9 +149,6 @@ def search(
     size: of the largest formulas.
     loss: 'log' squares the difference of logarithms, for formulas of one sign;
       'raw' squares the difference itself.
-    offset: True fits factor * formula + offset. With loss 'log' the squares are
-      then of relative differences, equal to those of logarithms to first order;
-      targets may have either sign, but must not be 0.
 
   Returns:
     The front of each target: laws of ascending size, each with a smaller error
@@ -170,36 +158,26 @@ def search(
     InputError: shapes do not match, values are not finite or have no logarithm,
       a target is constant, or there are too many formulas.
   """
-  x, y = _checked(columns, targets, size, loss, offset)
-  names = tuple(columns)
+  x, y = _checked(columns, targets, size, loss)
+  names, logs = tuple(columns), loss == 'log'
   rows = _order(y)
-  x, aim, weight = x[:, rows], y[:, rows], np.ones((len(y), len(rows)))
-  mode = _OFFSET if offset else _LOG if loss == 'log' else _RAW
-  if mode == _LOG:
+  x, aim = x[:, rows], y[:, rows]
+  if logs:
     aim = np.log(aim)
-  elif loss == 'log':
-    # (y - fit) / y is the difference of logarithms to first order, and linear
-    # in factor and offset: both have a closed form.
-    weight = aim**-2.0
   results = _FormulaSearch(
     calls.frozen(x, np.float64),
     calls.frozen(aim, np.float64),
-    calls.frozen(weight, np.float64),
-    mode,
+    logs,
     count(len(names), size),
   ).run()
   fronts = []
   for k, laws in enumerate(results):
     front = []
     for code, error in laws:
-      # The search returns only errors: factor and offset are fitted again.
-      outputs, text = values(code, x), written(code, names)
-      if offset:
-        _, factor, level = fitted_line(outputs, aim[k], weight[k])
-        front.append(Law(code, len(code), error, factor, text, level))
-      else:
-        factor = fitted(outputs, aim[k], mode == _LOG)[1]
-        front.append(Law(code, len(code), error, factor, text))
+      # The search returns only errors: the factor is fitted again.
+      _, factor = fitted(values(code, x), aim[k], logs)
+      text = written(code, names)
+      front.append(Law(code, len(code), error, factor, text))
     fronts.append(front)
   return fronts
 
@@ -231,30 +209,6 @@ def fitted(
   return error, float(sign * np.exp(level))
 
 
-def fitted_line(
-  values: np.ndarray, target: np.ndarray, weight: np.ndarray
-) -> tuple[float, float, float]:
-  """Error, factor and offset of a formula's values [n].
-
-  Args:
-    values: NaN where the formula is undefined.
-    target: [n].
-    weight: [n] > 0 of squares.
-  """
-  if np.isnan(values).any():
-    return math.inf, math.nan, math.nan
-  middle = np.average(values, weights=weight)
-  level = np.average(target, weights=weight)
-  off, aim = values - middle, target - level
-  square = (weight * off * off).sum()
-  # A constant formula explains nothing.
-  flat = not square > FLAT * (weight * values * values).sum()
-  factor = 0.0 if flat else float((weight * off * aim).sum() / square)
-  left = (weight * (aim - factor * off) ** 2).sum()
-  error = max(float(left / (weight * aim * aim).sum()), EXACT)
-  return error, factor, float(level - factor * middle)
-
-
 def _order(targets: np.ndarray) -> np.ndarray:
   """Order of rows for the evaluation of formulas; the first PROBES are probes.
 
@@ -275,7 +229,6 @@ def _checked(
   targets: np.ndarray,
   size: int,
   loss: str,
-  offset: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
   inputs.check_known(loss, LOSSES, f'loss={loss!r} was given')
   x = np.array([*columns.values()], np.float64)
@@ -288,8 +241,8 @@ def _checked(
   for name, array in (*zip(columns, x, strict=True), ('the target', y)):
     bad, what = ~np.isfinite(array), 'are not finite'
     if name == 'the target' and loss == 'log':
-      bad |= array == 0 if offset else ~(array > 0)
-      what += ' and other than 0' if offset else ' and > 0'
+      bad |= ~(array > 0)
+      what += ' and > 0'
     if bad.any():
       raise core.InputError(
         f'{int(bad.sum())} of {bad.size} values of {name} {what}, such as '
@@ -315,7 +268,6 @@ def _checked(
 DIGITS = 2.0**30
 GROWTH = 4  # Growth factor of the number of evaluated rows.
 SLACK = 1e-12  # Generous bound of the relative rounding of sums over probes.
-FLAT = 1e-20  # Share of a formula's squares below which it is constant.
 
 
 class _FormulaTable(NamedTuple):
@@ -342,7 +294,6 @@ class _Goal(NamedTuple):
   Attributes:
     x: [Q, n] float64 quantities; the first rows are the probes.
     aim: [K, n] float64 targets, or their logarithms.
-    weight: [K, n] float64 of squares, for fits with an offset.
     spread: [K] float64 squared deviations of targets from their mean.
     best: [K] float64 smallest error, relative to `spread`.
     code: [K, size] int64 postfix of the best; length: [K] int64.
@@ -352,7 +303,6 @@ class _Goal(NamedTuple):
 
   x: np.ndarray
   aim: np.ndarray
-  weight: np.ndarray
   spread: np.ndarray
   best: np.ndarray
   code: np.ndarray
@@ -418,38 +368,24 @@ def _logarithms(row) -> bool:
 
 
 @njit(error_model='numpy')
-def _least(row, aim, weight, mode) -> float:
+def _least(row, aim, logs) -> float:
   # Lower bound of the least squares on the probes, with slack for rounding.
   num = len(row)
   # The best factor for these rows: no other factor fits them better, so this is
   # a lower bound of the error on all rows.
-  if mode == _LOG:
+  if logs:
     total = squares = 0.0
     for p in range(num):
       d = aim[p] - row[p]
       total += d
       squares += d * d
     return squares - total * total / num - SLACK * squares
-  across = size = squares = weights = middle = level = 0.0
+  across = size = squares = 0.0
   for p in range(num):
-    w = weight[p]
-    across += w * aim[p] * row[p]
-    size += w * row[p] * row[p]
-    squares += w * aim[p] * aim[p]
-    weights += w
-    middle += w * row[p]
-    level += w * aim[p]
+    across += aim[p] * row[p]
+    size += row[p] * row[p]
+    squares += aim[p] * aim[p]
   slack = SLACK * squares
-  if mode == _OFFSET:
-    slack += SLACK * abs(across * (across / size)) if size > 0 else 0.0
-    across -= middle * (level / weights)
-    squares -= level * (level / weights)
-    # A small difference of large numbers has uncertain digits: the bound of
-    # such rows is 0.
-    rest = size - middle * (middle / weights)
-    if not rest > 1e-6 * size:
-      return -slack
-    size = rest
   if not size > 0:
     return squares - slack
   return squares - across * (across / size) - slack
@@ -506,10 +442,10 @@ def _evaluate(code, length, x, room) -> bool:
 
 
 @njit(error_model='numpy')
-def _error(row, aim, weight, spread, mode) -> float:
-  # See `fitted` and `fitted_line`; `row` is of logarithms in mode _LOG.
+def _error(row, aim, spread, logs) -> float:
+  # See `fitted`; `row` is of logarithms where `logs`.
   num, left = len(row), 0.0
-  if mode == _LOG:
+  if logs:
     level = 0.0
     for n in range(num):
       level += aim[n] - row[n]
@@ -518,38 +454,28 @@ def _error(row, aim, weight, spread, mode) -> float:
       d = aim[n] - row[n] - level
       left += d * d
     return max(left / spread, EXACT)
-  middle = level = weights = 0.0
-  if mode == _OFFSET:
-    for n in range(num):
-      middle += weight[n] * row[n]
-      level += weight[n] * aim[n]
-      weights += weight[n]
-    middle, level = middle / weights, level / weights
-  across = size = total = 0.0
+  across = size = 0.0
   for n in range(num):
-    off = row[n] - middle
-    across += weight[n] * (aim[n] - level) * off
-    size += weight[n] * off * off
-    total += weight[n] * row[n] * row[n]
-  factor = across / size if size > FLAT * total else 0.0
+    across += aim[n] * row[n]
+    size += row[n] * row[n]
+  factor = across / size if size > 0 else 0.0
   for n in range(num):
-    d = aim[n] - level - factor * (row[n] - middle)
-    left += weight[n] * d * d
+    d = aim[n] - factor * row[n]
+    left += d * d
   return max(left / spread, EXACT)
 
 
 @njit(error_model='numpy')
-def _try(table, goal, row, op, i, j, unary, mode) -> None:
+def _try(table, goal, row, op, i, j, unary, logs) -> None:
   # Fits a formula with these values on the probes, if it may be the best.
-  if mode == _LOG and not _logarithms(row):
+  if logs and not _logarithms(row):
     return
   length, rows = 0, len(row)
   while True:
     promising = False
     for k in range(len(goal.aim)):
       limit = goal.best[k] * (1 - BETTER) * goal.spread[k]
-      part = goal.aim[k, :rows], goal.weight[k, :rows]
-      promising |= _least(row, part[0], part[1], mode) < limit
+      promising |= _least(row, goal.aim[k, :rows], logs) < limit
     if not promising or rows == goal.x.shape[1]:
       break
     if not length:
@@ -560,14 +486,14 @@ def _try(table, goal, row, op, i, j, unary, mode) -> None:
     if not _evaluate(goal.post[0], length, goal.x[:, :rows], room):
       return
     row = room[0]
-    if mode == _LOG and not _logarithms(row):
+    if logs and not _logarithms(row):
       return
   if not promising:
     return
   if not length:
     length = _postfix(table, op, i, j, unary, goal.post)
   for k in range(len(goal.aim)):
-    error = _error(row, goal.aim[k], goal.weight[k], goal.spread[k], mode)
+    error = _error(row, goal.aim[k], goal.spread[k], logs)
     if error < goal.best[k] * (1 - BETTER):
       goal.best[k], goal.length[k] = error, length
       goal.code[k, :length] = goal.post[0, :length]
@@ -575,7 +501,7 @@ def _try(table, goal, row, op, i, j, unary, mode) -> None:
 
 @njit(error_model='numpy')
 def _combine_pairs(
-  table, goal, op, lefts, rights, same, unary, keep, mode
+  table, goal, op, lefts, rights, same, unary, keep, logs
 ) -> None:
   """Tries an operator on pairs of formulas, and stores new formulas.
 
@@ -604,21 +530,19 @@ def _combine_pairs(
         table.right[at] = -1 if unary else j
         table.vals[at] = row
         table.num[0] = at + 1
-      _try(table, goal, row, op, i, j, unary, mode)
+      _try(table, goal, row, op, i, j, unary, logs)
 
 
 @njit
-def _leaves(table, goal, quantities, mode) -> None:
+def _leaves(table, goal, quantities, logs) -> None:
   """Tries and stores the quantities, whose values are in the table."""
   for q in range(quantities):
     _is_new(table.seen, _hash(table.vals[q]))
     goal.room[0, :] = goal.x[q]
-    if mode == _LOG and not _logarithms(goal.room[0]):
+    if logs and not _logarithms(goal.room[0]):
       continue
     for k in range(len(goal.aim)):
-      error = _error(
-        goal.room[0], goal.aim[k], goal.weight[k], goal.spread[k], mode
-      )
+      error = _error(goal.room[0], goal.aim[k], goal.spread[k], logs)
       if error < goal.best[k] * (1 - BETTER):
         goal.best[k], goal.length[k], goal.code[k, 0] = error, 1, q
 
@@ -630,12 +554,11 @@ class _FormulaSearch:
     self,
     x: np.ndarray,
     aim: np.ndarray,
-    weight: np.ndarray,
-    mode: int,
+    logs: bool,
     counts: list[int],
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
-    self.sizes, self.mode = len(counts) - 1, mode
+    self.sizes, self.logs = len(counts) - 1, logs
     # Formulas of the last size are tried but not stored.
     room, probes = max(sum(counts[:-1]), counts[1]), min(PROBES, x.shape[1])
     # `seen` has at least twice as many slots as keys.
@@ -648,12 +571,10 @@ class _FormulaSearch:
       np.array([len(x)]),
     )
     self.table.vals[: len(x)] = x[:, :probes]
-    level = np.average(aim, axis=1, weights=weight)[:, None]
-    spread = (weight * (aim - level) ** 2).sum(1)
+    spread = ((aim - aim.mean(1, keepdims=True)) ** 2).sum(1)
     self.goal = _Goal(
       x,
       aim,
-      weight,
       spread,
       np.full(len(aim), np.inf),
       np.zeros((len(aim), self.sizes), np.int64),
@@ -669,7 +590,7 @@ class _FormulaSearch:
     quantities = len(self.goal.x)
     # Formulas of size n are starts[n]:starts[n + 1].
     starts = [0, 0, quantities]
-    _leaves(self.table, self.goal, quantities, self.mode)
+    _leaves(self.table, self.goal, quantities, self.logs)
     self._note(fronts, 1)
     for n in range(2, self.sizes + 1):
       self._level(n, starts)
@@ -693,7 +614,7 @@ class _FormulaSearch:
     first, unary, keep = lefts[0], op in UNARY, n < self.sizes
     for rows in calls.slices(lefts[1] - first):
       span = first + rows.start, first + rows.stop
-      args = span, tuple(rights), same, unary, keep, self.mode
+      args = span, tuple(rights), same, unary, keep, self.logs
       _combine_pairs(self.table, self.goal, op, *args)
 
   def _note(

@@ -37,7 +37,7 @@ _ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
 # Call -> folders of a run whose files it does not read.
 _SKIPPED = {
   **dict.fromkeys(
-    ('compare', 'findings', 'power', 'report', 'rows', 'runs'),
+    ('compare', 'findings', 'report', 'rows'),
     ('data', 'checkpoints'),
   ),
   **dict.fromkeys(

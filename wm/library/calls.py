@@ -14,15 +14,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from wm import core
 from wm.core import inputs, registry, schema
 from wm.core.accept import Accept
-from wm.core.measure import headline_quantities
 from wm.data import exposure, pgn_games, pgn_ingest, published, sampling
 from wm.data import store as stores
-from wm.evaluation import comparisons, query_plans, results
+from wm.evaluation import query_plans
 from wm.evaluation import scoring as scoring_lib
 from wm.language import call_ledger, llm_predictor
 from wm.library import loading as loading_lib
@@ -84,15 +81,16 @@ def sample(
     lambda: sampling.make_dataset(world, out, options or Sampling(), workers),
     sampling.sample_chunk,
   )
-  if compute.process_index():
-    return open_splits(out)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
-  return open_splits(out)
+  return opened(out, manifests, log)
 
 
-def open_splits(out: Path) -> dict[str, stores.Store]:
-  """Both splits of OUT/data."""
+def opened(
+  out: Path, manifests: dict[str, Any], log: Log
+) -> dict[str, stores.Store]:
+  """Both splits of OUT/data; process 0 tells of them."""
+  if not compute.process_index():
+    log_facts(manifests, log)
+    log_splits(out, manifests, log)
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
@@ -150,21 +148,19 @@ def ingest(
     pgn_ingest.read_shard,
   )
   if compute.process_index():
-    return open_splits(out)
+    return opened(out, manifests, log)
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')
   for line in pgn_ingest.lines(report):
     log(line)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
   if not manifests['heldout']['rows']:
     progress.say(
       f'warning: {out} has no held-out game, which training needs: a hash of '
       f'each game holds out {pgn_games.HELDOUT} in {pgn_games.BUCKETS:,}; '
       'expected more games, or lines and heldout files (--text_file)'
     )
-  return open_splits(out)
+  return opened(out, manifests, log)
 
 
 @takes(training=Training)
@@ -535,12 +531,10 @@ def ingest_text(
     lambda: published.ingest_text(world, *paths, out, workers, aliases, lost),
     published.read_shard,
   )
-  if compute.process_index():
-    return open_splits(out)
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
-  splits = open_splits(out)
-  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
+  splits = opened(out, manifests, log)
+  if not compute.process_index() and (
+    mirrored := exposure.mirrored(world, splits['train'], splits['heldout'])
+  ):
     log(
       f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
       'training ones up to a symmetry of the world'
@@ -574,102 +568,3 @@ def _aliases_of(
 
 def _list(files: Path | Sequence[Path]) -> list[Path]:
   return [files] if isinstance(files, str | pathlib.Path) else list(files)
-
-
-POWER_FILE = 'power.json'
-
-
-def power(
-  pilot: Path | Sequence[Path],
-  difference: float,
-  *,
-  power: float = comparisons.POWER,
-  out: Path | None = None,
-  log: Log = no_log,
-) -> list[dict[str, Any]]:
-  """Trials and seeds of each of two models that tell them apart by so much.
-
-  Two-sided at 5 %, for each headline quantity of the pilot's metrics.
-
-  Args:
-    pilot: folder that `score` wrote, or one for each training seed.
-    difference: in units of the quantity, such as 0.05 of a share.
-    power: chance that the difference is shown.
-    out: folder for power.json.
-    log: gets a line for each quantity.
-
-  Returns:
-    A dict for each quantity: metric, spec, quantity, difference, power, value,
-    n, clusters and design_effect of the first folder, and `trials` and `seeds`
-    needed, None with a `reason` or of fewer than two seeds.
-
-  Raises:
-    InputError: a folder has no scores, or a number is out of range.
-  """
-  folders = [pilot] if isinstance(pilot, str | pathlib.Path) else pilot
-  seeds = [_headline(pathlib.Path(folder)) for folder in folders]
-  entries = []
-  for (spec, quantity), scores in seeds[0].items():
-    alike = [seed[spec, quantity] for seed in seeds if (spec, quantity) in seed]
-    sample = comparisons.trials_needed(scores, difference, power)
-    entry = {
-      'metric': registry.parse(spec)[0],
-      'spec': spec,
-      'quantity': quantity,
-      'difference': difference,
-      'power': power,
-      **sample._asdict(),
-      'seeds': comparisons.seeds_needed(_means(alike), difference, power),
-    }
-    entries.append(entry)
-    log(_line(entry))
-  if out is not None:
-    files.write_json(pathlib.Path(out) / POWER_FILE, entries)
-  return entries
-
-
-def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:
-  """Spec and quantity -> rows, of a folder's headline quantities."""
-  rows = {}
-  for path in results.paths(folder):
-    try:
-      result = results.read(path)
-    except results.Unusable as error:
-      raise core.InputError(f'{folder}: {error}') from error
-    metric = registry.make('metric', result.spec)
-    for scores in result.scores:
-      if scores.quantity in headline_quantities(metric):
-        rows[result.spec, scores.quantity] = scores
-  if not rows:
-    raise core.InputError(
-      f'{folder} has no rows of a headline quantity; expected a folder that '
-      'launch/score.py wrote'
-    )
-  return rows
-
-
-def _means(several: Sequence[core.Scores]) -> list[float]:
-  """The score of each that has one."""
-  means = []
-  for scores in several:
-    rows = scores.measured & (scores.weight > 0)
-    if rows.any():
-      weights = scores.weight[rows]
-      means.append(float(np.average(scores.value[rows], weights=weights)))
-  return means
-
-
-def _line(entry: dict[str, Any]) -> str:
-  """What is needed, in a line."""
-  needed = f'{entry["trials"]} trials of each model'
-  if entry['trials'] is None:
-    needed = f'unknown trials ({entry["reason"]})'
-  if entry['seeds'] is not None:
-    needed += f', {entry["seeds"]} seeds'
-  effect = entry['design_effect']
-  effect = '' if effect is None else f', design effect {effect:.2f}'
-  return (
-    f'{entry["metric"]} {entry["quantity"]}: a difference of '
-    f'{entry["difference"]:g} takes {needed} at power {entry["power"]:g} '
-    f'(pilot: n={entry["n"]}{effect})'
-  )

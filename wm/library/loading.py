@@ -177,9 +177,9 @@ def wrap(
 
   Layer 0 is after the embedding, -1 the last. Rows are padded by 0 at the end;
   what is there must not matter. Without `adapt`, modules learn small tasks by
-  fine-tuning with a new head (AdamW; the metric has steps, rates and part), on
+  fine-tuning with a new head (AdamW; the metric has steps and rates), on
   `hidden` of the last layer if they have that, else on their logits. The
-  weights of other functions and objects are unknown: the head alone is trained.
+  weights of other functions and objects are unknown: they do not learn.
 
   Args:
     model: as above.

@@ -6,7 +6,6 @@ import dataclasses
 import io
 import os
 import pathlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import inputs
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
 from wm.reporting import collect, tables, write
-from wm.runtime import files, remote
+from wm.runtime import files
 
 
 def report(
@@ -395,149 +394,3 @@ def _changed(
       'b': values[1][at],
       'change': change[at],
     }
-
-
-# What tells that a folder is a run, and which of its files its age is of.
-_MARKS = (
-  *('scores.json', 'train.run.json', 'sample.run.json', 'ingest.run.json'),
-  *('failed.json', results.UNFINISHED),
-)
-RUN_COLUMNS = (
-  *('run', 'state', 'stage', 'model', 'world', 'step', 'loss', 'age', 'size'),
-)
-# Stages, the last first, and what one that is done has written.
-_STAGES = {
-  'score': 'scores.json',
-  'train': 'train.json',
-  'ingest': 'data/heldout',
-  'sample': 'data/heldout',
-}
-DAY = 86400.0
-
-
-def runs(folder: Path, *, depth: Amount = 4) -> pd.DataFrame:
-  """Tables all runs under a folder.
-
-  Args:
-    folder: that holds run folders, at any depth up to `depth`.
-    depth: levels of folders that are looked into.
-
-  Returns:
-    A row for each run: run (its path below `folder`), state (running, stopped,
-    done or failed) of its last stage (sample, ingest, train or score), model,
-    world, step and loss of training (NaN where there was none), age in days of
-    its newest file, size in bytes, and a column 'SPEC: QUANTITY' for each
-    headline score. A stopped stage goes on by the same command.
-
-  Raises:
-    InputError: there is no such folder, or no run in it.
-  """
-  root = pathlib.Path(folder)
-  if not root.is_dir():
-    raise core.InputError(f'{root}: there is no such folder')
-  places = [
-    pathlib.Path(place)
-    for place, inner, names in os.walk(root)
-    if not _prune(root, pathlib.Path(place), inner, depth)
-    and any(mark in (*names, *inner) for mark in _MARKS)
-    and pathlib.Path(place).name != 'report'
-  ]
-  if not places:
-    raise core.InputError(
-      f'{root} has no runs; expected folders that launch/sample.py, '
-      'launch/train.py or launch/score.py wrote'
-    )
-  rows = [_run_row(root, place) for place in sorted(places)]
-  names = dict.fromkeys([*RUN_COLUMNS, *(name for row in rows for name in row)])
-  table = pd.DataFrame(rows, columns=[*names])
-  return table.astype({'step': float, 'loss': float})
-
-
-def runs_text(table: pd.DataFrame) -> str:
-  """The table of `runs` for a terminal: a score of each metric, the first."""
-  chosen: dict[str, str] = {}
-  for name in table.columns[len(RUN_COLUMNS) :]:
-    chosen.setdefault(registry.parse(name.partition(': ')[0])[0], name)
-  shown = table[[*RUN_COLUMNS, *chosen.values()]].set_axis(
-    [*RUN_COLUMNS, *chosen], axis=1
-  )
-  shown['age'] = [_ago(days * DAY) for days in table['age']]
-  shown['size'] = [f'{size / 1e6:,.1f} MB' for size in table['size']]
-  shown['step'] = ['' if pd.isna(x) else f'{x:.0f}' for x in table['step']]
-  blank = shown.map(lambda x: f'{x:.3f}' if isinstance(x, float) else str(x))
-  for name in ('model', 'world', 'state'):
-    blank[name] = blank[name].str.slice(0, 36)
-  lines = [blank.replace('nan', '').to_string(index=False)]
-  lines += [f'{metric}: {name}' for metric, name in chosen.items()]
-  return '\n'.join(lines)
-
-
-def _ago(seconds: float) -> str:
-  """How long ago, in the largest unit of which there is one."""
-  for unit, size in (('d', DAY), ('h', 3600.0), ('min', 60.0)):
-    if seconds >= size:
-      return f'{seconds / size:.0f} {unit}'
-  return f'{seconds:.0f} s'
-
-
-def _prune(
-  root: pathlib.Path, place: pathlib.Path, inner: list[str], depth: int
-) -> bool:
-  """Keeps os.walk out of what no run is in; False always."""
-  deep = len(place.relative_to(root).parts) >= depth
-  skipped = {'data', 'checkpoints', 'scores', 'tensorboard', 'report'}
-  inner[:] = [] if deep else sorted({*inner} - skipped)
-  return False
-
-
-def _json(path: pathlib.Path) -> Any:
-  return files.read_record(path, {}) if path.is_file() else {}
-
-
-def _run_row(root: pathlib.Path, place: pathlib.Path) -> dict[str, Any]:
-  """One row of `runs`; a damaged file is the run's state, not an error."""
-  inside = [path for path in place.rglob('*') if path.is_file()]
-  newest = max((path.stat().st_mtime for path in inside), default=time.time())
-  row: dict[str, Any] = {
-    'run': str(place.relative_to(root)),
-    'age': max(time.time() - newest, 0.0) / DAY,
-    'size': sum(path.stat().st_size for path in inside),
-  }
-  if remote.MIRRORS in place.parts:  # Not all of it was fetched.
-    row['size'] = remote.at(place).size()
-  try:
-    trained = _json(place / 'train.json')
-    about = _json(place / 'train.run.json') or _json(place / 'sample.run.json')
-    log = collect.curve(place)
-    scored = (place / 'scores.json').is_file()
-    entries = collect.load(place).entries if scored else []
-    row['state'], row['stage'] = _state(place)
-    row['model'] = about.get('model', entries[0]['model'] if entries else '')
-    row['world'] = about.get('world', entries[0]['world'] if entries else '')
-    last: dict[str, Any] = log[-1] if log else {}
-    row['step'] = trained.get('step', last.get('step'))
-    losses = [line['heldout_loss'] for line in log if 'heldout_loss' in line]
-    row['loss'] = trained.get('best_loss', min(losses, default=None))
-    for entry in entries:
-      if tables.headline(entry['metric'], entry['quantity'])[0]:
-        spec = entry.get('spec', entry['metric'])
-        row[f'{spec}: {entry["quantity"]}'] = entry['value']
-  except core.InputError as error:
-    row['state'] = f'damaged: {error}'
-  return row
-
-
-def _state(place: pathlib.Path) -> tuple[str, str]:
-  """What a run is doing, and the stage that it is at or was at last."""
-  if now := files.stages_at_work(place):
-    return 'running', ', '.join(now)
-  if (place / 'failed.json').is_file():
-    failed = files.read_record(place / 'failed.json', {})
-    return 'failed', str(failed.get('stage', ''))
-  if (place / results.UNFINISHED).exists():
-    return 'stopped', 'score'
-  for stage, written in _STAGES.items():
-    whole = (place / written).exists()
-    if (place / f'{stage}.run.json').exists() or (stage == 'score' and whole):
-      return 'done' if whole else 'stopped', stage
-  return 'stopped', ''

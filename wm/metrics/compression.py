@@ -27,15 +27,14 @@ class Metric(prefix_pairs.PairMetric):
 
   Samples continuations of one prefix and checks them after the other.
 
-  Each quantity has a row per trial (and direction); `accepted_share` and
-  `first_violation` need `graded`.
+  Each quantity has a row per trial; `accepted_share` needs `graded`.
 
   Reasons of unmeasured trials: vacuous (the model accepts no token after the
   first prefix), no_answer (to any continuation after both prefixes),
   no_two_prefixes_... (the second prefix is missing, equals the first, or is
   refused by the model), no_prefix, no_room (no token left to sample),
-  nothing_sampled (`sampler` accepts no token that the model accepts),
-  no_violation. With suffixes='world' no trial is vacuous.
+  nothing_sampled (`sampler` accepts no token that the model accepts). With
+  suffixes='world' no trial is vacuous.
 
   Side columns of `precision`: `suffix`, the first refused continuation, and
   the other columns from which reports picture a trial; see core.Measure.
@@ -50,13 +49,11 @@ class Metric(prefix_pairs.PairMetric):
       legality. The model is then asked about whole continuations after both
       prefixes, and any disagreement counts (as published for logic puzzles,
       whose models only answer: k=1, samples=5).
-    directions: 'first': continuations of the first prefix; 'both': also
-      continuations of the second, in a further row of the same group.
     world: spec of a world with the same tokens and rules that draws states and
       prefixes; '' is the scored world.
     prefix_filter: 'none', or 'model': only prefixes whose moves the model
       accepts.
-    graded: also compute the graded quantities; no trial then ends early.
+    graded: also compute `accepted_share`; no trial then ends early.
     sampler: rule that continuations are drawn by, e.g. 'published(0.01)'; '' is
       `accept`.
     support: 'all', or 'sampler': judge only tokens whose probability the
@@ -79,11 +76,8 @@ class Metric(prefix_pairs.PairMetric):
     accepted_share: Share of continuations of one prefix that the model accepts
       in full after the other prefix too. It grades what precision counts as 0
       or 1.
-    first_violation: Position, from 1, of the first refused token in a refused
-      continuation. Early violations are worse.
     precision_by_epsilon: As precision, a mean over seven thresholds of
       acceptance. Its breakdown is the curve, and needs `curve`.
-    direction: direction: 0 as drawn, 1 with the prefixes swapped
     epsilon: threshold of acceptance (probability)
   """
 
@@ -103,7 +97,6 @@ class Metric(prefix_pairs.PairMetric):
   accept: str = 'epsilon(0.01)'
   k: int = field(0, least=0)
   suffixes: str = field('model', choices=('model', 'world'))
-  directions: str = field('first', choices=prefix_pairs.DIRECTIONS)
   world: str = ''
   prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
   graded: bool = False
@@ -130,7 +123,7 @@ class Metric(prefix_pairs.PairMetric):
 
   def companion(self) -> str:
     """See core.Metric; a model that accepts everything has compression 1."""
-    same = ('trials', 'directions', 'attempts', 'world')
+    same = ('trials', 'attempts', 'world')
     settings = [f'{name}={getattr(self, name)!r}' for name in same]
     return f'distinction(samples=0, max_elements=5, {", ".join(settings)})'
 
@@ -157,7 +150,7 @@ class Metric(prefix_pairs.PairMetric):
     filled, total = trials.filled, len(trials.prefixes.reason)
     reason = filled(trials.prefixes.reason, outcome.reason)
     vacuous = reason == 'vacuous'
-    same = filled(np.full(total, np.nan), outcome.refused == 0)
+    same = filled(np.full(total, np.nan), ~outcome.refused)
     columns = trials.columns
     scored = functools.partial(
       core.scores,
@@ -176,21 +169,8 @@ class Metric(prefix_pairs.PairMetric):
       scored('precision_published', np.where(vacuous, 0, same), reason=reasons),
     ]
     if self.graded:
-      share, num, places = (
-        filled(np.zeros(total), values)
-        for values in (outcome.share, outcome.refused, outcome.positions)
-      )
-      none = np.where((reason == '') & (num == 0), 'no_violation', reason)
-      quantities += [
-        scored('accepted_share', share, reason=reason),
-        scored(
-          'first_violation',
-          places / np.maximum(num, 1),
-          reason=none,
-          weight=num,
-          bounds=(0.0, None),
-        ),
-      ]
+      share = filled(np.zeros(total), outcome.share)
+      quantities.append(scored('accepted_share', share, reason=reason))
     return tuple(quantities)
 
 
@@ -201,16 +181,13 @@ class Outcome:
   Attributes:
     reason: [R] str, '' where measured.
     share: [R] float64, share of continuations accepted in full.
-    positions: [R] int64 sum of the refused continuations' lengths, each up to
-      the refused token, which is included.
-    refused: [R] int64 number of refused continuations.
+    refused: [R] bool, whether a continuation is refused.
     refusal: tokens [R, K] and lengths [R] of the first refused continuation;
       length 0 if none is refused.
   """
 
   reason: np.ndarray
   share: np.ndarray
-  positions: np.ndarray
   refused: np.ndarray
   refusal: tuple[np.ndarray, np.ndarray]
 
@@ -236,12 +213,10 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   nothing = (samples.lengths == 0).all(1) & ~samples.vacuous
   why = np.where(trials.room == 0, 'no_room', 'nothing_sampled')
   reason = np.where(nothing, why, reason)
-  num = refused.sum(1)
   return Outcome(
     reason,
-    1 - num / metric.samples,
-    np.where(refused, samples.lengths, 0).sum(1),
-    num,
+    1 - refused.sum(1) / metric.samples,
+    refused.any(1),
     _first(samples.tokens, samples.lengths, refused),
   )
 
@@ -266,8 +241,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
   return Outcome(
     reason,
     1 - apart.sum(1) / np.maximum(num, 1),
-    np.where(apart, lengths, 0).sum(1),
-    apart.sum(1),
+    apart.sum(1) > 0,
     _first(tokens, lengths, apart),
   )
 

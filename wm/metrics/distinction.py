@@ -41,7 +41,7 @@ class Metric(prefix_pairs.PairMetric):
   continuation is cut after its first token that the model does not accept
   after the second prefix, or where the world is over. The world's boundary is
   exact to length `k`; it is sampled too if suffixes to the end of a game are
-  too many to list. Each quantity has a row per trial (and direction).
+  too many to list. Each quantity has a row per trial.
 
   Reasons of unmeasured trials: vacuous (the model accepts no token after the
   first prefix; precision only), empty (the boundary has no suffix),
@@ -58,7 +58,6 @@ class Metric(prefix_pairs.PairMetric):
       `boundary_depth` (5 as published for maps), or no limit if the boundary is
       'sampled'; 0 leaves recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
-    directions: 'first', or 'both': each pair in both orders.
     world: spec of a world with the same tokens and rules that draws states and
       prefixes; '' is the scored world.
     prefix_filter: 'none', or 'model': only prefixes whose moves the model
@@ -101,13 +100,12 @@ class Metric(prefix_pairs.PairMetric):
       acceptance. Its breakdown is the curve, and needs `curve`.
     recall_by_epsilon: As recall, a mean over seven thresholds of acceptance.
       Its breakdown is the curve, and needs `curve`.
-    direction: direction: 0 as drawn, 1 with the prefixes swapped
     epsilon: threshold of acceptance (probability)
     parts_after: frames until the sequences after the two states differ
   """
 
   version: ClassVar[str] = '2'
-  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'epsilon', 'parts_after')
+  breakdown: ClassVar[tuple[str, ...]] = ('epsilon', 'parts_after')
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Prefixed,
@@ -143,7 +141,6 @@ class Metric(prefix_pairs.PairMetric):
   accept: str = 'epsilon(0.01)'
   k: int = field(-1, least=-1)
   sample_k: int = field(0, least=0)
-  directions: str = field('first', choices=prefix_pairs.DIRECTIONS)
   world: str = ''
   prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
   boundary: str = field('exact', choices=('exact', 'published', 'sampled'))

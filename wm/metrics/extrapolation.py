@@ -70,10 +70,6 @@ class Metric(fewshot.FewShotMetric):
     steps: ascending numbers of training steps to score after; quantities of the
       last have no number in their names.
     untrained: also adapt the model with random weights, if it has weights.
-    variant: 'paper', or 'published': as the published program. There I is minus
-      the mean absolute difference of answers, for the model in the last data
-      set alone. Points are in each data set's own systems and include suns,
-      whose state is 0. Bins have equal width, and no bin has its edges.
 
   Glossary:
     error_linear: Mean distance, over bins, of the model's I from that of a
@@ -108,7 +104,6 @@ class Metric(fewshot.FewShotMetric):
   points: int = field(200, least=5)
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
   untrained: bool = False
-  variant: str = field('paper', choices=('paper', 'published'))
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
@@ -131,30 +126,24 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.Latent, seed: int) -> ProjectionTasks:
-    published = self.variant == 'published'
     stream = basics.stream
     each = self.examples
     sequences = fewshot.sequences(
       self, world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
-    sized = scale(seen.scaled_by(published))
+    sized = scale(seen.states[seen.known])
     shown = _labelled(seen, sized, seen.known, LABELS, stream(seed, PLACES))
     shape = self.num, each
     shown = LabelledStates(
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
     )
-    if published:
-      asked = self._own(seen, sized, seed)
-    else:
-      other = _ShownStates.of(
-        world,
-        fewshot.sequences(
-          self, world, self.points, stream(seed, ASKED), 'heldout'
-        ),
-      )
-      points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))
-      asked = LabelledStates(*(array[None] for array in points))
+    heldout = fewshot.sequences(
+      self, world, self.points, stream(seed, ASKED), 'heldout'
+    )
+    other = _ShownStates.of(world, heldout)
+    points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))
+    asked = LabelledStates(*(array[None] for array in points))
     labels, truth = projected_labels(
       shown, asked.states[..., 0, :], TRIED, seed
     )
@@ -166,18 +155,6 @@ class Metric(fewshot.FewShotMetric):
       seed,
     )
     return ProjectionTasks(shown, labels, asked, truth, oracles)
-
-  def _own(self, seen: _ShownStates, sized: Scale, seed: int) -> LabelledStates:
-    """Points in each data set's own systems, all alike, as published."""
-    rng = np.random.default_rng(basics.stream(seed, POINTS))
-    system = rng.integers(0, self.examples, self.points)
-    place = rng.choice(np.flatnonzero(seen.ends.all(0)), self.points)
-    rows = np.arange(self.num)[:, None] * self.examples + system
-    places = np.broadcast_to(place, rows.shape)[..., None]
-    states = sized(np.nan_to_num(seen.states[rows, place]))
-    return LabelledStates(
-      seen.tokens[rows], places.astype(np.int32), states[:, :, None]
-    )
 
   def _answers(
     self, task: ProjectionTasks, seed: int, predictor: core.Adaptable
@@ -217,22 +194,14 @@ class Metric(fewshot.FewShotMetric):
   def _calibrated(self, answers: np.ndarray, oracle: np.ndarray) -> np.ndarray:
     """[F, 2 + 2 Q] numbers of a calibration; see `jackknife`."""
     first, second = np.triu_indices(answers.shape[1], 1)
-    bias = affine_bias
-    bins = equal_counts
-    if self.variant == 'published':
-      bias, bins = identity_bias, equal_widths
-    pairs = PointPairs(
-      first, second, bins(bias(oracle, first, second), BINS), BINS
-    )
+    bins = equal_counts(affine_bias(oracle, first, second), BINS)
+    pairs = PointPairs(first, second, bins, BINS)
 
     def calibrate(used: np.ndarray) -> Calibration:
       """The calibration of the data sets where `used` [D] is True."""
-      mine = answers[used]
-      if self.variant == 'published':
-        mine = mine[-1:]  # The published program uses the last loop variable.
       return Calibration(
-        pairs.means(bias(mine, first, second)),
-        pairs.means(bias(oracle[used], first, second)),
+        pairs.means(affine_bias(answers[used], first, second)),
+        pairs.means(affine_bias(oracle[used], first, second)),
       )
 
     return jackknife(calibrate, len(answers), FOLDS)
@@ -289,10 +258,6 @@ class _ShownStates(NamedTuple):
   def known(self) -> np.ndarray:
     """[N, L] bool: ends of rows that have a state."""
     return self.ends & np.isfinite(self.states).all(-1)
-
-  def scaled_by(self, published: bool) -> np.ndarray:
-    """[K, C] states for the mean and deviation; missing states are 0."""
-    return np.nan_to_num(self.states[self.ends if published else self.known])
 
 
 def _labelled(
@@ -512,29 +477,12 @@ def affine_bias(
   return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
 
 
-def identity_bias(
-  answers: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-  """[K] I for the identity h: minus the mean absolute difference."""
-  return -np.abs(answers[:, first] - answers[:, second]).mean(0)
-
-
 def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
   """[K] bin of each value; bins ascend and have equal counts."""
   order = np.argsort(value, kind='stable')
   bins = np.empty(len(value), np.int64)
   bins[order] = np.arange(len(value)) * num // len(value)
   return bins
-
-
-def equal_widths(value: np.ndarray, num: int) -> np.ndarray:
-  """[K] bin of each value; bins have equal width.
-
-  A value on an edge has bin -1, as in the published program.
-  """
-  edges = np.linspace(value.min(), value.max(), num + 1)
-  bins = np.searchsorted(edges, value, side='left') - 1
-  return np.where(np.isin(value, edges), -1, bins)
 
 
 class Calibration(NamedTuple):

@@ -24,6 +24,9 @@ SYSTEMS = 50  # Held-out systems of a data set.
 MOVES = 3.0  # Least motion of a sun, in bins, in data sets about forces.
 TOLERANCE = 0.05  # Tolerance of exponents.
 NODES = 8  # Leaves and operators of the largest formulas.
+# Systems of a training step, and subsets of a data set; 0 is all.
+BATCH = {'paper': 0, 'published': 64}
+GALAXIES = {'paper': 0, 'published': 5}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,21 +44,18 @@ class Metric(fewshot.FewShotMetric):
 
   Laws are fitted to the predictions, given the true r, m1 and m2. Exponents
   come from a regression of logarithms. Formulas come from a search over all
-  formulas of up to eight leaves and operators, the size of Newton's law. With
-  verdict='held_out' a formula counts as a law only if it fits systems that the
-  search did not use, and 'none' is a possible result. Each quantity is computed
-  for the model and for three references: `_state` has the true state; `_tokens`
-  fits an orbit to the bins up to the row; `_neighbours` has the two nearest
-  labelled states (published). No model can know more than the tokens show: its
-  verdict counts only if the verdict of `_tokens` is right.
+  formulas of up to eight leaves and operators, the size of Newton's law. Each
+  quantity is computed for the model and for three references: `_state` has the
+  true state; `_tokens` fits an orbit to the bins up to the row; `_neighbours`
+  has the two nearest labelled states (published). No model can know more than
+  the tokens show: its verdict counts only if the verdict of `_tokens` is right.
 
   Reasons of unmeasured rows: sun_rests (too few suns move by three bins),
   no_orbit (too few orbits of two bodies can be fitted), not_positive (more than
   a tenth of the predictions have no logarithm), few_systems (predictions remain
-  for fewer than ten systems, or 32 with verdict='held_out'), undetermined (a
-  variable is the same in all systems), constant (all predictions are equal),
-  no_formula (no formula has values on all rows), tokens_do_not_tell (the
-  verdict of `_tokens` is wrong).
+  for fewer than ten systems), undetermined (a variable is the same in all
+  systems), constant (all predictions are equal), no_formula (no formula has
+  values on all rows), tokens_do_not_tell (the verdict of `_tokens` is wrong).
 
   Attributes:
     num: data sets.
@@ -66,19 +66,13 @@ class Metric(fewshot.FewShotMetric):
     steps: ascending numbers of training steps to score after; quantities of the
       last have no number in their names. Published: 10,000.
     searches: data sets in which formulas are searched.
-    galaxies: number of random subsets of up to 1,000 rows of each data set,
-      each judged alone: several laws of one tuned model. Published: 5 of one
-      data set; 0 judges whole data sets.
-    verdict: formula to choose: 'fit': the formula at which the error drops
-      most, as published; or 'held_out': the smallest formula that fits systems
-      outside the search, possibly with an offset and a constant inside, or
-      none.
-    batch: systems of each data set in a training step, drawn with replacement;
-      0 is all systems. Published: 64.
     variant: 'paper', or 'published': as the published program. There nine
       tenths of the examples have labels at all rows of planets, and the others
       at `labels` rows anywhere. Queries are five rows a system of the others,
-      those nearest to a state of the former. Published: 10,000 examples.
+      those nearest to a state of the former. A training step draws 64 systems
+      of each data set, with replacement. Five random subsets of up to 1,000
+      rows of each data set are judged alone: several laws of one tuned model.
+      Published: 10,000 examples.
 
   Glossary:
     newton: Share of data sets in which every exponent of the model's
@@ -101,8 +95,7 @@ class Metric(fewshot.FewShotMetric):
     r2: Share of the variance of the true target that the model explains, for
       logarithms with log_ targets. Below 0, the mean would be better.
     formula: Share of searched data sets in which the chosen formula has the
-      shape of Newton's law, and `newton` holds or held-out systems agree. The
-      rows hold each formula.
+      shape of Newton's law, and `newton` holds. The rows hold each formula.
     law_error: Share of the target's variance that a law does not explain, for
       logarithms with log_ targets. Rows list the laws of the Pareto front, the
       shortest first, with length and error.
@@ -135,9 +128,6 @@ class Metric(fewshot.FewShotMetric):
   )
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
   searches: int = field(5, least=0)
-  galaxies: int = field(0, least=0)
-  verdict: str = field('fit', choices=('fit', 'held_out'))
-  batch: int = field(0, least=0)
   variant: str = field('paper', choices=('paper', 'published'))
 
   def __post_init__(self) -> None:
@@ -209,7 +199,7 @@ class Metric(fewshot.FewShotMetric):
     )
     outputs = self.fine_tune(
       predictor,
-      fewshot.batches(train, self.batch, basics.stream(seed, BATCHES)),
+      fewshot.batches(train, BATCH[self.variant], basics.stream(seed, BATCHES)),
       adapting.QueryPoints(task.tested.tokens, task.asked.places),
       adapting.Real(raw.shape[-1]),
       basics.stream(seed, ADAPTED),
@@ -220,10 +210,10 @@ class Metric(fewshot.FewShotMetric):
     self, task: OrbitTasks, target: str, speakers: dict[str, np.ndarray]
   ) -> list[LawVerdicts]:
     """The verdicts of each data set, with formulas if it is searched."""
-    judged = []
+    judged, galaxies = [], GALAXIES[self.variant]
     for d in range(self.num):
       mask, rows = force_laws.rows(task.tested, task.asked, d, target, MOVES)
-      for galaxy, part in enumerate(rows.parts(self.galaxies, d)):
+      for galaxy, part in enumerate(rows.parts(galaxies, d)):
         judged_rows = rows.take(part)
         each = {
           name: judged_rows.verdict(target, answers[d][mask][part], TOLERANCE)
@@ -231,21 +221,10 @@ class Metric(fewshot.FewShotMetric):
         }
         sought = None
         if d < self.searches:
-          sought = self._sought(judged_rows, target, each, d)
-        number = galaxy if self.galaxies else None
+          sought = judged_rows.searched(target, each, NODES)
+        number = galaxy if galaxies else None
         judged.append(LawVerdicts(target, d, each, sought, number))
     return judged
-
-  def _sought(
-    self,
-    rows: force_laws.LawRows,
-    target: str,
-    speakers: dict[str, force_laws.Verdict],
-    d: int,
-  ) -> dict[str, force_laws.Sought]:
-    if self.verdict == 'held_out':
-      return rows.named(target, speakers, NODES, TOLERANCE, d)
-    return rows.searched(target, speakers, NODES)
 
 
 def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

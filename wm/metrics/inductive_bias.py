@@ -29,6 +29,8 @@ from wm.evaluation.coin_tasks import (
 
 # Most points that the published program scores.
 POINTS = 2000
+# Variant -> sequences that it scores at most, and their first position.
+VISITED = {'published': (100, 0), 'published_games': (1000, 5)}
 PREFIXES = 2  # Prefixes of each state.
 # Reasons: no pair of points in two states; no pair of the kind q= or q!=.
 NO_PAIR = 'no_two_states', 'no_pair_q_equal', 'no_pair_q_unequal'
@@ -78,10 +80,9 @@ class Metric(fewshot.FewShotMetric):
       is half of `states`.
     untrained: also adapt the model with random weights, if it has weights.
     variant: 'paper', or 'published': as the published program, with independent
-      labels, one head for all data sets, and the same 2,000 positions of
-      held-out sequences scored in all.
-    sequences: maximum number of these held-out sequences.
-    first: first position of them that is scored, from 0.
+      labels, one head for all data sets, and the same 2,000 positions of up to
+      100 held-out sequences scored in all; or 'published_games': as there for
+      Othello, of 1,000 sequences, from their sixth position on.
 
   Glossary:
     r_ib: One minus twice the share of pairs of points in one state that get
@@ -133,7 +134,7 @@ class Metric(fewshot.FewShotMetric):
   version: ClassVar[str] = '3'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = (
-    *('num', 'num examples', 'pool', 'sequences', 'states'),
+    *('num', 'num examples', 'pool', 'states'),
   )
   measures: ClassVar[Mapping[str, core.Measure]] = {
     'r_ib': core.Measure(1, 'one answer a state'),
@@ -150,9 +151,7 @@ class Metric(fewshot.FewShotMetric):
   states: int = field(32, least=2)
   pool: int = field(200, least='states')
   untrained: bool = False
-  variant: str = field('paper', choices=('paper', 'published'))
-  sequences: int = field(100, least=1)
-  first: int = field(0, least=0)
+  variant: str = field('paper', choices=('paper', *VISITED))
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -189,14 +188,13 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.Prefixed, seed: int) -> CoinTasks:
-    published = self.variant == 'published'
+    published = self.variant in VISITED
     twins = 1 if published else 2
     groups = self.num // twins
     trained = coin_tasks.labelled(world, groups, self.examples, seed)
     if published:
-      scored = coin_tasks.visited(
-        world, self.sequences, POINTS, self.first, seed
-      )
+      sequences, first = VISITED[self.variant]
+      scored = coin_tasks.visited(world, sequences, POINTS, first, seed)
       plain, close = scored.tokens.shape[1], np.zeros((1, 0, 2), np.int64)
     else:
       plain = self.states * PREFIXES
@@ -282,7 +280,7 @@ class CoinTasks(NamedTuple):
       asked,
       adapting.Classes(2),
       basics.stream(seed, coin_tasks.CHOSEN),
-      one_head=metric.variant == 'published',
+      one_head=metric.variant in VISITED,
     )[..., 0, :]
     answers = outputs.argmax(-1)
     if core.can(predictor, core.QueryModel.ask):

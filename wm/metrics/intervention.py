@@ -17,7 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.core import basics, registry
+from wm.core import basics
 from wm.core.fields import field
 from wm.evaluation import boundaries, context, probing, state_edits
 
@@ -26,6 +26,11 @@ DIRECTIONS, PLAYS = 13, 15
 # Moves: none, along the probe's direction, random; the last is a swap.
 BEFORE, ALONG, RANDOM = range(3)
 SWAPPED = 'changed_swapped'
+ACCEPT = rules.epsilon(0.01)  # The rule by which the model accepts a token.
+# Adam's learning rate, and positions in a step, of the fit of the probe; and of
+# both the probe and the subspace of 'das', which has DIMS dimensions.
+FIT, FIT_DAS = (0.01, 2048), (0.03, 64)
+DIMS = 8
 NO_SUFFIX = 'no_suffix'  # Reason: no drawn suffix separates the states.
 # Quantity of later tokens -> reason if it is not measured.
 FUTURE = {
@@ -65,8 +70,8 @@ class Metric(core.Metric):
   `horizon` of k tokens the model continues after the edit with up to 64
   suffixes of at most k tokens that are legal from the edited state and not from
   the true one, and as many vice versa: the Myhill-Nerode boundary between the
-  two. With pairs='same_next' both states have the same next tokens, and only
-  suffixes separate them. Later positions read the unchanged tokens too: if
+  two. Both states then have the same next tokens, and only suffixes separate
+  them. Later positions read the unchanged tokens too: if
   `future_swapped` is low, the model does not use the edited position for them,
   and no edit there can have an effect.
 
@@ -77,7 +82,7 @@ class Metric(core.Metric):
 
   With site='memory' the recurrent state is edited instead of the residual
   stream between blocks, and the change persists. The next token is predicted
-  before the edit, so this requires pairs='same_next'.
+  before the edit, so this requires a horizon of 2 or more.
 
   Attributes:
     num: sequences; the probe is fitted on four fifths of them, and each of the
@@ -91,15 +96,11 @@ class Metric(core.Metric):
       for this on the probe's sequences (Geiger et al. 2023), in worlds of one
       label. After 'probe' the probe is as certain of the new value as it was
       of the old one.
-    accept: rule by which the model accepts a token.
     data: split of the world's sequences.
-    lr: Adam's learning rate for the probe.
-    batch: positions in a step of the fit.
     epochs: passes over the training positions.
-    horizon: tokens after an edit that are judged; 1 is only the next token.
-    pairs: 'other_next': edits change which tokens are legal next; 'same_next':
-      edits change only which tokens are legal later, within the horizon.
-    dims: dimensions of the subspace of 'das', at most the width.
+    horizon: tokens after an edit that are judged; 1 is only the next token, and
+      edits change which tokens are legal next. From 2 on edits change only
+      which tokens are legal later, within the horizon.
     site: place of the edit: the 'stream' between layers, or the recurrent
       'memory' of layers 1, 2, ...; layer -1 edits that of all layers.
     whole: the edited state is the state of another position, and all different
@@ -178,14 +179,9 @@ class Metric(core.Metric):
   num: int = field(2000, least=1)
   layers: tuple[int, ...] = field((1,), least=-1, fewest=1, distinct=True)
   direction: str = field('probe', choices=('probe', 'means', 'das'))
-  accept: str = 'epsilon(0.01)'
   data: str = field('heldout', choices=probing.SPLITS)
-  lr: float = field(0.01, above=0)
-  batch: int = field(2048, least=1)
   epochs: int = field(100, least=1)
   horizon: int = field(1, least=1)
-  pairs: str = field('other_next', choices=('other_next', 'same_next'))
-  dims: int = field(8, least=1)
   whole: bool = False
   site: str = field('stream', choices=('stream', 'memory'))
 
@@ -197,36 +193,28 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    registry.make('accept', self.accept)
-    if self.pairs == 'same_next' and self.horizon == 1:
-      raise core.InputError(
-        "intervention: pairs='same_next' was given with horizon=1; states with "
-        'the same next tokens differ later: expected a horizon of 2 or more'
-      )
     if self.whole and self.direction == 'das':
       raise core.InputError(
         'intervention: whole=True edits all labels at once; expected '
         "direction='probe' or 'means'"
       )
-    if self.site == 'memory' and self.pairs != 'same_next':
+    if self.site == 'memory' and self.horizon == 1:
       raise core.InputError(
-        f"intervention: site='memory' was given with pairs={self.pairs!r}; the "
-        "next token is predicted before: expected pairs='same_next'"
+        "intervention: site='memory' was given with horizon=1; the next token "
+        'is predicted before: expected a horizon of 2 or more'
       )
 
   @property
   def quantities(self) -> tuple[str, ...]:
     """Names of the quantities with these settings."""
-    names = [name for name in self.glossary if name != 'layer']
-    if self.pairs == 'same_next':
+    if self.horizon > 1:
       return (*ALIKE, *FUTURE)
-    if not self.whole:
-      names.remove(SWAPPED)
-    return tuple(n for n in names if self.horizon > 1 or n not in FUTURE)
+    lacking = {'layer', *FUTURE, *([] if self.whole else [SWAPPED])}
+    return tuple(name for name in self.glossary if name not in lacking)
 
   @property
   def _choice(self) -> state_edits.EditFilter:
-    return state_edits.EditFilter(self.horizon, self.pairs, self.whole)
+    return state_edits.EditFilter(self.horizon, self.whole)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.Labelled, seed: int
@@ -326,7 +314,8 @@ class _Study(NamedTuple):
     features = probing.activations(
       predictor, self.sequences, fitted.points, layer
     )
-    fit: dict[str, Any] = {'lr': metric.lr, 'batch': metric.batch}
+    lr, batch = FIT_DAS if metric.direction == 'das' else FIT
+    fit: dict[str, Any] = {'lr': lr, 'batch': batch}
     fit |= {'epochs': metric.epochs, 'seed': self.seed}
     probe = linear_probe.fit(
       features[fitted.train],
@@ -343,7 +332,7 @@ class _Study(NamedTuple):
       axes = linear_probe.fit_subspace(
         functools.partial(self._slope, predictor, layer, self.lessons),
         fitted.between_places(features, self.lessons, self.seed),
-        min(metric.dims, features.shape[1]),
+        min(DIMS, features.shape[1]),
         **fit,
       )
       by = fitted.between_places(features, self.edits, self.seed)
@@ -385,11 +374,10 @@ class _Study(NamedTuple):
     swap: np.ndarray,
   ) -> np.ndarray:
     """Tokens accepted next; see `_accepted`. The last move is the swap."""
-    accept = registry.make('accept', self.metric.accept)
     every = self._every(moves, layer)
     if self.metric.whole:
       every = np.concatenate([every, np.nan_to_num(swap)[None]])
-    return _accepted(predictor, self.edits, layer, every, accept)
+    return _accepted(predictor, self.edits, layer, every)
 
   def _every(self, moves: state_edits.Shifts, layer: int) -> np.ndarray:
     """[3, U, D] moves: none, along the direction, random."""
@@ -499,7 +487,6 @@ class _Study(NamedTuple):
   ) -> np.ndarray:
     """[M, U] share of each edit's suffixes accepted after moves [M, U, D]."""
     pair, edits = suffixes.pair_ids, self.edits
-    accept = registry.make('accept', self.metric.accept)
     lengths = edits.place[pair] + 1 + suffixes.lengths
     longest, width = (
       int(x.max(initial=1)) for x in (suffixes.lengths, lengths)
@@ -523,7 +510,7 @@ class _Study(NamedTuple):
       for move, by in enumerate(every):
         moved = _moved_at(hidden, place, by[pair[rows]])
         log_probs = np.asarray(predictor.patched(*batch, moved))
-        accepted = accept.mask(log_probs[judged])[np.arange(len(token)), token]
+        accepted = ACCEPT.mask(log_probs[judged])[np.arange(len(token)), token]
         missed[move, rows] = np.bincount(judged[0], ~accepted, len(place))
     total = [np.bincount(pair, each == 0, len(every[0])) for each in missed]
     with np.errstate(invalid='ignore'):
@@ -555,7 +542,6 @@ def _accepted(
   edits_T: state_edits.Edits,
   layer: int,
   every: np.ndarray,
-  accept: rules.Accept,
 ) -> np.ndarray:
   """[M, T, V] bool: tokens accepted after moves [M, T, D] after a layer."""
   accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
@@ -570,7 +556,7 @@ def _accepted(
       other = np.array(hidden)
       other[at] += by[rows]
       log_probs = predictor.patched(tokens, lengths, layer, other)
-      accepted[move, rows] = accept.mask(np.asarray(log_probs)[at])
+      accepted[move, rows] = ACCEPT.mask(np.asarray(log_probs)[at])
   return accepted
 
 

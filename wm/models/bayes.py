@@ -55,10 +55,6 @@ class Model(core.Model):
   """Probabilities of the next token given the prefix, by the world's sampler.
 
   Attributes:
-    split: 'all', 'train' or 'heldout' sequences. Where the task decides the
-      split, this affects only the tokens that state the task.
-    distinct: weigh all distinct sequences equally, as if sampled without
-      replacement until none is left.
     off: prediction after a legal prefix that is never sampled. 'nothing': no
       token is possible. 'replan': the limit of the sampler mixed with a
       vanishing share of random legal moves.
@@ -67,8 +63,6 @@ class Model(core.Model):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
   gives: ClassVar[tuple[type, ...]] = (TableBayes, BeliefBayes)
 
-  split: str = 'all'
-  distinct: bool = False
   off: str = field(OFF[0], choices=OFF)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
@@ -79,8 +73,7 @@ class Model(core.Model):
         f'bayes: {core.capabilities.lacks_law(type(world))}; available: '
         "'oracle()', uniform over what is legal"
       )
-    replan = self.off == 'replan'
-    law = world.data_distribution(self.split, self.distinct, replan)
+    law = world.data_distribution(replan=self.off == 'replan')
     # Probes can read a belief only where the process has a hidden state.
     believes = core.can(law, core.SequenceProcess.belief)
     return (BeliefBayes if believes else TableBayes)(world, law)

@@ -24,18 +24,12 @@ class Model(core.Model):
   `ballistic`; after one frame it stays; before the first frame all bins are
   equally likely. Worlds with several planets are refused, since all planets
   pull the sun.
-
-  Attributes:
-    spread: standard deviation of a coordinate around its straight-line
-      prediction, bins.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
   gives: ClassVar[tuple[type, ...]] = (tracks.FittedTrack,)
 
-  spread: float = 1.0
-
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError unless there are one planet and sun."""
     del seed
-    return tracks.FittedTrack(world, self.spread)
+    return tracks.FittedTrack(world)

@@ -227,20 +227,6 @@ class Asking:
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Planning:
-  """Options for planning from a pilot: keywords of `wm.power`."""
-
-  difference: float = option(
-    0.0,
-    'Difference of two models: print the numbers of trials and seeds that '
-    'detect it, estimated from these scores; 0 prints nothing.',
-    flag='power',
-    least=0,
-  )
-
-
-@documented
-@dataclasses.dataclass(frozen=True)
 class Topology:
   """Devices and sizes that `wm.plan` plans for."""
 

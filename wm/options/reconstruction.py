@@ -22,14 +22,6 @@ class Reconstruction:
     'The published program, or the algorithm as printed.',
     choices=('program', 'paper'),
   )
-  # 'order' of nodes is the program's. The paper does not say: its default here
-  # is 'nearest', then the first.
-  ties: str = option(
-    'default',
-    "Head of a new edge among equally good nodes; default: the variant's.",
-    choices=('default', 'order', 'nearest'),
-  )
-  rollback: bool = option(False, 'Remove the edges of a failed sequence.')
   order: str = option('file', "Order of sequences: 'file' or a seed.")
   shuffles: int = option(
     0, 'Further random orders, for the range of results.', least=0, most=10_000

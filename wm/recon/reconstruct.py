@@ -48,10 +48,9 @@ def candidates(
   offsets, nodes = reconstruction.within(
     graph.lat, graph.lon, options.max_miles, EARTH_MILES
   )
-  nearest = options.ties == 'nearest' or (
-    options.ties == 'default' and options.variant == 'paper'
-  )
-  if nearest:
+  # The program's order is that of nodes. The paper does not say: it is taken to
+  # be the nearest, then the first.
+  if options.variant == 'paper':
     start = np.repeat(np.arange(len(graph)), np.diff(offsets))
     apart = streets.great_circle(
       graph.lat[start], graph.lon[start], graph.lat[nodes], graph.lon[nodes]
@@ -89,7 +88,6 @@ def problem(
     routes.labels,
     options.max_degree,
     options.variant == 'paper',
-    options.rollback,
   )
 
 

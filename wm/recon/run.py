@@ -124,6 +124,10 @@ def from_model(
   return tasks.driven(lambda: locked(out), drawing.part)
 
 
+# What folders of earlier versions say of options that are gone.
+_ONCE = {'ties': 'default', 'rollback': False}
+
+
 def _claim(
   world: core.World,
   out: str | Path,
@@ -137,6 +141,7 @@ def _claim(
       'world': registry.spec(world),
       'world_version': world.version,
       **dataclasses.asdict(options),
+      **_ONCE,
       **about,
     },
   )

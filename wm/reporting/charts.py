@@ -309,7 +309,7 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   return alt.layer(*layers).properties(**frame)
 
 
-def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
+def heat(panels: Sequence[Panel]) -> Spec:
   """Returns a chart of fields: a row for each model, a column for each x, the
   value written and as a shade from 0 to 1.
   """
@@ -334,7 +334,7 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
     )
     frame = _frame(panel._replace(height=22 * len(names)))
     drawn.append(alt.layer(field, number).properties(**frame))
-  return _chart(drawn, {}, columns)
+  return _chart(drawn, {}, 2)
 
 
 def mark(
@@ -600,18 +600,8 @@ def to_png(figure: Any) -> bytes:
   return buffer.getvalue()
 
 
-def new_axes(
-  panels: int, across: int = 4, size: tuple[float, float] = (4.6, 3.4)
-) -> tuple[Any, list[Any]]:
-  """Makes a figure of panels, at most `across` in a row."""
-  from matplotlib.figure import Figure  # No global state, no display.
+def new_figure() -> Any:
+  """An empty figure of matplotlib, without global state or a display."""
+  from matplotlib.figure import Figure
 
-  columns = min(panels, across)
-  rows = -(-panels // columns)
-  inches = size[0] * columns, size[1] * rows
-  figure = Figure(figsize=inches, layout='constrained')
-  axes = [figure.add_subplot(rows, columns, i + 1) for i in range(panels)]
-  for axis in axes:
-    axis.grid(alpha=0.3)
-    axis.spines[['top', 'right']].set_visible(False)
-  return figure, axes
+  return Figure(figsize=(4.6, 3.4), layout='constrained')

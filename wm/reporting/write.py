@@ -411,8 +411,7 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       trials = collect.trials(run)
       if len(mine := trials[trials.spec == spec]):
         rows[label] = mine
-    figure, _ = charts.new_axes(1)
-    figure.clear()
+    figure = charts.new_figure()
     if draw(rows, figure):
       words = ' '.join((inspect.getdoc(draw) or '').split())
       png = charts.to_png(figure)

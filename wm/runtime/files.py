@@ -503,20 +503,6 @@ def _holder(path: Path) -> str:
   return 'another process'
 
 
-def stages_at_work(folder: str | Path) -> list[str]:
-  """Stages of a folder that a process executes now; takes no lock.
-
-  Ignores lock files that killed processes left behind.
-  """
-  stages = []
-  for path in sorted(Path(folder).glob('.?*.lock')):
-    number, host = _written(path)
-    is_local = host == socket.gethostname() and number.isdigit()
-    if stopping.lives(int(number)) if is_local else remote.is_locked(path):
-      stages.append(path.name[1 : -len('.lock')])
-  return stages
-
-
 _STORE: contextvars.ContextVar[tuple[Path, str] | None] = (
   contextvars.ContextVar('partial_results', default=None)
 )

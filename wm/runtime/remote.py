@@ -380,10 +380,6 @@ class Remote:
       raise OSError(errno.EIO, 'it was cut while it was sent', self._url(name))
     self.tags({name: [_tag(info), *stamp]})
 
-  def size(self) -> int:
-    """Bytes of all files, those that were not needed included."""
-    return sum(row[1] for row in self.tags().values())
-
 
 HEARTBEAT = 'heartbeat'  # Name of the threads that publish.
 

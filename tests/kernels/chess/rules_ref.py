@@ -324,44 +324,16 @@ def kinds(position: Position, move: int) -> int:
   """Set of kinds of a legal packed move."""
   promo, pair = move % 5, move // 5
   source, target = divmod(pair, 64)
-  kind, side = piece(position.board[source])
+  kind, _ = piece(position.board[source])
   taken = position.board[target] != EMPTY
-  if kind == KING and abs(target - source) == 2:
-    return policies.CASTLING
   result = policies.CAPTURE if taken else 0
   if kind == PAWN:
     result |= policies.PAWN
     if promo:
       result |= policies.PROMOTION
     if not taken and source % 8 != target % 8:
-      result |= policies.CAPTURE | policies.PASSING
-    if abs(target - source) == 16 and _beside(position, target):
-      result |= policies.OFFER
-    return result
-  if not taken and kind in (KNIGHT, ROOK):
-    result |= policies.SHUFFLE
-  own = {right for right in position.rights if right // 2 == side}
-  if any(source in CASTLINGS[right][::2] for right in own):
-    result |= policies.FORFEIT
-  squares = {square for right in own for square in _between(right)}
-  if source in squares and target not in squares:
-    result |= policies.CLEARING
+      result |= policies.CAPTURE
   return result
-
-
-def _beside(position: Position, square: int) -> bool:
-  """Does a pawn of the other side stand next to a square on its rank?"""
-  pawn = PAWN if position.side else PAWN + 6
-  return any(
-    other // 8 == square // 8 and position.board[other] == pawn
-    for other in (square - 1, square + 1)
-  )
-
-
-def _between(right: int) -> range:
-  """Squares between king and rook of a castling right."""
-  king, _, rook, _ = CASTLINGS[right]
-  return range(min(king, rook) + 1, max(king, rook))
 
 
 def draw(

@@ -39,7 +39,6 @@ class _Map:
     true: label -> target of each node's true edges.
     near: candidates of each node's false edges.
     route: number of the route that is being placed.
-    log: (node, label) of the edges that it has added.
   """
 
   def __init__(self, problem: PlacementProblem) -> None:
@@ -53,16 +52,11 @@ class _Map:
     ]
     self.used: list[dict[int, _Used]] = [{} for _ in self.true]
     self.max_degree = problem.max_degree
-    self.begin(0)
-
-  def begin(self, route: int) -> None:
-    """Starts on a route."""
-    self.route, self.log = route, list[Edge]()
+    self.route = 0
 
   def add(self, node: int, label: int, target: int, false: bool) -> None:
     """Puts an edge in use."""
     self.used[node][label] = _Used(target, false, self.route)
-    self.log.append((node, label))
 
   def take(self, node: int, labels: Sequence[int], path: Sequence[int]) -> int:
     """Puts the true edges of a walk in use; returns its last node."""
@@ -85,11 +79,6 @@ class _Map:
     known = {edge.target for edge in self.used[node].values()}
     known |= {self.true[node][label] for n, label in fresh if n == node}
     return target in known or len(known) < self.max_degree
-
-  def undo(self) -> None:
-    """Takes back everything logged."""
-    for node, label in reversed(self.log):
-      del self.used[node][label]
 
 
 def _walk(
@@ -235,12 +224,10 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   )
   reasons = np.zeros(len(problem.origins), np.int8)
   for n, (origin, destination) in enumerate(ends):
-    graph.begin(n)
+    graph.route = n
     start, stop = problem.offsets[n : n + 2]
     route = problem.labels[start:stop].tolist()
     reasons[n] = place(graph, origin, destination, route)
-    if problem.rollback and reasons[n] != OK:
-      graph.undo()
   rows = [
     (node, label, edge.target, edge.false, edge.route)
     for node, used in enumerate(graph.used)

@@ -177,7 +177,7 @@ def _play(
 ) -> bool:
   """Random games; game n is a function of seeds[n].
 
-  weights: [512] of the kinds of moves, empty: uniform.
+  weights: [8] of the kinds of moves, empty: uniform.
   Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
   unless empty, labels[N, L + 1, 75]. Returns False if start has no board.
   """
@@ -408,47 +408,22 @@ def _replay_games(
 
 # Policies of random games. A move is drawn with probability proportional to its
 # weight, the product of the factors of all its kinds; a policy is a row of
-# factors. Each policy leads away from human and uniform games in its own way,
-# so that errors can be attributed to unfamiliar positions of one sort.
-#
-#   capture    any capture, including en passant
-#   promotion  each of the four
-#   castling
-#   passing    an en-passant capture
-#   offer      a double push that ends beside a pawn of the other side
-#   pawn       any pawn move
-#   shuffle    a non-capture by a knight or rook
-#   clearing   a piece leaves the squares between the king and a rook that may
-#              still castle
-#   forfeit    gives up a castling right, other than by castling
+# factors. 'promotions' leads away from human and uniform games, to positions
+# with several queens.
 
-KINDS = (
-  'capture',
-  'promotion',
-  'castling',
-  'passing',
-  'offer',
-  'pawn',
-  'shuffle',
-  'clearing',
-  'forfeit',
-)
-CAPTURE, PROMOTION, CASTLING, PASSING, OFFER = (1 << k for k in range(5))
-PAWN, SHUFFLE, CLEARING, FORFEIT = (1 << k for k in range(5, 9))
+# Any capture, including en passant; each of the four promotions; any pawn move.
+KINDS = 'capture', 'promotion', 'pawn'
+CAPTURE, PROMOTION, PAWN = (1 << k for k in range(3))
 POLICIES: dict[str, dict[str, float]] = {
   'uniform': {},
-  'few_captures': {'capture': 1 / 32},
   'promotions': {'promotion': 16, 'pawn': 16, 'capture': 1 / 2},
-  'shuffling': {'shuffle': 32},
-  'castling': {'castling': 64, 'clearing': 4, 'forfeit': 1 / 16},
-  'en_passant': {'passing': 64, 'offer': 16, 'pawn': 2},
 }
 UNIT = 256  # Weight of a move without any kind.
 
 
 @functools.cache
 def weights(policy: str) -> np.ndarray:
-  """[512] int64 weight of each set of kinds; empty for the uniform policy.
+  """[8] int64 weight of each set of kinds; empty for the uniform policy.
 
   Raises:
     InputError: an unknown policy.
@@ -469,56 +444,10 @@ def weights(policy: str) -> np.ndarray:
 
 
 @njit
-def _between(p, side):
-  """Squares between the king and the rooks that it may castle with."""
-  rights = p[board.RIGHTS] >> 2 * side
-  # On rank 1: f g towards the rook on h, b c d towards that on a.
-  squares = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
-  return squares << 56 * side
-
-
-@njit
-def _pawn_kinds(p, source, target, them):
-  """Kinds of a pawn's move, promotion left out."""
-  if (source ^ target) & 7:
-    kinds = PAWN | CAPTURE
-    return kinds if 1 << target & them else kinds | PASSING
-  if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
-    goal = 1 << target
-    # Neighbours by file; the masks remove squares wrapped to the next rank.
-    if (
-      (goal << 1 & board.NOT_A | goal >> 1 & board.NOT_H)
-      & them
-      & p[board.PAWNS]
-    ):
-      return PAWN | OFFER
-  return PAWN
-
-
-@njit
-def _piece_kinds(p, source, target, them, between):
-  """Kinds of a move of any other piece."""
-  if 1 << source & p[board.KINGS] and abs(target - source) == 2:
-    return CASTLING
-  kinds = 0
-  if 1 << target & them:
-    kinds = CAPTURE
-  elif 1 << source & (p[board.KNIGHTS] | p[board.ROOKS]):
-    kinds = SHUFFLE
-  # These are own rights: the other side has none left once a piece stands on
-  # its home squares.
-  if p[board.RIGHTS] & ~board.KEEP[source]:
-    kinds |= FORFEIT
-  if 1 << source & between and not 1 << target & between:
-    kinds |= CLEARING
-  return kinds
-
-
-@njit
 def _weigh(p, targets, weights, moves, sums):
   """Fills moves[n], ascending, and running sums[n] of weights; returns n."""
   side, count, total = p[board.SIDE], 0, 0
-  them, between = p[board.PIECES + 1 - side], _between(p, side)
+  them = p[board.PIECES + 1 - side]
   rest = p[board.PIECES + side]
   #   moves | m0  m1       m2            ...   a number below the last sum
   #   sums  | w0  w0 + w1  w0 + w1 + w2  ...   is in move k with w_k / sum
@@ -531,10 +460,10 @@ def _weigh(p, targets, weights, moves, sums):
       target = lowest(goals)
       promotes = pawn and goals & -goals & positions.LAST_RANKS
       goals &= goals - 1
-      if pawn:
-        kinds = _pawn_kinds(p, source, target, them)
-      else:
-        kinds = _piece_kinds(p, source, target, them, between)
+      kinds = PAWN if pawn else 0
+      # Pawns also capture en passant, on an empty square of another file.
+      if 1 << target & them or (pawn and (source ^ target) & 7):
+        kinds |= CAPTURE
       packed = (source << 6 | target) * 5
       first, last = 0, 1  # Promotions that the move may have: none.
       if promotes:

@@ -47,7 +47,6 @@ class PlacementProblem(NamedTuple):
     labels: int32; one or more a route.
     max_degree: limit of edges (paper: distinct neighbours) out of a node.
     paper: True for the printed algorithm, False for the published program.
-    rollback: a failed route does not change the map.
   """
 
   delta: np.ndarray
@@ -59,7 +58,6 @@ class PlacementProblem(NamedTuple):
   labels: np.ndarray
   max_degree: int
   paper: bool
-  rollback: bool
 
 
 class UsedEdges(NamedTuple):
@@ -90,8 +88,6 @@ class _Map(NamedTuple):
     degree: [S] int64, slots in use.
     fresh: [S, 8] bool, unused true edges that the trial walk takes.
     held: [S] int32, number of fresh and pending edges out of each node.
-    log: [K + 1] int32, nodes to which the current route added an edge.
-    logged: [1] int64, number of nodes in the log.
     max_degree: limit of edges, or neighbours, of a node.
   """
 
@@ -102,8 +98,6 @@ class _Map(NamedTuple):
   degree: np.ndarray
   fresh: np.ndarray
   held: np.ndarray
-  log: np.ndarray
-  logged: np.ndarray
   max_degree: int
 
 
@@ -137,22 +131,12 @@ def _slot(graph, node, label):
 
 @njit
 def _add(graph, node, label, target, route):
-  """Adds a used edge and logs it."""
+  """Adds a used edge."""
   slot = graph.degree[node]
   graph.label[node, slot] = label
   graph.target[node, slot] = target
   graph.route[node, slot] = route
   graph.degree[node] = slot + 1
-  graph.log[graph.logged[0]] = node
-  graph.logged[0] += 1
-
-
-@njit
-def _undo(graph):
-  """Removes all logged edges; a node's last slot is its latest edge."""
-  while graph.logged[0]:
-    graph.logged[0] -= 1
-    graph.degree[graph.log[graph.logged[0]]] -= 1
 
 
 @njit
@@ -363,7 +347,6 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
     _add(graph, node, label, candidate, ~n)
     steps = _follow(graph, walk, candidate, destination, rest)
     graph.degree[node] -= 1
-    graph.logged[0] -= 1
     if steps > best:
       best, chosen = steps, candidate
     if best > len(rest):
@@ -407,21 +390,14 @@ def _paper(graph, walk, problem, n):
 def _place(graph, walk, best, problem, reasons, first, last):
   """Places routes first..last - 1 as published; fills their reasons."""
   for n in range(first, last):
-    # The log contains only edges of this route, which `_undo` may remove.
-    graph.logged[0] = 0
     reasons[n] = _program(graph, walk, best, problem, n)
-    if problem.rollback and reasons[n] != OK:
-      _undo(graph)
 
 
 @njit
 def _place_as_printed(graph, walk, problem, reasons, first, last):
   """Places routes first..last - 1 by the paper; fills their reasons."""
   for n in range(first, last):
-    graph.logged[0] = 0
     reasons[n] = _paper(graph, walk, problem, n)
-    if problem.rollback and reasons[n] != OK:
-      _undo(graph)
 
 
 def reconstruct(problem: PlacementProblem) -> UsedEdges:
@@ -445,8 +421,6 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
     degree=np.zeros(states, np.int64),
     fresh=np.zeros((states, 8), bool),
     held=np.zeros(states, np.int32),
-    log=np.zeros(room, np.int32),
-    logged=np.zeros(1, np.int64),
     max_degree=problem.max_degree,
   )
   walk = _TrialWalk(np.zeros(room, np.int32), np.zeros(room, bool))

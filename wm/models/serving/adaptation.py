@@ -1,4 +1,4 @@
-"""Fine-tunes networks on small tasks: a new head, and by default all weights.
+"""Fine-tunes networks on small tasks: a new head, and all other weights.
 
 `Adapter.adapt_to` tunes a network's weights on data sets of labelled tokens and
 answers for other tokens (see `wm.core.adapting`). Learners other than the
@@ -286,16 +286,10 @@ class TunedTask(NamedTuple):
   Attributes:
     spec: the network with the new head.
     kind: kind of labels.
-    part: the tuned parameters, 'all' or 'head'.
   """
 
   spec: network.NetworkSpec
   kind: adapting.LabelSpec
-  part: str
-
-  def tuned(self, path: tuple[Any, ...]) -> bool:
-    """True for parameters that are tuned."""
-    return self.part == 'all' or of_head(path)
 
 
 def of_head(path: tuple[Any, ...]) -> bool:
@@ -378,31 +372,27 @@ def _optimizer() -> optax.GradientTransformation:
 @functools.partial(jax.jit, static_argnums=0)
 def begin(
   task: TunedTask, body: Arrays, seeds_C: jax.Array
-) -> tuple[Arrays, Arrays, Any]:
-  """Trainable weights [C, ...], frozen weights, and optimizer states."""
+) -> tuple[Arrays, Any]:
+  """Weights [C, ...] and optimizer states of C data sets."""
 
   def fresh(seed: jax.Array) -> Arrays:
-    """Trainable weights: a new head, and the weights of the body."""
+    """A new head, and the weights of the body."""
     # A whole new network is built for its head; XLA removes the rest.
     built = task.spec.build(nnx.Rngs(jax.random.key(seed)))
     params = flat(nnx.split(built)[1])
     return {
       path: leaf if of_head(path) else body[path]
       for path, leaf in params.items()
-      if task.tuned(path)
     }
 
-  # moving [C, ...]: weights per data set; still [...]: weights shared by all.
-  moving = jax.vmap(fresh)(seeds_C)
-  still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
-  return moving, still, jax.vmap(_optimizer().init)(moving)
+  weights = jax.vmap(fresh)(seeds_C)
+  return weights, jax.vmap(_optimizer().init)(weights)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def take_steps(
   task: TunedTask,
-  still: Arrays,
-  moving: Arrays,
+  weights: Arrays,
   state: Any,
   groups: list[LabelRows],
   num: jax.Array,
@@ -412,20 +402,20 @@ def take_steps(
   optimizer = _optimizer()
 
   def one_step(
-    moving: Arrays, state: Any, groups: list[LabelRows]
+    weights: Arrays, state: Any, groups: list[LabelRows]
   ) -> tuple[Arrays, Any]:
     """Weights [...] and optimizer state of one data set after a step."""
 
-    def loss(moving: Arrays) -> jax.Array:
-      return _loss(task, {**still, **moving}, groups)
+    def loss(weights: Arrays) -> jax.Array:
+      return _loss(task, weights, groups)
 
-    updates, state = optimizer.update(jax.grad(loss)(moving), state, moving)
+    updates, state = optimizer.update(jax.grad(loss)(weights), state, weights)
     # The rate is a traced argument: one program serves all rates.
     updates = jax.tree.map(lambda leaf: -rate * leaf, updates)
-    return optax.apply_updates(moving, updates), state
+    return optax.apply_updates(weights, updates), state
 
   def of_one(
-    moving: Arrays, state: Any, groups: list[LabelRows]
+    weights: Arrays, state: Any, groups: list[LabelRows]
   ) -> tuple[Arrays, Any]:
     """Weights and optimizer state of one data set after all steps."""
 
@@ -433,27 +423,23 @@ def take_steps(
       return one_step(*carry, groups)
 
     # The number of steps is a traced argument: one program for any number.
-    return jax.lax.fori_loop(0, num, body, (moving, state))
+    return jax.lax.fori_loop(0, num, body, (weights, state))
 
-  return _each(of_one, moving, state, groups)
+  return _each(of_one, weights, state, groups)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def answer_rows(
-  task: TunedTask, still: Arrays, moving: Arrays, rows: LabelRows
-) -> jax.Array:
+def answer_rows(task: TunedTask, weights: Arrays, rows: LabelRows) -> jax.Array:
   """[C, n, P, H, k] or [C, n, P, d]."""
 
-  def of_one(moving: Arrays, rows: LabelRows) -> jax.Array:
+  def of_one(weights: Arrays, rows: LabelRows) -> jax.Array:
     """[n, P, H, k] or [n, P, d], of one data set."""
-    return _outputs(task, {**still, **moving}, rows.tokens, rows.places)
+    return _outputs(task, weights, rows.tokens, rows.places)
 
-  return _each(of_one, moving, rows)
+  return _each(of_one, weights, rows)
 
 
-# Steps per call; Ctrl-C is handled between calls. Where only the head is tuned,
-# XLA moves the rest of the network out of the loop: it runs once per call.
-PIECE = {'all': 10, 'head': 1000}
+PIECE = 10  # Steps per call; Ctrl-C is handled between calls.
 # Limits: bytes of weights and moments of all parallel chunks, and tokens of one
 # step of a chunk. On a CPU, batched products of many sets run on one core.
 CHUNK_BYTES = 1 << 30
@@ -463,7 +449,6 @@ ELSEWHERE = 1 << 15
 
 def chunk_size(
   spec: network.NetworkSpec,
-  part: str,
   num: int,
   tokens: int,
   device: jax.Device,
@@ -474,7 +459,7 @@ def chunk_size(
   full rounds, so that none waits for a larger one.
   """
   # Four float32 copies for each set: weights, gradient, Adam's two moments.
-  copies = 4 * 4 * spec.num_params if part == 'all' else 1
+  copies = 4 * 4 * spec.num_params
   side = max_parallel(device)
   most = CHUNK_TOKENS.get(device.platform, ELSEWHERE) // max(tokens, 1)
   size = max(min(most, CHUNK_BYTES // copies // side), 1)
@@ -513,7 +498,7 @@ class Adapter(core.Adaptable):
     rows = TrainingRows.of(self.spec, sets, kind)
     check_rows(self.spec, asked.tokens, asked.places)
     shaped = dataclasses.replace(self.spec, outputs=kind.outputs)
-    task = TunedTask(shaped, kind, tuning.trainable)
+    task = TunedTask(shaped, kind)
     body = {
       path: leaf
       for path, leaf in flat(self.params).items()
@@ -524,9 +509,7 @@ class Adapter(core.Adaptable):
     devices = sorted(next(iter(body.values())).devices(), key=lambda d: d.id)
     device = devices[0]
     num = len(asked.tokens)
-    size = self.chunk or chunk_size(
-      shaped, tuning.trainable, num, rows.first.size, device
-    )
+    size = self.chunk or chunk_size(shaped, num, rows.first.size, device)
     # Programs that span several devices would wait for one another: run one
     # at a time.
     most = 1 if len(devices) > 1 else max_parallel(device)
@@ -594,7 +577,7 @@ class _AdaptRun(NamedTuple):
     return files.hash_of(
       [
         registry.spec(self.task.spec.model),
-        *(self.task.kind, self.task.part, self.steps, self.seed),
+        *(self.task.kind, self.steps, self.seed),
         *(self.data.stream is None, self.tuning, [*self.body]),
         *(*body, *arrays),
       ]
@@ -614,11 +597,11 @@ class _AdaptRun(NamedTuple):
     supply, asked = self.data.steps(rows), self.asked.taken(rows)
     rate = np.float32(self.tuning.rate)
     # The rows of a stream change at each step: then a call is one step.
-    most = PIECE[self.task.part] if self.data.stream is None else 1
+    most = PIECE if self.data.stream is None else 1
     advance = functools.partial(take_steps, self.task)
     with self.calls.first:
-      moving, still, state = begin(self.task, self.body, seeds_C)
-      moving, state = advance(still, moving, state, next(supply), 1, rate)
+      weights, state = begin(self.task, self.body, seeds_C)
+      weights, state = advance(weights, state, next(supply), 1, rate)
       jax.block_until_ready(state)
     # The first step is done: its program was compiled while `first` was held.
     outputs, done = [], 1
@@ -626,14 +609,12 @@ class _AdaptRun(NamedTuple):
       while done < goal:
         self.calls.check()
         num = min(most, goal - done)
-        moving, state = advance(still, moving, state, next(supply), num, rate)
+        weights, state = advance(weights, state, next(supply), num, rate)
         done += num
         jax.block_until_ready(state)
       with self.calls.first:
         # answers: for each group [C, n, P, ...], in the order of its rows
-        answers = [
-          answer_rows(self.task, still, moving, part) for part in asked
-        ]
+        answers = [answer_rows(self.task, weights, part) for part in asked]
       outputs.append(self._restored(rows, [np.asarray(x) for x in answers]))
     return np.stack(outputs)
 

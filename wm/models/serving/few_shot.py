@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import dataclasses
 import itertools
 import sys
 from collections.abc import Callable
@@ -74,18 +73,6 @@ class Draws(NamedTuple):
     return Examples(
       *map(np.concatenate, zip(*map(self.at, range(steps)), strict=True))
     )
-
-
-def mapped(
-  tasks: adapting.FewShotTasks | adapting.TaskStream,
-  kind: adapting.LabelSpec,
-  change: Callable[[adapting.FewShotTasks], adapting.FewShotTasks],
-) -> adapting.FewShotTasks | adapting.TaskStream:
-  """Applies a change to the tasks, or to those of each step of a stream."""
-  if isinstance(tasks, adapting.TaskStream):
-    stream = tasks
-    return adapting.TaskStream(lambda step: change(stream.batch(step, kind)))
-  return change(tasks)
 
 
 def read_only(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -366,7 +353,7 @@ def adaptable(reader: Any, thing: Any, laid_out: LaidOut, label: str) -> Any:
     label: name in errors.
 
   Returns:
-    The reader, now `core.Adaptable` unless it only answers yes or no.
+    The reader, now `core.Adaptable` if it has a method `adapt` or weights.
   """
   fields: dict[str, Any] = {'_laid_out': laid_out, 'label': label}
   module = thing[0] if isinstance(thing, tuple) and thing else thing
@@ -382,7 +369,7 @@ def adaptable(reader: Any, thing: Any, laid_out: LaidOut, label: str) -> Any:
     return user_objects.extended(
       reader, (ByTorch,), {}, **fields, _module=thing
     )
-  return user_objects.extended(reader, (ByHead,), {}, **fields)
+  return reader
 
 
 class _User(core.Adaptable):
@@ -486,12 +473,6 @@ class ByMethod(_User, TaskByTask):
     return class_scores(values, k) if named else values
 
 
-def _adaptation() -> Any:
-  from wm.models.serving import adaptation  # Deferred: it imports JAX.
-
-  return adaptation
-
-
 class ByFlax(_User):
   """Learns by fine-tuning a module of Flax with a new head."""
 
@@ -499,28 +480,42 @@ class ByFlax(_User):
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable; raises InputError where the module fails."""
-    queries = data.queries
+    from wm.models.serving import adaptation  # Deferred: it imports JAX.
+
+    tasks, queries, laid_out = data.tasks, data.queries, self._laid_out
     with plugins.user_code():  # Tracing runs the code of the module.
-      adapter = _adaptation().foreign(
+      adapter = adaptation.foreign(
         self._pure.features,
         self._pure.weights,
-        self._laid_out.num_ids(self.vocab_size),
-        self.max_len + len(self._laid_out.layout.before),
+        laid_out.num_ids(self.vocab_size),
+        self.max_len + len(laid_out.layout.before),
       )
       return adapter.adapt_to(
         data._replace(
-          tasks=mapped(data.tasks, data.kind, self._renumbered),
+          tasks=self._laid_out_tasks(tasks, data.kind),
           queries=queries._replace(
             tokens=self.sent(queries.tokens),
-            places=self._laid_out.places(queries.places),
+            places=laid_out.places(queries.places),
           ),
         )
       )
 
-  def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-    return tasks._replace(
-      tokens=self.sent(tasks.tokens), places=self._laid_out.places(tasks.places)
-    )
+  def _laid_out_tasks(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    kind: adapting.LabelSpec,
+  ) -> adapting.FewShotTasks | adapting.TaskStream:
+    """The tasks, or those of each step of a stream, as the module's input."""
+    stream = isinstance(tasks, adapting.TaskStream)
+
+    def at(step: int) -> adapting.FewShotTasks:
+      batch = tasks.batch(step, kind)
+      return batch._replace(
+        tokens=self.sent(batch.tokens),
+        places=self._laid_out.places(batch.places),
+      )
+
+    return adapting.TaskStream(at) if stream else at(0)
 
 
 class ByTorch(_User, TaskByTask):
@@ -547,77 +542,3 @@ class ByTorch(_User, TaskByTask):
 
     with plugins.user_code(self.label):
       return tune_torch(self._module, features, written, draws, task)
-
-
-class ByHead(_User):
-  """Learns a new head on frozen activations or log-probabilities."""
-
-  def diagnostics(self) -> list[str]:
-    """See core.TokenReader."""
-    return [
-      *super().diagnostics(),
-      f'{self.label}: small tasks are learned by a new head on its '
-      f'{"activations" if self._probed else "log-probabilities"} alone, as its '
-      'weights are unknown',
-    ]
-
-  @property
-  def _probed(self) -> bool:
-    return isinstance(self, core.HiddenStates)
-
-  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable; only the head is trained, whatever the config."""
-    tasks, queries, kind, steps, _, config = data
-    # Each place becomes a sequence of one token, its row in a table of
-    # features. The network is a look-up in this table and the head.
-    table: list[np.ndarray] = []
-    places = self._points(table, queries.tokens, queries.places)
-    asked = adapting.QueryPoints(places, np.zeros_like(places))
-
-    def change(tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-      """Data sets whose sequences have one place each."""
-      points = self._points(table, tasks.tokens, tasks.places)
-      dead = tasks.places.reshape(points.shape) == core.DEAD
-      labels = tasks.labels.reshape(*points.shape, -1)
-      return adapting.FewShotTasks(points, np.where(dead, core.DEAD, 0), labels)
-
-    shown = mapped(tasks, kind, change)
-    if isinstance(shown, adapting.TaskStream):
-      # The table must be whole before the first step.
-      batches = [*map(shown.draw, range(steps[-1]))]
-      shown = adapting.TaskStream(batches.__getitem__)
-    config = dataclasses.replace(config, trainable='head')
-    features = np.concatenate(table)
-    adapter = _adaptation().foreign(
-      lambda table, tokens: table[tokens], features, len(features), 1
-    )
-    outputs = adapter.adapt_to(
-      data._replace(tasks=shown, queries=asked, config=config)
-    )
-    shape = len(steps), *queries.places.shape, *kind.shape
-    return outputs.reshape(shape)
-
-  def _points(
-    self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray
-  ) -> np.ndarray:
-    """[D, R P, 1] int32 rows of a growing table, for places [D, R, P]."""
-    flat = tokens.reshape(-1, tokens.shape[2])
-    at = places.reshape(len(flat), -1)
-    flat = read_only(flat, at)
-    # Data sets often share sequences; each sequence is read once.
-    first, back = basics.distinct(np.concatenate([flat, at], 1, dtype=np.int32))
-    start = sum(map(len, table))
-    for rows in core.predictor.chunks(len(first), 1, 256):
-      part, where = flat[first[rows]], at[first[rows]]
-      values = self._features(part, np.maximum(where.max(1) + 1, 1))
-      taken = values[np.arange(len(part))[:, None], np.maximum(where, 0)]
-      table.append(taken.reshape(-1, values.shape[-1]))
-    points = start + back[:, None] * at.shape[1] + np.arange(at.shape[1])
-    return points.reshape(len(places), -1, 1).astype(np.int32)
-
-  def _features(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, L, D] float32 of tokens [R, L]."""
-    if isinstance(self, core.HiddenStates):
-      return self.hidden(tokens, lengths, -1)
-    assert isinstance(self, core.Predictor)  # Of a user's object.
-    return np.maximum(self.log_probs(tokens, lengths), user_objects.FLOOR)

@@ -36,33 +36,27 @@ SURE, LOST = 1e-6, 1.0
 class Track(process.ProcessPredictor):
   """Predicts each coordinate near a guess from the body's last positions.
 
-  The probability of a bin is a normal density around the guess, in bins.
-  Without a guess, bins are uniform. Both tokens of the prompt name the time
-  step.
+  The probability of a bin is a normal density around the guess, whose standard
+  deviation is a bin. Without a guess, bins are uniform. Both tokens of the
+  prompt name the time step.
   """
 
-  def __init__(
-    self, world: core.World, weights: tuple[int, ...], spread: float
-  ) -> None:
+  def __init__(self, world: core.World, weights: tuple[int, ...]) -> None:
     """See the class.
 
     Args:
       world: the world of moving bodies.
       weights: of the last frame and of the one before; the guess is the
         weighted sum of the two, or the only frame so far.
-      spread: standard deviation of a coordinate around the guess, bins.
 
     Raises:
-      InputError: the world has no moving bodies, the number of bodies varies,
-        or spread is not above 0.
+      InputError: the world has no moving bodies, or their number varies.
     """
     if not core.can(world, core.Latent.trajectory):
       raise core.InputError(
         f'{registry.spec(world)} shows no moving bodies; expected a world that '
         'does (core.Latent.trajectory)'
       )
-    if not 0 < spread < np.inf:
-      raise core.InputError(f'spread={spread} was given; expected bins > 0')
     # A token does not name its body. The body follows from the position, if all
     # systems have equally many bodies.
     sizes = np.unique(world.trajectory(world.sample(64, 0)).bodies)
@@ -77,7 +71,7 @@ class Track(process.ProcessPredictor):
     # A frame has x and y of each body: a coordinate recurs after 2 * bodies.
     self._lag, self._weights = 2 * self.bodies, weights
     meant = np.isfinite(world.coordinates(np.arange(self.vocab_size)))
-    self._bins, self._spread = np.flatnonzero(meant), spread
+    self._bins = np.flatnonzero(meant)
 
   @property
   def words(self) -> int:
@@ -139,7 +133,7 @@ class Track(process.ProcessPredictor):
       row[self._bins] = -np.log(len(self._bins))
     else:
       # A normal density at the bins' centres, normalised below.
-      falling = -0.5 * ((self._bins - guess) / self._spread) ** 2
+      falling = -0.5 * (self._bins - guess) ** 2
       row[self._bins] = falling - np.log(np.exp(falling).sum())
     return row
 
@@ -150,19 +144,16 @@ class TrackModel(core.Model):
 
   Attributes:
     weights: of the last frame and of the one before, see `Track`.
-    spread: standard deviation of a coordinate around the guess, bins.
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
   gives: ClassVar[tuple[type, ...]] = (Track,)
   weights: ClassVar[tuple[int, ...]]
 
-  spread: float = 1.0
-
   def predictor(self, world: core.World, seed: int) -> Track:
     """See core.Model; raises InputError if the world has no moving bodies."""
     del seed
-    return Track(world, self.weights, self.spread)
+    return Track(world, self.weights)
 
 
 class FittedTrack(process.ProcessPredictor):
@@ -170,25 +161,22 @@ class FittedTrack(process.ProcessPredictor):
 
   The probability of a bin is the mass of a normal distribution in the bin,
   whose mean is on the orbit and whose variance follows from rounding to bins.
-  Orbits
-  are fitted to whole rows: the prediction of y does not depend on its x.
-    Without
-  a fitted orbit, bodies move in straight lines, see `Track`.
+  Orbits are fitted to whole rows: the prediction of y does not depend on its x.
+  Without a fitted orbit, bodies move in straight lines, see `Track`.
   """
 
   many_states = True  # All bins so far are part of a state.
 
-  def __init__(self, world: core.World, spread: float) -> None:
+  def __init__(self, world: core.World) -> None:
     """See the class.
 
     Args:
       world: the world of moving bodies.
-      spread: standard deviation around straight lines, bins.
 
     Raises:
       InputError: see `Track`, or there is more than one planet.
     """
-    self._straight = Track(world, (2, -1), spread)
+    self._straight = Track(world, (2, -1))
     assert core.can(world, core.Latent.trajectory)  # `Track` has checked.
     bodies = self._straight.bodies
     if bodies != PAIR:

@@ -1,10 +1,8 @@
 """A regular language, or the paths of any finite automaton.
 
-The automaton is a file or a regular expression (`readers`), or a preset
-(`machine`):
+The automaton is a file (`readers`) or a preset (`machine`):
 
     automaton(file='lift.json')             JSON, CSV, GraphML or DOT
-    automaton(regex='(<left>|<right>)*')    needs the extra `automata`
     automaton(preset='tomita3')             by default dyck_2_3
 
     even --a--> odd --a--> even     'end' is legal exactly where a state accepts
@@ -81,7 +79,6 @@ class World(
     'automaton as .json, .csv, .graphml, .dot or .gv',
     format=readers.__name__,
   )
-  regex: str = field('', 'regular expression instead', format=readers.__name__)
   preset: str = ''
   length: int = field(
     32, 'most tokens of a sequence, `end` included', least=2, unit='tokens'
@@ -89,22 +86,19 @@ class World(
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
-    if len(sources) > 1:
-      raise field_error(self, ' '.join(sources), 'one of these alone')
+    if self.file and self.preset:
+      raise field_error(self, 'file preset', 'one of these alone')
 
   @functools.cached_property
   def given(self) -> machine.FiniteAutomaton:
     """The automaton before reduction; raises InputError if it is invalid."""
     if self.file:
       return readers.read(self.file)
-    if self.regex:
-      return readers.read_regex(self.regex)
     return machine.preset(self.preset or DEFAULT)
 
   @functools.cached_property
   def _reduced(self) -> machine.Reduced:
-    where = self.file or self.regex or self.preset or DEFAULT
+    where = self.file or self.preset or DEFAULT
     reduced = machine.reduced(where, self.given)
     # Counts of words and prefixes.
     size = 16 * self.length * len(reduced.delta)
@@ -184,11 +178,9 @@ class World(
     play = functools.partial(self._drawn, seed)
     return sampling.stream(self, num, seed, split, play)
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.SequenceProcess:
+  def data_distribution(self, replan: bool = False) -> core.SequenceProcess:
     """See core.Generative; words where there are any, see WordProcess."""
-    play = super().data_distribution(split, distinct, replan)
+    play = super().data_distribution(replan)
     if not self._ends:
       return play
     _, logs = self._words

@@ -27,18 +27,7 @@ sequences just stop.
 
 Blanks in a symbol are '_' in its token. A symbol is illegal in a state that has
 no edge for it. Edges without a symbol and weights are refused, as are
-nondeterministic automata; write a regular expression instead. Files are only
-parsed, never run.
-
-Regular expressions are read through automata-lib (extra `automata`):
-
-    1(01)*          every character except operators is a symbol
-    <left>(<up>)*   a word in angle brackets is one symbol
-
-The operators are | * + ? {n,m} ( ) . [a-z] [^a-z] & (intersection) and ^
-(shuffle). `()` is the empty word. A backslash makes an operator a symbol.
-Blanks are ignored. The alphabet is the sorted set of symbols in the expression;
-`.` stands for any of them.
+nondeterministic automata. Files are only parsed, never run.
 """
 
 from __future__ import annotations
@@ -46,7 +35,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import io
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -54,7 +42,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from wm import core
-from wm.core import inputs, plugins, schema
+from wm.core import inputs, schema
 from wm.worlds.automaton import machine
 from wm.worlds.base import csv_file
 
@@ -300,129 +288,3 @@ def _of_graph(path: str, nodes: Nodes, arcs: Arcs) -> Sketch:
     if any(data.get(k, '').lower() in values for k, values in ACCEPTING.items())
   ]
   return Sketch([*states], edges, [*starts], accepting or None)
-
-
-# The library takes single characters, so each word becomes a private one.
-FIRST, MOST_WORDS = 0xE000, 6400
-OPERATORS = frozenset('*|()?&+.^{}[]')
-# Limits: symbols of an expression with repetitions expanded, and members of all
-# subsets that are states of its deterministic automaton.
-MOST_SYMBOLS, MOST_MEMBERS = 10_000, 1_000_000
-_PARTS = re.compile(r'\\.|\[[^\]]*\]|\{[^}]*\}|.')
-
-
-def read_regex(text: str) -> machine.FiniteAutomaton:
-  """The automaton of a regular expression.
-
-  Raises:
-    InputError: the expression is invalid, or the extra is not installed.
-  """
-  with inputs.extra('automata', 'a regular expression'):
-    from automata.base import exceptions
-    from automata.fa import nfa
-  words: dict[str, str] = {}
-
-  def letter(match: re.Match[str]) -> str:
-    return words.setdefault(match[1], chr(FIRST + len(words) % MOST_WORDS))
-
-  short = re.sub(r'<([^<>\s]+)>', letter, text)
-  short = ''.join(short.split())
-  # The library itself adds the symbols of classes and after backslashes.
-  plain = re.sub(r'\\.|\[[^\]]*\]|\{[^}]*\}', '', short)
-  if (size := _written_out(short)) > MOST_SYMBOLS:
-    raise core.InputError(
-      f'regex={plugins.shortened(text)!r} has {size:,} symbols once its '
-      f'repetitions are written out; expected at most {MOST_SYMBOLS:,}'
-    )
-  try:
-    expression = nfa.NFA.from_regex(short, input_symbols=set(plain) - OPERATORS)
-  except (
-    exceptions.AutomatonException,
-    exceptions.RegexException,
-    ValueError,
-    IndexError,
-    RecursionError,
-  ) as error:
-    raise core.InputError(
-      f'regex={text!r} is no regular expression: '
-      + ' '.join(str(error).split())
-    ) from error
-  names = {letter: word for word, letter in words.items()}
-  return _determined(text, expression, names)
-
-
-def _written_out(text: str) -> int:
-  """Approximate number of symbols of an expression, repetitions expanded.
-
-  For shuffles and intersections, the product of the parts' numbers.
-  """
-  groups: list[list[list[int]]] = [[[]]]  # Groups of terms of factors.
-  for part in _PARTS.findall(text):
-    terms = groups[-1][-1]
-    if part == '(':
-      groups.append([[]])
-    elif part == ')' and len(groups) > 1:
-      size = _product(groups.pop())
-      groups[-1][-1].append(size)
-    elif part in '&^':
-      groups[-1].append([])
-    elif part[0] == '{' and terms:
-      terms[-1] *= max([1, *map(int, re.findall('[0-9]{1,18}', part))])
-    elif part not in OPERATORS:
-      terms.append(1)
-  return math.prod(map(_product, groups))
-
-
-def _product(factors: list[list[int]]) -> int:
-  return math.prod(max(sum(terms), 1) for terms in factors)
-
-
-def _determined(
-  text: str, automaton: Any, words: Mapping[str, str]
-) -> machine.FiniteAutomaton:
-  """The deterministic automaton of an expression's; words: letter -> symbol.
-
-  Raises:
-    InputError: it has too many states.
-  """
-  steps, budget = automaton.transitions, MOST_MEMBERS
-
-  def closed(states: set) -> frozenset:
-    """The closure of states under the empty word."""
-    left, reached = [*states], set(states)
-    while left:
-      new = steps.get(left.pop(), {}).get('', frozenset()) - reached
-      reached |= new
-      left += new
-    return frozenset(reached)
-
-  queue = [closed({automaton.initial_state})]
-  names = {queue[0]: 's0'}
-  edges = []
-  while queue:
-    states = queue.pop()
-    after: dict[str, set] = {}
-    for state in states:
-      for symbol, heads in steps.get(state, {}).items():
-        after.setdefault(symbol, set()).update(heads)
-    after.pop('', None)
-    for symbol, heads in after.items():
-      head = closed(heads)
-      if head not in names:
-        names[head] = f's{len(names)}'
-        queue.append(head)
-        budget -= len(head)
-      edges.append((names[states], words.get(symbol, symbol), names[head]))
-    if budget < 0:
-      raise core.InputError(
-        f'regex={plugins.shortened(text)!r} needs more than {len(names):,} '
-        f'states as a deterministic automaton, of {MOST_MEMBERS:,} members in '
-        'all; expected an expression that remembers fewer symbols'
-      )
-  accepting = [n for s, n in names.items() if s & automaton.final_states]
-  symbols = sorted(words.get(x, x) for x in automaton.input_symbols)
-  where = f'regex={text!r}'
-  built = machine.build(
-    where, [*names.values()], edges, 's0', accepting, symbols
-  )
-  return built._replace(states=None)

@@ -144,19 +144,9 @@ class UniformPlay(core.Generative):
     """Reason why the distribution of samples is not known, or ''."""
     return ''
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.SequenceProcess:
+  def data_distribution(self, replan: bool = False) -> core.SequenceProcess:
     """See core.Generative."""
-    check_split(split)
-    why = self.played_otherwise()
-    if split != 'all' or distinct:
-      why = (
-        f'data_distribution(split={split!r}, distinct={distinct}): a hash of a '
-        'whole sequence is its split, and sequences may repeat; available: '
-        "'all', distinct=False"
-      )
-    if why:
+    if why := self.played_otherwise():
       raise core.InputError(f'{registry.spec(self)}: {why}')
     return self.sequence_process(replan)
 

@@ -87,9 +87,8 @@ class World(
       published; 'automatic': when the arbiter ends the game (fivefold
       repetition, 75 moves, dead material); 'moves': when no move is legal.
     policy: moves that sampled games prefer: 'uniform' as published, or
-      'few_captures', 'promotions', 'shuffling' (of knights and rooks),
-      'castling', 'en_passant'; see kernels.chess.games. Trials of metrics
-      always draw their states from uniform games.
+      'promotions'; see kernels.chess.games. Trials of metrics always draw their
+      states from uniform games.
     least: shorter sampled games are dropped and counted; 20 as published. If
       more than 5 % are dropped, as in some endgames, the distribution of games
       is not known; 0 drops none.
@@ -247,9 +246,8 @@ class World(
     The process continues beyond ends that no token marks (`length`, `lengths`,
     `stop`). It includes the dropped short games, so it is off by their share in
     total variation. Uniform games from the standard position have fewer than 20
-    plies in .2 % of cases (42 of 20,042), 'shuffling' ones in 1.2 %, and games
-    of king and queen against king in 29 %. Above MOST_DROPPED the distribution
-    counts as unknown.
+    plies in .2 % of cases (42 of 20,042), and games of king and queen against
+    king in 29 %. Above MOST_DROPPED the distribution counts as unknown.
     """
     if self.policy == 'uniform':
       return super().sequence_process(replan)

@@ -198,15 +198,11 @@ class World(
 
   # Sequences.
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> GoalWalkProcess:
+  def data_distribution(self, replan: bool = False) -> GoalWalkProcess:
     """See core.Generative; walks may repeat."""
-    sampling.check_split(split)
-    if distinct:
-      raise core.InputError(
-        'cognitive_graph: distinct=True; walks are drawn with repeats'
-      )
+    return self._walks('all', replan)
+
+  def _walks(self, split: str, replan: bool) -> GoalWalkProcess:
     return GoalWalkProcess(
       self.plans,
       self._pairs[split],
@@ -217,7 +213,8 @@ class World(
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Walks between pairs of a split; see `GoalWalkProcess`."""
-    drawn = self.data_distribution(split)
+    sampling.check_split(split)
+    drawn = self._walks(split, replan=False)
     tokens = np.zeros((num, self.max_len), np.int32)
     memory, going = drawn.init(num), np.ones(num, bool)
     for k in range(self.max_len):

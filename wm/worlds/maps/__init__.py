@@ -237,40 +237,19 @@ class World(
     drawn, counts = routes.collect(batches, num, self.moves)
     return self._sequences(drawn, counts)
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> routes.RouteProcess:
-    """See core.Generative and `routes`.
-
-    The route after origin and destination does not depend on the split, and is
-    also defined for pairs of the other split.
-    """
+  def data_distribution(self, replan: bool = False) -> routes.RouteProcess:
+    """See core.Generative and `routes`."""
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-      usable = self._in_split(origins, ends, split)
-      if self.trips:
-        trips = self._trips.pairs @ (len(self.graph), 1)
-        usable &= np.isin(origins * len(self.graph) + ends, trips)
-      return usable
+      if not self.trips:
+        return np.ones(len(origins), bool)
+      trips = self._trips.pairs @ (len(self.graph), 1)
+      return np.isin(origins * len(self.graph) + ends, trips)
 
-    sampling.check_split(split)
     if self.traversal == 'random':
-      if distinct:
-        raise core.InputError(
-          "maps: distinct=True and traversal='random'; random walks are drawn "
-          "with repeats: only 'shortest' and 'noisy' are drawn without"
-        )
       return routes.RandomWalkProcess(self, wanted, MIN_MOVES, replan)
-    noisy = self.traversal == 'noisy'
-    lengths = self._roads.lengths
-    if not replan:
-      return routes.PlannedProcess(self, wanted, MIN_MOVES, lengths, distinct)
-    if distinct and noisy:
-      raise core.InputError(
-        "maps: replan=True, distinct=True and traversal='noisy': which "
-        'weighting is meant is known of sequences with repeats only'
-      )
-    return routes.ReplannedProcess(self, wanted, MIN_MOVES, lengths)
+    planner = routes.ReplannedProcess if replan else routes.PlannedProcess
+    return planner(self, wanted, MIN_MOVES, self._roads.lengths)
 
   def stats(self) -> dict[str, int]:
     """Sizes of the graph, its reachable parts, fixes of loading, and trips.

@@ -627,16 +627,14 @@ class PlannedProcess(RouteProcess):
     in_sample: Pairs,
     low: int,
     lengths: Sequence[np.ndarray],
-    distinct: bool = False,
     replan: bool = False,
   ) -> None:
     """See Routes.
 
     lengths: K weightings [S, 8], metres.
-    distinct: count a route once even if several weightings share it.
     """
     super().__init__(world, in_sample, low, replan)
-    self._lengths, self._distinct = lengths, distinct
+    self._lengths = lengths
     self.words = -(-len(lengths) // 32)
     self._tables = GoalTables(len(self._delta), self._labels)
 
@@ -668,10 +666,8 @@ class PlannedProcess(RouteProcess):
         )
         for labels in table
       ]
-      routes, moves = map(np.stack, zip(*followed, strict=True))
+      moves = np.stack([moves for _, moves in followed])
       usable[part] = ((moves >= self._low) & (moves <= self._high)).T
-      if self._distinct:
-        usable[part] &= ~_repeated(routes).T
     return usable
 
   def _weigh(self, origins: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -771,19 +767,3 @@ class ReplannedProcess(PlannedProcess):
     """[B, K] int64: the bytes that `_packed` packed."""
     bytes_ = np.ascontiguousarray(words).view(np.uint8)
     return bytes_[:, : len(self._lengths)].astype(np.int64)
-
-
-def _repeated(routes: np.ndarray) -> np.ndarray:
-  """[K, B] bool: True where a route [K, B, L] repeats an earlier one in K."""
-  hashes = np.zeros(routes.shape[:2], np.uint64)
-  for column in np.moveaxis(routes, -1, 0):
-    if (column < 0).all():
-      break
-    hashes = basics.hash64(hashes, column)
-  order = np.argsort(hashes, axis=0, kind='stable')
-  ranked = np.take_along_axis(hashes, order, 0)
-  again = np.zeros(hashes.shape, bool)
-  again[1:] = ranked[1:] == ranked[:-1]
-  repeated = np.empty_like(again)
-  np.put_along_axis(repeated, order, again, 0)
-  return repeated

@@ -48,6 +48,7 @@ CHUNK = 1 << 21  # Rows of positions that are drawn at a time.
 # Greatest distance in bins, along each axis, of a legal token from the orbit of
 # a sampled state.
 TOLERANCE = 1
+AHEAD = 4  # Frames that a prefix of a drawn state is long enough to fix.
 ENOUGH = 4000  # Systems of a time step of which some must stay.
 
 
@@ -85,14 +86,11 @@ class World(
     (0.1, 0.2), above=0, distinct=True, fewest=1, unit='years'
   )
   centre: float = field(0.5, least=0, unit='AU')
-  ahead: int = field(
-    4, 'frames that a prefix of a drawn state is long enough to fix', least=1
-  )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    rows = 2 * (self.rows + self.ahead), 'rows', 'ahead', 'bins'
+    rows = 2 * (self.rows + AHEAD), 'rows', 'bins'
     return resources.sequences_cost(*rows, vocab=self.bins)
 
   def __post_init__(self) -> None:
@@ -305,7 +303,7 @@ class World(
 
   # Trials. The past and the future of a sampled state are exact. A prefix that
   # reaches it is the system's past, observed for some frames: at least as many
-  # as determine the next `ahead` frames within TOLERANCE bins
+  # as determine the next AHEAD frames within TOLERANCE bins
   # (`systems.SIGMAS` standard deviations of the linear error). All prefixes of
   # one length are equal. The state to compare with has the same bodies at the
   # same places, and one planet with another velocity, so that their tokens
@@ -344,7 +342,7 @@ class World(
       ):
         raise core.InputError(
           f'orbits: of {asked} systems {len(usable)} show in half of '
-          f'rows={self.rows} what fixes the next ahead={self.ahead} frames '
+          f'rows={self.rows} what fixes the next {AHEAD} frames '
           f'within {TOLERANCE} bin; expected more rows or larger '
           'bins'
         )
@@ -403,7 +401,7 @@ class World(
       alike = np.flatnonzero(frames == most)
       part = ChosenSystems(systems.systems, systems.place[alike], row[alike])
       seen = part.at(row[alike] // part.bodies - most)
-      error = random_systems.spread(seen, int(most), self.ahead, self.width)
+      error = random_systems.spread(seen, int(most), AHEAD, self.width)
       # More frames never determine less, so the first enough is the fewest.
       least = (error > limit).sum(1) + 1
       bounds[mine[alike], 0] = least

@@ -43,6 +43,7 @@ from wm.worlds.othello import records as othello_records
 EMPTY, BLACK, WHITE = 0, 1, 2
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
+DEPTH = 2  # Plies that the policy 'search' looks ahead.
 TEXTS = verbal.Texts(__file__)
 
 
@@ -58,8 +59,7 @@ class World(
 
   Attributes:
     policy: choice of moves in sampled games: 'uniform', over legal moves;
-      'greedy', most discs flipped; 'mobility', fewest replies; 'search',
-      alpha-beta to `depth`.
+      'search', alpha-beta to DEPTH plies.
     openings: squares, e.g. 'd3 c3 c4', or a name in OPENINGS; held-out
       sequences are then all legal orders of these squares from the start.
   """
@@ -72,9 +72,6 @@ class World(
   policy: str = field('uniform', choices=othello_games.POLICIES)
   noise: float = field(
     0.0, 'probability of a uniform move instead', least=0, most=1
-  )
-  depth: int = field(
-    2, "plies that the policy 'search' looks ahead", least=1, most=8
   )
   states: str = games.states_field()
   pool: int = games.pool_field()
@@ -274,14 +271,14 @@ class World(
     if random:
       return othello_games.play(num, seed, first, self.size)
     return othello_games.play(
-      num, seed, first, self.size, self.policy, self.noise, self.depth
+      num, seed, first, self.size, self.policy, self.noise, DEPTH
     )
 
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
     if self.policy == 'uniform':
       return super().sequence_process(replan)
-    player = self.size, self.policy, self.noise, self.depth
+    player = self.size, self.policy, self.noise, DEPTH
     return OthelloPlay(
       *(self, self._squares),
       lambda states: othello_games.chances(self._position(states), *player),
