@@ -34,7 +34,7 @@ from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.language import call_ledger, provider
 from wm.language.answer_cache import AnswerCache, CallReply, key
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies
 from wm.models.serving import few_shot, stateless
 from wm.runtime import progress
 
@@ -140,7 +140,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     self._description = verbal.render_description(world, style, most, before)
     self._most, self.before = most, before
     # Answers name tokens as the prompt does.
-    self.read = structures.AnswerReader(world.token_names(style)).read
+    self.read = grammar.AnswerReader(world.token_names(style)).read
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""

@@ -28,7 +28,7 @@ from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import query_plans, shared_prompts, statistics
 from wm.evaluation import scoring as trials
 from wm.language import llm_predictor, provider
-from wm.language.answers import structures
+from wm.language.answers import grammar
 from wm.language.models import language
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ _cached = functools.lru_cache(maxsize=8)(language.make_verbal)
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> structures.AnswerReader:
+def reader(setting: Setting) -> grammar.AnswerReader:
   """The reader of answers about a world."""
-  return structures.AnswerReader(
+  return grammar.AnswerReader(
     made_world(setting.world).token_names(setting.style)
   )
 

@@ -1,33 +1,29 @@
-r"""Reads replies of language models: yes or no, one of some names, a list.
+r"""Finds the answer in a reply of a language model, and makes it plain text.
 
-The text of a reply comes in; a `Reading` goes out: a value, or why there is
-none. The text is data, and nothing runs it. `structures` has the readers of
-numbers, paths and objects, and `AnswerReader`, which chooses a reader for a
-question.
+The text of a reply comes in; the passage that answers goes to a parser of
+`grammar`, and a `Reading` goes out: a value, or why there is none. The text is
+data, and nothing runs it.
 
 One way for all tasks. A text becomes plain: its reasoning goes, and so do
-Markdown, LaTeX and HTML. It may then mark answers, by `Answer:`, a heading,
-`\boxed{}`, `<answer>` or a key of a JSON object:
+Markdown, LaTeX, HTML and what is struck out. Tables, JSON and tool calls become
+lines. It may then mark answers, by `Answer:`, a heading, `\boxed{}`, `<answer>`
+or a key of a JSON object:
 
   Let me see. ▸ 1, 7   Wait, 7 is closed. ▸ 1, 11, 2   This takes 2 steps.
               draft                       the last one counts
 
-Without a mark all of a short text counts. A reader for each kind of answer
-looks at that passage. A text that it cannot read has a failure, one of
-FAILURES, and never a value that is made up. All readers take any string, and
-time linear in its length.
+Without a mark all of a short text counts. A text that cannot be read has a
+failure, one of FAILURES, and never a value that is made up. All readers take
+any string, and time linear in its length.
 """
 
 from __future__ import annotations
 
-import collections
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
-
-from wm import core
 
 LIMIT = 1 << 20
 DEPTH = 32  # Deeper nesting of brackets is not read.
@@ -48,6 +44,8 @@ FAILURES = {
   'unknown_name': 'a name that is none, or none of the choices',
   'unknown_label': 'a label that is no class, or no finite number',
   'wrong_length': 'more or fewer labels than were asked for',
+  'incomplete': 'an answer that leaves a part of itself out',
+  'unclear': 'names, verdicts or doubts that no rule explains',
   'cut_off': 'a reply that the limit of tokens cut off',
 }
 # Why a reply that cannot be read ended -> what that is called.
@@ -73,16 +71,34 @@ class Reading(NamedTuple):
     value: see the reader; None where there is none.
     failure: '', or a key of FAILURES.
     reasoning: characters of reasoning, which were not read.
+    leftover: words of the text that the value does not need.
   """
 
   value: Any
   failure: str = ''
   reasoning: int = 0
+  leftover: int = 0
 
 
 _SURROGATE = re.compile('[\ud800-\udfff]')
 # A block of reasoning; one that never ends runs to the end of the text.
-_TAG = re.compile(r'<(/?)(?:think|thinking|reasoning|thought)>', re.IGNORECASE)
+_TAG = re.compile(
+  r'[<\[\u25c1](/?)(?:seed:)?(?:think|thinking|reasoning|thoughts?|scratchpad'
+  r'|analysis|reflection|cot)[>\]\u25b7]',
+  re.IGNORECASE,
+)
+# Channels of OpenAI's open models; other marks of turns go.
+_CHANNEL = re.compile(
+  r'<\|channel\|>\s{0,9}(\w{1,20})([^<]{0,200}(?:<\|constrain\|>\w{1,20})?)'
+  r'<\|message\|>'
+)
+_TURN_MARK = re.compile(r'<\|\w{1,20}\|>(?:assistant\b)?')
+
+
+def _channel(match: re.Match[str]) -> str:
+  # What goes to the user or to a tool is no reasoning.
+  spoken = match[1] == 'final' or 'to=' in match[2]
+  return '</think>' if spoken else '<think>'
 
 
 def visible(text: str) -> Reading:
@@ -100,8 +116,9 @@ def visible(text: str) -> Reading:
     return Reading('', 'too_long')
   if not text.isascii():
     text = _SURROGATE.sub('\ufffd', text)
-  # Most replies have no tag: they are not scanned.
-  rest, reasoning = (text, 0) if '<' not in text else _apart(text)
+  if '<|' in text:
+    text = _TURN_MARK.sub('', _CHANNEL.sub(_channel, text))
+  rest, reasoning = _apart(text) if _TAG.search(text) else (text, 0)
   rest = rest.strip()
   if rest:
     return Reading(rest, '', reasoning)
@@ -326,18 +343,47 @@ def _unescaped(escape: re.Match[str]) -> str:
 # Plain text and its marks. MARK stands before an answer, END behind one that
 # has an end of its own; both are removed from what a model writes.
 MARK, END = '\x1e', '\x1f'
+YES, NO, UNSURE = '\u2713', '\u2717', '?'  # What marks of a list become.
+_SIGNS = str.maketrans(
+  {
+    **dict.fromkeys('\x1d\x1e\x1f\u200b\ufeff', ''),
+    **dict.fromkeys('\u2018\u2019\u02bc\u2032', "'"),
+    **dict.fromkeys('\u201c\u201d\u201e', '"'),
+    **dict(zip('\uff1a\uff0c\u3001\uff1b\u3002', ':,,;.', strict=True)),
+    **dict(zip('\uff08\uff09\uff1f\uff01', '()?!', strict=True)),
+    **{chr(0x2460 + n): f'\x1d{n + 1}. ' for n in range(20)},
+    **{chr(0x2776 + n): f'\x1d{n + 1}. ' for n in range(10)},
+    **dict.fromkeys('\u2705\u2714\u2611\U0001f44d\U0001f197', f' {YES} '),
+    **dict.fromkeys('\u274c\u2718\u2610\U0001f44e\U0001f6ab\u26d4', f' {NO} '),
+    **dict.fromkeys('\u2612\u274e', f' {UNSURE} '),
+    **dict.fromkeys(map(chr, range(0x2798, 0x27BF)), '->'),
+    **dict.fromkeys('\u2192\u2794\u27f6\u21d2\u2b95\u21e8\u21a6', '->'),
+    **dict.fromkeys('\u25cf\u25aa\u2022', '\x1d- '),
+  }
+)
+_CJK = '\u3040-\u30ff\u4e00-\u9fff'
+_ALONE = rf'(?<![{_CJK}])(?:%s)(?![{_CJK}])'
 _REPLACED = tuple(
   (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
   for pattern, text in (
+    # What is struck out is taken back.
+    (
+      r'~~[^~]{1,2000}~~|<(del|s|strike)>[^<]{0,2000}</\1>'
+      r'|\\(?:sout|cancel)\{[^{}]{0,500}\}|(?:\S\u0336)+',
+      ' ',
+    ),
     # Signs and HTML.
-    (r'[\x1e\x1f\u200b\ufeff]', ''),
+    (r'(\d)\ufe0f?\u20e3', '\x1d\\1. '),
+    ('\\s{0,99}\x1d', '\n'),
+    (r'[\U0001f300-\U0001faff\u2600-\u26ff\u2728\u2b50\ufe0f]', ' '),
     (r'[ \t\u00a0\u202f\u2009]+', ' '),
     (r'\n\s*\n', '\n\n'),
-    ('[\u2018\u2019\u02bc\u2032]', "'"),
-    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"'),
-    ('\uff1a', ':'),
-    ('[\u2022\u25cf\u25aa]', '\n- '),
-    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}'),
+    ('\u00ab([^\u00ab\u00bb]{0,500})\u00bb', r'"\1"'),
+    (
+      r'<(answer|output|final|response|result)>([^<]{0,4000})</\1>',
+      f'{MARK}\\2{END}',
+    ),
+    (r'</?(?:tool_call|function_call|invoke|parameter)\b[^<>]{0,200}>', ' '),
     # LaTeX: boxes and commands around text, arrows, delimiters.
     (
       r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
@@ -350,22 +396,66 @@ _REPLACED = tuple(
       f'{MARK}\\1{END}',
     ),
     (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
-    (r'\\[()\[\],;:! ]|\\q?quad|\$', ' '),
-    (
-      '[\u2192\u2794\u27f6\u21d2\u27a1\u279c]|\u00e2\u2020\u2019|={1,2}>|-{1,3}>',
-      '->',
-    ),
-    # Markdown: fences, rules, headings, emphasis.
+    (r'\\[()\[\],;:!{}]|\\q?quad|\$', ' '),
+    (r'\u00e2\u2020\u2019|={1,2}>|-{1,3}>|~>|\u00bb', '->'),
+    # Markdown: fences, rules, headings, emphasis, checklists.
     (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
     (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
     (r'^[ \t]*#{1,6}[ \t]+', ''),
     (r'^([ \t]*)\*[ \t]+', r'\1- '),
+    (r'^((?:[ \t]*[-+])?[ \t]*(?:\d{1,3}[.):])?[ \t]*)\[x\]', rf'\1{YES}'),
+    (r'^((?:[ \t]*[-+])?[ \t]*(?:\d{1,3}[.):])?[ \t]*)\[ \]', rf'\1{NO}'),
     (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
+    # Chinese and Japanese, whose words have no borders.
+    ('\u7b54\u6848(?:[\u662f\u4e3a]|(?=:))|\u7b54\u3048', 'answer: '),
+    (
+      _ALONE
+      % '(?:\u4e0d(?:\u662f|\u53ef\u4ee5|\u80fd|\u884c|\u53ef\u80fd|\u5bf9)'
+      '|\u5426|\u65e0\u6548|\u9519\u8bef|\u3044\u3044\u3048)\u7684?',
+      ' no ',
+    ),
+    (
+      _ALONE % '(?:\u662f|\u53ef\u4ee5|\u80fd|\u5bf9|\u884c|\u6709\u6548'
+      '|\u6b63\u786e|\u53ef\u80fd|\u306f\u3044)\u7684?',
+      ' yes ',
+    ),
   )
+)
+# Words of verdicts, denials, doubts, and of parts that are left out.
+_GOOD = (
+  'possible|allowed|valid|legal|true|ok|okay|permitted|available|correct|open'
+)
+VERDICT = re.compile(
+  rf"""(?<![\w-])(?:(?P<no>no|nope|nein|non|\u043d\u0435\u0442|{NO}|false
+  |invalid|illegal|impossible|forbidden|blocked|closed|shut|wrong|incorrect
+  |prohibited|unavailable|disallowed|cannot|can't|infeasible
+  |(?:not|isn't|never)\ (?:be\ )?(?:{_GOOD}|taken|reached))
+  |(?P<yes>yes|yep|yeah|ja|oui|s\u00ed|\u0434\u0430|{YES}|free|feasible|{_GOOD})
+  )(?![\w-])""",
+  re.IGNORECASE | re.VERBOSE,
+)
+DENIES = re.compile(
+  r'\b(?:not|cannot|never|neither|nor|none|except|avoid\w*|rather than'
+  r'|instead of|(?:any|every)thing but|invalid|illegal|impossible|forbidden'
+  rf"|blocked|closed|shut|wrong|ruled out|all but|but)\b|n't\b|{NO}",
+  re.IGNORECASE,
+)
+DOUBTS = re.compile(
+  r'\b(?:possibly|perhaps|maybe|probably|likely|unsure|uncertain|unclear'
+  r'|unknown|depends?|unless|might|either|neither|torn)\b|\?',
+  re.IGNORECASE,
+)
+MORE = re.compile(
+  r'\.\.\.|\u2026|\betc\b|\band so (?:on|forth)\b|\bomitted\b|\bthe rest\b'
+  r'|\bsame pattern\b|\b(?:\d{1,6}|several|many|some|a few|two|three) '
+  r'(?:\w{1,20} )?(?:more|others?|people|further)\b|\band others\b',
+  re.IGNORECASE,
 )
 # `Answer:`, `My final answer is:`, a heading of this kind; also in French,
 # German and Spanish.
-_NOUN = r'(?:answer|antwort|r[e\u00e9]ponse|respuesta)'
+_NOUN = (
+  r'(?:answer|antwort|r[e\u00e9]ponse|respuesta|\u043e\u0442\u0432\u0435\u0442)'
+)
 _MARKS = re.compile(
   rf'(?:\b(?:(?:the|my|final|correct|best)[ ]){{0,3}}{_NOUN}"?[ ]?'
   r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
@@ -380,15 +470,20 @@ _WEAK_MARKS = re.compile(
   r' (?:is|must be|should be|would be|has to be)\b(?! not\b)',
   re.IGNORECASE,
 )
-# Keys of objects that hold an answer, and those that hold none.
-_ANSWER_KEYS = re.compile(r'(?:final_?)?(?:answer|result|verdict)', re.I)
+# Keys of objects, as words: those that hold an answer, those that hold none,
+# numbers of items, ends of a step, and those of which yes means no.
+_ANSWER_KEYS = re.compile(r'(?:final )?(?:answers?|result|verdict)')
 _ASIDE_KEYS = re.compile(
   r'.*(?:reason|expla|why|confiden|note|thought|step|length|cost|reward'
-  r'|arrangement|comment|analysis)',
-  re.IGNORECASE,
+  r'|arrangement|comment|analysis|remark)'
 )
-_RETRACTS = re.compile(
+_NUMBER_KEYS = re.compile(r'#|no\.?|n|id|index|item|number|question|q|position')
+_ENDS = re.compile(r'from|start|source'), re.compile(r'to|end|target')
+_TOOL_KEYS = re.compile(r'arguments|input|parameters|args')
+_ITEM_KEY = re.compile(r'(?:q|question|item|answer|#)? ?(\d{1,3})')
+RETRACTS = re.compile(
   r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
+  r'|actually|(?<=\n)no, |(?<=[a-z][.!] )no, '
   r'|oops|edit:|my mistake|on reflection|i overlooked'
   r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
   r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
@@ -406,295 +501,168 @@ SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 def plain(text: str) -> str:
   """A text without Markdown, LaTeX and HTML, and with MARKs."""
+  text = text.translate(_SIGNS)
   for pattern, replacement in _REPLACED:
     text = pattern.sub(replacement, text)
-  text = _MARKS.sub(MARK, _unwrapped(text))
+  text = _MARKS.sub(MARK, _unwrapped(tables(text)))
   return text if MARK in text else _WEAK_MARKS.sub(MARK, text)
 
 
+_TABLE = re.compile(
+  r'(?:^[ ]{0,9}\|[^\n]{1,9999}\|[ ]*(?:\n|\Z)){2,9999}', re.M
+)
+_RULE = re.compile(r'[\s|:=-]+')
+_FIELD = re.compile(
+  r'^(\s*-)?[ ]*([A-Za-z_]{1,30}):[ ]+(\S[^\n]{0,500})$', re.M
+)
+
+
+def tables(text: str) -> str:
+  """A text with its Markdown tables as lists of JSON."""
+  return _TABLE.sub(_table, text) if '|' in text else text
+
+
+def _table(match: re.Match[str]) -> str:
+  lines = [line.strip().strip('|') for line in match[0].strip().split('\n')]
+  rows = [
+    [cell.strip(' `*') for cell in line.split('|')]
+    for line in lines
+    if not _RULE.fullmatch(line)
+  ]
+  if len(rows) == len(lines):
+    return '\n'.join(': '.join(row) for row in rows)
+  head, *rows = rows
+  if len({*head}) < len(head) or {len(head)} != {*map(len, rows)}:
+    return match[0]
+  return json.dumps([dict(zip(head, row, strict=True)) for row in rows]) + '\n'
+
+
+def fields(text: str) -> list[dict[str, str]]:
+  """Records that are written as lines `- key: value`, as in YAML."""
+  records: list[dict[str, str]] = []
+  for dash, key, value in _FIELD.findall(text):
+    if dash or not records:
+      records.append({})
+    records[-1][key] = value.strip(' \'"')
+  return records
+
+
 def _unwrapped(text: str) -> str:
-  """A text with what a JSON object in it gives as its answer in its place."""
-  for literal in [*literals(text, '{')][::-1]:
-    if isinstance(literal.value, dict) and not literal.failure:
-      words = written(answered(literal.value))
-      if words:
-        before, behind = text[: literal.start], text[literal.end :]
-        return f'{before}{MARK}{words}{END}{behind}'
+  """A text with what JSON in it gives as its answer in its place."""
+  for literal in [*literals(text)][::-1]:
+    value = literal.value
+    if literal.failure or (
+      isinstance(value, list)
+      and not all(isinstance(item, bool | str | dict) for item in value)
+    ):
+      continue
+    if words := written(value):
+      before, behind = text[: literal.start], text[literal.end :]
+      return f'{before}{MARK}{words}{END}{behind}'
   return text
 
 
-def answered(value: dict[str, Any]) -> Any:
-  """The answer that an object holds; None where that is not clear."""
-  keys = [key for key in value if _ANSWER_KEYS.fullmatch(key)]
-  keys = keys or [key for key in value if not _ASIDE_KEYS.match(key)]
-  return value[keys[0]] if len(keys) == 1 else None
+def key_words(key: str) -> str:
+  """A key in words: 'finalAnswer' and 'final_answer' are 'final answer'."""
+  key = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|[_\s-]+', ' ', key).strip().lower()
+  return re.sub(r'^(?:is|are|can) (?=\w)', '', key)
 
 
 def written(value: Any) -> str:
-  """A value of JSON as a person would write it; '' of None and objects."""
+  """A value of JSON as a person would write it; '' of what is not clear."""
   if isinstance(value, bool):
     return 'yes' if value else 'no'
+  if isinstance(value, dict):
+    return _written_object(value)
   if isinstance(value, list):
     inner = [written(item) for item in value]
+    if any(isinstance(item, dict) for item in value):
+      return '\n'.join(inner) if all(inner) else ''
     nested = any(isinstance(item, list) for item in value)
-    return (
-      ', '.join(f'({item})' for item in inner) if nested else '; '.join(inner)
-    )
-  return '' if value is None or isinstance(value, dict) else str(value)
+    listed = ', '.join(f'({x})' for x in inner) if nested else '; '.join(inner)
+    return listed or '[]'
+  return '' if value is None else str(value)
+
+
+def _written_object(value: dict[str, Any]) -> str:
+  """The answer of an object, else its entries, a line each."""
+  words = {key_words(key): item for key, item in value.items()}
+  for key, item in words.items():
+    if _TOOL_KEYS.fullmatch(key) and len(words) < 5:
+      if isinstance(item, str):
+        item = next((x.value for x in literals(item) if not x.failure), item)
+      return written(item)
+  answers = [key for key in words if _ANSWER_KEYS.fullmatch(key)]
+  ends = [
+    item for end in _ENDS for key, item in words.items() if end.fullmatch(key)
+  ]
+  numbers = [
+    key
+    for key, item in words.items()
+    if _NUMBER_KEYS.fullmatch(key) and str(item).isdecimal()
+  ]
+  keys = [
+    key
+    for key in words
+    if not _ASIDE_KEYS.match(key) and key not in numbers[:1]
+  ]
+  items = [written(words[key]) for key in keys]
+  denied = any(DENIES.search(key) for key in keys)
+  if len(keys) == 2 and len(ends) == 2:
+    return f'{written(ends[0])} -> {written(ends[1])}'
+  if len(keys) == 2 and isinstance(words[keys[0]], str):
+    first, second = map(VERDICT.fullmatch, items)
+    if second and not first:
+      return f'{items[0]}: {UNSURE if denied else items[1]}'
+  if len(answers) == 1:
+    keys, items, denied = answers, [written(words[answers[0]])], False
+  if len(keys) == 1 and not (denied and not isinstance(words[keys[0]], list)):
+    line = f'{keys[0]}: {items[0]}' if denied else items[0]
+    return f'{words[numbers[0]]}. {line}' if numbers else line
+  pairs = [
+    f'{m[1] + "." if (m := _ITEM_KEY.fullmatch(key)) else key + ":"} {item}'
+    for key, item in zip(keys, items, strict=True)
+  ]
+  return '\n'.join(pairs) if all(items) else ''
 
 
 Parse = Callable[[str, bool], Any]
 
 
-class Unread(str):
-  """Why a parser reads nothing of a passage that is an answer."""
+class Unread(Exception):
+  """Why a parser reads nothing of an answer: a key of FAILURES."""
 
 
-SEVERAL = Unread('several')
-
-
-def read(text: str, parse: Parse) -> Reading:
+def read(text: str, parse: Parse, retractable: bool = True) -> Reading:
   """Reads a text by a parser of one kind of answer.
 
   The last marked passage counts, or all of a text without marks.
 
-  parse: (a passage, is it marked?) -> the value, Unread, or None.
+  Args:
+    text: any.
+    parse: (a passage, is it marked?) -> the value, or None; it raises Unread.
+    retractable: is an answer unread that the next sentences take back?
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
   head, *passages = plain(seen.value).split(MARK)
-  passages = [x for x in passages if re.search(r'\w', x.split(END)[0])]
-  passage, _, behind = (passages or [head])[-1].partition(END)
-  value = parse(passage.strip(' \t\n:"'), bool(passages))
-  failure = ''
-  if value is None or isinstance(value, Unread):
-    value, failure = None, str(value or 'nothing')
-  elif passages:
-    # Is what the passage begins with taken back behind it?
+  passages = [x for x in passages if _SAYS_SOMETHING.search(x.split(END)[0])]
+  # What an answer with an end of its own is followed by is a new paragraph.
+  passage = (passages or [head])[-1].replace(END, '\n\n').strip(' \t\n:"')
+  value, failure = None, ''
+  try:
+    value = parse(passage, bool(passages))
     first = SENTENCE.search(passage)
-    behind = (passage[first.end() :] if first else '') + behind
-    if _RETRACTS.search(behind):
-      value, failure = None, 'retracted'
+    if retractable and first and RETRACTS.search(passage, first.end()):
+      raise Unread('retracted')
+  except Unread as reason:
+    value, failure = None, str(reason)
+  if value is None:
+    failure = failure or 'nothing'
   if failure == 'nothing' and DECLINES.match(seen.value.replace('\u2019', "'")):
     failure = 'refused'
   return Reading(value, failure, seen.reasoning)
 
 
-# Readers of each kind.
-
-_SAYS = re.compile(
-  r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short)?[\W_]*+
-  (?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u662f|no|nope|nein|non|\u5426)\b)
-  (?!\s*+(?:/|\?|(?:or|and|yes|no)\b)
-    |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
-_CLAUSE = re.compile(
-  r"""["')\]]*+(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n
-    |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# A text without a mark that goes on so may come to another answer.
-_TURNS = {
-  yes: re.compile(
-    rf'\b(?:{other}|wait|actually|however|but|therefore|so|thus|hence|hmm)\b',
-    re.IGNORECASE,
-  )
-  for yes, other in ((True, 'no'), (False, 'yes'))
-}
-_YES = frozenset(('yes', 'yep', 'yeah', 'ja', 'oui', 's\u00ed', '\u662f'))
-
-
-def yes_no_words(text: str, marked: bool) -> Any:
-  """Yes or no as the word that a passage begins with, as bool; or None."""
-  match = _SAYS.match(text)
-  if match is None:
-    return None
-  yes = match['word'].lower() in _YES
-  if not marked and _TURNS[yes].search(text, match.end()):
-    return SEVERAL
-  return yes if yes or _CLAUSE.match(text, match.end()) else None
-
-
-def yes_no(text: str) -> Reading:
-  """Reads yes or no: the word that the answer begins with.
-
-  A text without a mark that goes on with a 'but', a 'so' or another answer is
-  'both'.
-
-  Returns:
-    value: bool.
-  """
-  reading = read(text, yes_no_words)
-  both = reading.failure == 'several'
-  return reading._replace(failure='both') if both else reading
-
-
-SHORT = {
-  'n': 'north',
-  's': 'south',
-  'e': 'east',
-  'w': 'west',
-  'ne': 'northeast',
-  'nw': 'northwest',
-  'se': 'southeast',
-  'sw': 'southwest',
-  'u': 'up',
-  'd': 'down',
-}  # What players type for a direction.
-_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
-_ARTICLE = re.compile(r'\b(?:the|an?)\s+')
-BRACKETED = re.compile(r'\([^()]{0,200}\)')
-_ITEM = re.compile(r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+)+')
-# What follows a name and is no part of it.
-_ASIDE = re.compile(
-  r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
-  r'|\s[-\u2013\u2014]\s|\s*->'
-)
-DENIES = re.compile(
-  r'\b(?:not|cannot|never|neither|nor|none|except|avoid|rather than|instead of'
-  r'|(?:any|every)thing but|invalid|illegal|impossible|forbidden'
-  r"|possibly|perhaps|maybe|probably)\b|n't\b",
-  re.IGNORECASE,
-)
-_LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
-STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
-
-
-class Spellings:
-  """Names that an answer may hold, each read in several spellings.
-
-  A name is read without regard to case, articles, hyphens and marks around it,
-  where no other name is alike; 'go north' and 'n' are north where that is a
-  name.
-  """
-
-  def __init__(self, names: Mapping[str, int]) -> None:
-    """names: name -> what it stands for."""
-    self._exact = dict(names)
-    alike = collections.Counter(map(_key, names))
-    self._ids = {
-      key: place
-      for name, place in names.items()
-      if alike[key := _key(name)] == 1
-    }
-    # Words of the longest name: more words than that are prose.
-    self.longest = max((len(name.split()) for name in names), default=0)
-
-  def exactly(self, text: str) -> int | None:
-    """What all of a text names, in one of its spellings."""
-    text = text.strip()
-    if text in self._exact:
-      return self._exact[text]
-    key = _key(text)
-    for spelling in (key, unabridged(key)):
-      if spelling in self._ids:
-        return self._ids[spelling]
-    return None
-
-  def item(self, text: str) -> int | None:
-    """What a text names that may be numbered, or go on with an aside."""
-    if text in self._exact or not self._exact:
-      return self._exact.get(text)
-    text = ' '.join(text.split())
-    head = _ITEM.match(text)
-    line = text[head.end() :] if head else text
-    for part in (text, line, BRACKETED.sub(' ', line)):
-      for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
-        token = self.exactly(words)
-        if token is not None:
-          return token
-    return None
-
-  def only(self, text: str) -> int | None:
-    """As `item`, of a text that goes on with no other name."""
-    if len(text) > _LINE_LENGTH:
-      return None
-    token = self.item(text)
-    others = [
-      self.item(part) for part in re.split('[,;]', text, maxsplit=2)[1:2]
-    ]
-    return token if set(others) <= {None, token} else None
-
-
-def unabridged(action: str) -> str:
-  """A direction without its verb, and in full: 'north' of 'go n'."""
-  bare = _VERB.sub('', action)
-  return SHORT.get(bare, bare)
-
-
-def _key(name: str) -> str:
-  name = name.casefold().strip(STRIPPED).replace('-', '')
-  return _ARTICLE.sub('', ' '.join(name.split()))
-
-
-def choice(text: str, names: Spellings) -> Reading:
-  """Reads one of several names, which the answer begins with.
-
-  Returns:
-    value: what it stands for.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    lines = [line for line in words.split('\n') if line.strip()]
-    if not marked and (len(lines) != 1 or len(words) > 200):
-      return None
-    token = names.only(lines[0])
-    return Unread('unknown_name') if token is None and marked else token
-
-  return read(text, parse)
-
-
-def listed(text: str, names: Spellings) -> Reading:
-  """Reads a list of names, divided by semicolons, lines or commas.
-
-  What has more words than any name is prose, and left out.
-
-  Returns:
-    value: sorted tuple of what they stand for, PAD for names of none; () of
-      the word 'nothing'.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    words = words.split('\n\n')[0] if marked else words.split('\n\n')[-1]
-    if re.fullmatch(r'(?:nothing|none)(?: (?:can|is)\b.*)?', _key(words)):
-      return ()
-    tokens = _items(words, names)
-    if tokens is None:
-      return Unread('nothing') if marked else None
-    if not marked and core.PAD in tokens:
-      return None
-    if marked and not tokens - {core.PAD}:
-      return Unread('unknown_name')
-    return tuple(sorted(tokens)) or None
-
-  return read(text, parse)
-
-
-def _items(words: str, names: Spellings) -> set[int] | None:
-  """Tokens of the lines of a list; those of nothing but prose have none.
-
-  None where a heading or an item denies or doubts what it names.
-  """
-  tokens: set[int] = set()
-  for line in filter(str.strip, words.split('\n')):
-    parts = line.split(';')
-    # Names may have commas: they separate only where nothing else does.
-    if len(parts) == 1 and '\n' not in words.strip():
-      parts = re.split(r',|\band\b', line)
-    head, colon, rest = parts[0].rpartition(':')
-    if colon and DENIES.search(head):
-      return None
-    if colon and names.item(parts[0]) is None:
-      parts[0] = rest  # 'The next elements are: north'
-    places = [names.item(part) for part in parts if part.strip()]
-    if places == [None] and len(_key(line).split()) > names.longest:
-      continue
-    if any(DENIES.search(x) and names.item(x) is None for x in parts):
-      return None
-    tokens |= {core.PAD if place is None else place for place in places}
-  return tokens
+_SAYS_SOMETHING = re.compile(rf'[\w{YES}{NO}\[]')

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from wm.language.answers import structures
+from wm.language.answers import grammar
 from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -93,7 +93,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, structures.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, grammar.NodeReply(nodes, True))
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':

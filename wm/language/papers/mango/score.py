@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wm.core import inputs
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies
 from wm.worlds.text_game import maze as mazes
 
 with inputs.extra('language', 'an edit distance'):
@@ -176,6 +176,10 @@ KEYS = (
   ('location_before', 'action', 'location_after'),
   ('prev_node', 'action', 'node'),
 )
+_KEY_WORDS = (
+  *(tuple(map(replies.key_words, keys)) for keys in KEYS),
+  ('from', 'action', 'to'),
+)
 
 # How a list is found in a text.
 BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
@@ -214,7 +218,7 @@ def parse(
 
   Args:
     text: any string.
-    rule: 'balanced' reads the last list of moves, see `structures.records`.
+    rule: 'balanced' reads the last list of moves, see `grammar.records`.
       'first_bracket' is the published programs': all from the first '[' to the
       first ']', as a Python literal.
     actions: of the game. A move that is none, and is one in another spelling,
@@ -229,7 +233,7 @@ def parse(
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value))
   else:
-    reading = structures.records(text, ill_formed)
+    reading = grammar.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
   names = action_names(tuple(actions))
@@ -243,8 +247,8 @@ def parse(
 
 
 @functools.lru_cache(maxsize=64)
-def action_names(actions: tuple[str, ...]) -> replies.Spellings:
-  return replies.Spellings({name: k for k, name in enumerate(actions)})
+def action_names(actions: tuple[str, ...]) -> grammar.Spellings:
+  return grammar.Spellings({name: k for k, name in enumerate(actions)})
 
 
 def ill_formed(value: Any) -> str:
@@ -264,7 +268,8 @@ def ill_formed(value: Any) -> str:
 
 def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
   """The three values of a move, by either set of keys; None without one."""
-  for before, action, after in KEYS:
+  item = {replies.key_words(str(key)): part for key, part in item.items()}
+  for before, action, after in _KEY_WORDS:
     if before in item and action in item and after in item:
       return item[before], item[action], item[after]
   return None

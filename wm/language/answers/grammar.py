@@ -1,0 +1,1222 @@
+r"""Reads the answer of a reply, by a grammar for each kind of answer.
+
+The text of a reply comes in; a `Reading` goes out, as of `replies`, which finds
+the passage that answers. A grammar explains each candidate's name, verdict and
+correction in that passage, or the reply is unread:
+
+  north (to the market); east: blocked; not west        This is short.
+  name   aside           name  verdict  denial, name    remark: no name
+
+Yes or no, one of some names, lists of names with or without verdicts, counts,
+seats, paths, lists of objects, numbers by step, labels. `AnswerReader` chooses
+one for a question. The text is data: it is searched by expressions of bounded
+reach, and never executed.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wm import core
+from wm.core import queries
+from wm.core.queries import Answer, Query
+from wm.language.answers.replies import (
+  DECLINES,
+  DENIES,
+  DOUBTS,
+  MORE,
+  NO,
+  RETRACTS,
+  SENTENCE,
+  VERDICT,
+  YES,
+  Reading,
+  Unread,
+  key_words,
+  literals,
+  read,
+  tables,
+  visible,
+)
+
+BRACKETED = re.compile(r'\([^()]{0,200}\)')
+STRIPPED = ' \t\n.,;:!*_"\'`[]{}'
+
+
+def _set(words: str) -> frozenset[str]:
+  return frozenset(words.split())
+
+
+# Yes or no.
+
+_SAYS = re.compile(
+  r"""[^\w\u2713\u2717]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short
+    |it\ is)?[^\w\u2713\u2717]*+
+  (?:[\u2713\u2717]\s)?(?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u0434\u0430|no
+    |nope|nein|non|\u043d\u0435\u0442)\b|(?:(?:not|cannot)\ )?(?:be\ )?(?:true
+    |false|valid|invalid|legal|illegal|possible|impossible|allowed)\b
+    |[\u2713\u2717])
+  (?!\s*+(?:/|\?|->|(?:or|and|yes|no|if)\b|,\s(?:yes|no)\b)
+    |\W{1,3}(?:wait|hold\ on|hmm|scratch|yes|no)\b)""",
+  re.IGNORECASE | re.VERBOSE,
+)
+# 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
+_CLAUSE = re.compile(
+  r"""["')\]]*+(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n
+    |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
+  re.IGNORECASE | re.VERBOSE,
+)
+# A text without a mark that goes on so may come to another answer.
+_TURNS = {
+  yes: re.compile(
+    rf'\b(?:{other}|wait|actually|however|but|therefore|so|thus|hence|hmm)\b',
+    re.IGNORECASE,
+  )
+  for yes, other in ((True, 'no'), (False, 'yes'))
+}
+# An answer of the other kind that no condition explains.
+_BARE = r'(?:^|[.,;:!\n]\s*|\bactually )%s(?=\s*(?:[.,;:!\n]|$))'
+_OTHER = {
+  yes: re.compile(_BARE % other, re.I)
+  for yes, other in ((True, 'no'), (False, 'yes'))
+}
+_IF = re.compile(r'\b(?:if|without|were|would|otherwise)\b', re.IGNORECASE)
+_CHECKED = re.compile(
+  rf'\s*[-+]?\s*([{YES}{NO}])\s*(yes|no)\s*|\s*(yes|no)\s*([{YES}{NO}])\s*',
+  re.IGNORECASE,
+)
+
+
+def yes_no_words(text: str, marked: bool) -> Any:
+  """Yes or no as the word that a passage begins with, as bool; or None."""
+  lines = [_CHECKED.fullmatch(x) for x in text.split('\n')] if text else []
+  if len(lines) > 1 and all(lines):
+    checks = [(m[1] or m[4], m[2] or m[3]) for m in lines if m]
+    chosen = [word.lower() == 'yes' for check, word in checks if check == YES]
+    return chosen[0] if len(chosen) == 1 else None
+  match = _SAYS.match(text)
+  if match is None:
+    return None
+  word = match['word'].lower()
+  verdict = VERDICT.fullmatch(word)
+  if verdict is None:
+    return None
+  yes = verdict['no'] is None
+  if not marked and _TURNS[yes].search(text, match.end()):
+    raise Unread('several')
+  other = _OTHER[yes].search(text, match.end())
+  if other and not _IF.search(text[match.end() :]):
+    raise Unread('several')
+  if not yes and not word.isalpha():
+    return yes
+  plain = word in ('yes', 'yep', 'yeah', 'ja', 'oui') or not word.isascii()
+  return yes if plain or _CLAUSE.match(text, match.end()) else None
+
+
+def yes_no(text: str) -> Reading:
+  """Reads yes or no: the word that the answer begins with.
+
+  A text without a mark that goes on with a 'but', a 'so' or another answer is
+  'both'.
+
+  Returns:
+    value: bool.
+  """
+  reading = read(text, yes_no_words)
+  both = reading.failure == 'several'
+  return reading._replace(failure='both') if both else reading
+
+
+# Names of candidates.
+
+SHORT = {
+  'n': 'north',
+  's': 'south',
+  'e': 'east',
+  'w': 'west',
+  'ne': 'northeast',
+  'nw': 'northwest',
+  'se': 'southeast',
+  'sw': 'southwest',
+  'u': 'up',
+  'd': 'down',
+}  # What players type for a direction.
+_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
+_ARTICLE = re.compile(r'\b(?:the|an?)\s+')
+_ITEM = re.compile(
+  r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+|step \d{1,3}:\s+)+', re.I
+)
+_WORD = re.compile(r"[^\W_](?:[\w'-]{0,200}\w)?|[^\W_]")
+# What follows a name and is no part of it.
+_ASIDE = re.compile(
+  r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
+  r'|\s[-\u2013\u2014]\s|\s*->'
+)
+
+
+class Spellings:
+  """Names that an answer may hold, each read in several spellings.
+
+  A name is read without regard to case, articles, hyphens and marks around it,
+  where no other name is alike; 'go north' and 'n' are north where that is a
+  name.
+  """
+
+  def __init__(self, names: Mapping[str, int]) -> None:
+    """names: name -> what it stands for."""
+    self._exact = dict(names)
+    alike = collections.Counter(map(_key, names))
+    self._ids = {
+      key: place
+      for name, place in names.items()
+      if alike[key := _key(name)] == 1
+    }
+    # Words of the longest name: more words than that are prose.
+    self.longest = max((len(name.split()) for name in names), default=0)
+
+  def exactly(self, text: str) -> int | None:
+    """What all of a text names, in one of its spellings."""
+    text = text.strip()
+    if text in self._exact:
+      return self._exact[text]
+    key = _key(text)
+    for spelling in (key, unabridged(key), key_words(text)):
+      if spelling in self._ids:
+        return self._ids[spelling]
+    return None
+
+  def item(self, text: str) -> int | None:
+    """What a text names that may be numbered, or go on with an aside."""
+    if text in self._exact or not self._exact:
+      return self._exact.get(text)
+    text = ' '.join(text.split())
+    head = _ITEM.match(text)
+    line = text[head.end() :] if head else text
+    for part in (text, line, BRACKETED.sub(' ', line)):
+      for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
+        token = self.exactly(words)
+        if token is not None:
+          return token
+    return None
+
+  def spans(self, text: str) -> list[tuple[int, int, int]]:
+    """(start, end, what it stands for) of each name in a text, the longest."""
+    words = [*_WORD.finditer(text)]
+    out, at = [], 0
+    while at < len(words):
+      step = 1
+      for num in range(min(self.longest, len(words) - at), 0, -1):
+        start, end = words[at].start(), words[at + num - 1].end()
+        token = self._ids.get(_key(text[start:end]))
+        if token is not None:
+          out.append((start, end, token))
+          step = num
+          break
+      at += step
+    return out
+
+
+def unabridged(action: str) -> str:
+  """A direction without its verb, and in full: 'north' of 'go n'."""
+  bare = _VERB.sub('', action)
+  return SHORT.get(bare, bare)
+
+
+def _key(name: str) -> str:
+  name = name.casefold().strip(STRIPPED).replace('-', '').replace('_', ' ')
+  return _ARTICLE.sub('', ' '.join(name.split()))
+
+
+# Words that may stand beside a name and change nothing.
+_FILLERS = _set(
+  'the a an is are be to and go going turn move take next element answer only '
+  'my final option choice street it would should must best action then so '
+  'hence therefore thus both sure here can come you heading room field'
+)
+_WHY = re.compile(
+  r'\b(?:because|since|as|where|which|reasons?|leads?|leading|than)\b', re.I
+)
+_SCOPE = re.compile(
+  r'\b(?:rather than|instead of|except|but|none of|neither|nor)\b'
+  r'|\bnot (?!possible|allowed|valid|legal|true|ok|permitted|available|open)',
+  re.IGNORECASE,
+)
+_SPLITS_NOT = re.compile(rf'{_SCOPE.pattern}|\bare\b', re.I)
+_COMMAS = re.compile(r',(?![^()]{0,200}\))|\s[/|&+]\s|\band\b')
+
+
+def claims(text: str, names: Spellings) -> dict[int, bool]:
+  """What a clause takes and rejects of the names in it.
+
+  'Not A but B', 'A rather than B, C' and 'A (impossible)' are understood.
+
+  Raises:
+    Unread: it doubts, or has words that are not explained.
+  """
+  spans = names.spans(text)
+  out: dict[int, bool] = {}
+  takes, instead, end = True, False, 0
+  for k, (start, stop, token) in enumerate(spans):
+    gap = text[end:start].lower()
+    if _WHY.search(gap) and True in out.values():
+      break
+    if DOUBTS.search(gap):
+      raise Unread('unclear')
+    turns = ',' in gap and instead and True not in out.values()
+    if turns or re.search(r'\bbut\b', gap):
+      takes = True
+    gap = re.sub(r'\bbut\b', '', gap)
+    if _SCOPE.search(gap) or VERDICT.search(gap):
+      takes, instead = False, 'rather' in gap or 'instead' in gap
+    elif takes and not _plain(gap):
+      raise Unread('unclear')
+    after = spans[k + 1][0] if k + 1 < len(spans) else len(text)
+    verdict = _tail(text[stop:after], takes)
+    value = takes if verdict is None else verdict and takes
+    if out.setdefault(token, value) != value:
+      raise Unread('unclear')
+    end = stop
+  return out
+
+
+def _plain(words: str) -> bool:
+  """Nothing but words that change nothing?"""
+  words = _ITEM.sub(' ', words)
+  return {x.lower() for x in _WORD.findall(words)} <= _FILLERS
+
+
+def _tail(words: str, taken: bool = True) -> bool | None:
+  """The verdict that follows a name; None without one.
+
+  Raises:
+    Unread: what follows doubts, or is not explained.
+  """
+  rest = words.strip(' \t:=->()[]"\'.,;\u2013\u2014')
+  rest = re.sub(r'^(?:is|are|it is)\s', '', rest)
+  if rest in ('1', '0'):
+    return rest == '1'
+  match = VERDICT.match(rest)
+  if match and match[0] == 'no' and not _CLAUSE.match(rest, match.end()):
+    return None  # 'No other street leads there.'
+  if DOUBTS.search(words) or re.search(r'\bdepend', rest):
+    raise Unread('unclear')
+  if match is None:
+    aside = re.match(
+      r'\s*(?:[(,;:.\u2013\u2014\n-]|because|since|as|which|to|$)', words
+    )
+    denied = taken and DENIES.search(re.split(r'[,;]|\bbut\b', words)[0])
+    if denied and not _WHY.search(words):
+      if re.search(rf'\bis (?:not|wrong)\b|{NO}', words):
+        return False
+      if not _SCOPE.search(words):
+        raise Unread('unclear')
+    if not aside and not _plain(_WHY.split(_SCOPE.split(rest)[0])[0]):
+      raise Unread('unclear')
+    return None
+  yes = match['no'] is None
+  others = [m for m in VERDICT.finditer(rest, match.end())]
+  if '->' in rest or any((m['no'] is None) != yes for m in others):
+    raise Unread('unclear')
+  return yes
+
+
+def _remarks(text: str, verdicts: Mapping[int, bool], names: Spellings) -> None:
+  """Holds what follows an answer against it.
+
+  Raises:
+    Unread: it names a candidate, and neither rejects it nor gives a reason.
+  """
+  for sentence in SENTENCE.split(text):
+    if MORE.search(sentence):
+      raise Unread('incomplete')
+    spans = [
+      token
+      for start, end, token in names.spans(sentence)
+      if sentence[start:end].lower() not in _COMMON
+    ]
+    if spans and _IF.search(sentence):
+      raise Unread('unclear')
+    if not spans or _WHY.search(sentence):
+      continue
+    denies = DENIES.search(sentence) or VERDICT.search(sentence)
+    accepted = [token for token in spans if verdicts.get(token)]
+    if bool(denies) == bool(accepted) or (accepted and len({*spans}) > 1):
+      raise Unread('unclear')
+
+
+_COMMON = _set('a in on up down go end out i it go on')
+
+
+def choice(text: str, names: Spellings) -> Reading:
+  """Reads one of several names, which the answer begins with.
+
+  Returns:
+    value: what it stands for.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    if not marked and len(words) > _LINE_LENGTH:
+      return None
+    whole = names.item(words) if '\n' not in words else None
+    first = SENTENCE.search(words)
+    head = words[: first.start()] if first else words
+    rest = words[first.end() :] if first else ''
+    listed_verdicts = _checked(words, names)
+    if listed_verdicts is not None:
+      verdicts, rest = listed_verdicts, ''
+    elif len(head) > _LINE_LENGTH:
+      return None
+    else:
+      exact = names.exactly(BRACKETED.sub('', _ITEM.sub('', head, count=1)))
+      others = {x[2] for x in names.spans(head)} - {exact}
+      aside = ' '.join(BRACKETED.findall(head))
+      if others or _OBJECTS.search(aside):
+        exact = None
+      try:
+        verdicts = {exact: True} if exact is not None else claims(head, names)
+      except Unread:
+        if marked:
+          raise
+        return None
+    taken = [token for token, yes in verdicts.items() if yes]
+    if not marked and whole is None and listed_verdicts is None:
+      if not taken or not _plain(_without(head, names)):
+        return None
+    if len(taken) > 1:
+      raise Unread('several')
+    if not taken:
+      raise Unread('unclear' if verdicts else 'unknown_name')
+    _remarks(rest, verdicts, names)
+    return taken[0]
+
+  return read(text, parse)
+
+
+_LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
+
+
+_OBJECTS = re.compile(f'{DENIES.pattern}|{DOUBTS.pattern}', re.IGNORECASE)
+
+
+def _without(text: str, names: Spellings) -> str:
+  """A text without names, and what is rejected."""
+  out, end = '', 0
+  for start, stop, _ in names.spans(text):
+    out += text[end:start]
+    end = stop
+  return re.sub(
+    r'\b(?:not|but|rather than|instead of|or)\b', ' ', out + text[end:]
+  )
+
+
+def _checked(words: str, names: Spellings) -> dict[int, bool] | None:
+  """The candidates of a list that has a verdict on each of several."""
+  if '\n' not in words and ';' not in words:
+    return None
+  try:
+    verdicts = _verdicts(words.split('\n\n')[0], names)
+  except Unread:
+    return None
+  if len(verdicts) < 2 or None in verdicts.values():
+    return None
+  return {token: bool(yes) for token, yes in verdicts.items()}
+
+
+def listed(text: str, names: Spellings) -> Reading:
+  """Reads a list of names, divided by semicolons, lines or commas.
+
+  A name that has a verdict counts by it. What has more words than any name is
+  prose, and left out.
+
+  Returns:
+    value: sorted tuple of what they stand for, PAD for names of none; () of
+      the word 'nothing'.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    first, *rest = words.split('\n\n')
+    if not marked and rest and not names.spans(first):
+      first, *rest = rest[-1], *rest[:-1]
+    if first.strip() == '[]' or _NOTHING.fullmatch(_key(first)):
+      return ()
+    verdicts = _verdicts(first, names)
+    if not marked and (core.PAD in verdicts or not verdicts):
+      return None
+    if not verdicts:
+      raise Unread('nothing')
+    values = {*verdicts.values()}
+    if True in values and None in values:
+      raise Unread('unclear')
+    taken = {token: yes is not False for token, yes in verdicts.items()}
+    for paragraph in rest:
+      _remarks(paragraph, taken, names)
+    tokens = tuple(sorted(token for token, yes in taken.items() if yes))
+    if marked and tokens == (core.PAD,):
+      raise Unread('unknown_name')
+    if not tokens and (_SCOPE.search(first) or 'cannot' in first):
+      raise Unread('unclear')
+    return tokens
+
+  return read(text, parse)
+
+
+_NOTHING = re.compile(r'(?:nothing|none)(?: (?:can|is)\b.{0,200})?')
+
+
+def _verdicts(words: str, names: Spellings) -> dict[int, bool | None]:
+  """Names of a list -> accepted or not; None where nothing is said of it."""
+  out: dict[int, bool | None] = {}
+  section: bool | None = None
+  for line in words.split('\n'):
+    for sentence in re.split(r'(?<=[^\W\d)])[.!]\s+', line):
+      for part in _parts(sentence, names):
+        section, part = _heading(part, names, section)
+        for token, yes in _item(part, names).items():
+          yes = section if yes is None else yes
+          if token != core.PAD and out.setdefault(token, yes) is not yes:
+            raise Unread('unclear')
+          out[token] = yes
+  return out
+
+
+def _parts(sentence: str, names: Spellings) -> Iterator[str]:
+  """The items of a sentence."""
+  for part in filter(str.strip, sentence.split(';')):
+    head, colon, rest = part.partition(':')
+    whole = names.exactly(part) is not None
+    if not whole and colon and not names.spans(head):
+      yield head + colon
+      part, whole = rest, names.exactly(rest) is not None
+    spans = names.spans(part)
+    several = len(spans) > 1 or ';' not in sentence
+    single = spans and _aside(part[spans[0][1] :], names)
+    if whole or not several or single or _SPLITS_NOT.search(part):
+      yield part
+    else:
+      yield from filter(str.strip, _COMMAS.split(part))
+
+
+def _heading(
+  part: str, names: Spellings, section: bool | None
+) -> tuple[bool | None, str]:
+  """(the verdict of the section that a part begins or is in, what remains)."""
+  head, colon, rest = part.partition(':')
+  if not colon or rest.strip() or names.spans(head):
+    return section, part
+  words = key_words(head)
+  match = VERDICT.search(words)
+  if match is None and (DENIES.search(words) or DOUBTS.search(words)):
+    raise Unread('unclear')
+  return (match['no'] is None if match else None), rest
+
+
+def _item(part: str, names: Spellings) -> dict[int, bool | None]:
+  """Names of an item -> the verdict on it, or None; prose has none."""
+  part = part.strip()
+  exact = names.exactly(part)
+  if exact is not None or not _SOME.search(part):
+    return {} if exact is None else {exact: None}
+  if MORE.search(part):
+    raise Unread('incomplete')
+  item = _ITEM.match(part)
+  body = part[item.end() :] if item else part
+  exact = names.exactly(body)
+  if exact is not None:
+    return {exact: None}
+  spans = names.spans(body)
+  if not spans:
+    return _unnamed(body, names)
+  if _ALL_BUT.search(body):
+    raise Unread('unclear')
+  plural = re.search(r'\bare (.*)', body)
+  if plural and (match := VERDICT.match(plural[1])):
+    return {token: match['no'] is None for *_, token in spans}
+  others = {x[2] for x in spans[1:]} - {spans[0][2]}
+  aside = _aside(body[spans[0][1] :], names)
+  if others and not aside:
+    verdicts = claims(body, names)
+    return {k: None if yes else False for k, yes in verdicts.items()}
+  start, end, token = spans[0]
+  before = body[:start]
+  mark = VERDICT.fullmatch(before.strip(STRIPPED + '-'))
+  tail = body[end:]
+  if not mark and (DENIES.search(before) or VERDICT.search(before)):
+    return {token: False}
+  if not mark and not _plain(before):
+    if DENIES.search(tail):
+      return {token: False}
+    raise Unread('unclear')
+  if others:  # The remark is about them.
+    denied = DENIES.search(tail)
+    return {token: None, **dict.fromkeys(others if denied else (), False)}
+  verdict = _tail(tail)
+  if mark and verdict is not None:
+    raise Unread('unclear')
+  return {token: mark['no'] is None if mark else verdict}
+
+
+def _aside(tail: str, names: Spellings) -> bool:
+  """Is what follows a name a remark, whatever it names?"""
+  begins = re.match(r'\s*(?:[\u2013\u2014-]|->|because|since|as|which)', tail)
+  words = tail
+  for start, end, _ in names.spans(tail)[::-1]:
+    words = words[:start] + words[end:]
+  prose = len(_WORD.findall(words)) > 1 and not VERDICT.search(words)
+  whole = BRACKETED.fullmatch(tail.strip(' .;,'))
+  return bool(whole or (begins and prose)) and not re.search(r'\bor\b', words)
+
+
+_ALL_BUT = re.compile(
+  r'\b(?:all|every\w{0,9}|any\w{0,9})\b.{0,99}\b(?:but|except)\b', re.I
+)
+_SOME = re.compile(r'[^\W_]|[\u2713\u2717]')
+
+
+def _unnamed(body: str, names: Spellings) -> dict[int, bool | None]:
+  words = _key(body).split()
+  if DOUBTS.search(body) or re.search(r'\ball but|\bexcept', body):
+    raise Unread('unclear')
+  if re.search(r'\b(?:all|every|everything|any)\b', body, re.I):
+    if DENIES.search(body):
+      return {}
+    raise Unread('unclear')
+  if len(words) > names.longest or VERDICT.search(body):
+    return {}
+  return {core.PAD: None}
+
+
+# Counts and seats.
+
+_NUMBERS = (
+  *('zero', 'one', 'two', 'three', 'four', 'five', 'six'),
+  *('seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'),
+)
+# Not a part of 1,200 or 2.5.
+_COUNT = (
+  rf'\b(?<!\d[.,])(?:\d{{1,6}}|{"|".join(_NUMBERS)})\b'
+  r'(?!,\d|\.\d{0,9}[1-9])'
+)
+_COUNTED = f'({_COUNT})'
+# A count that is bounded, or denied: no number of things.
+_VAGUE = re.compile(
+  rf'\b(?:not|at (?:least|most)|(?:more|less|fewer) than|up to|either|between'
+  rf'|about|around|roughly|approximately) {_COUNT}|{_COUNT} ?(?:or|to|->'
+  rf'|[-\u2013]) ?{_COUNT}|{_COUNT}(?:\+| or )|{DOUBTS.pattern}',
+  re.IGNORECASE,
+)
+# What is rejected beside an answer: 'not A but B', 'B, not A', 'B rather than
+# A, C'.
+_REJECTED = re.compile(
+  r'^\W{0,9}not [^.\n]{1,300}? but (?:rather )?'
+  r'|,? ?\b(?:rather than|instead of|and not|but not|(?<=, )not)\b[^.;\n()]{0,300}',
+  re.IGNORECASE,
+)
+
+
+def _kept(words: str) -> str:
+  """A clause without what it rejects."""
+  return _REJECTED.sub(' ', words)
+
+
+def _integer(word: str) -> int:
+  return int(word) if word.isdigit() else _NUMBERS.index(word.lower())
+
+
+def number(text: str, noun: str) -> Reading:
+  """Reads a whole number of things, such as clusters.
+
+  noun: of the things; a number before it goes before all others.
+
+  Returns:
+    value: int.
+  """
+  # No other number stands between both.
+  things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
+  counted = re.compile(_COUNTED + things, re.IGNORECASE)
+  single = re.compile(_COUNTED, re.IGNORECASE)
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    if marked:
+      words = SENTENCE.split(words, maxsplit=1)[0]
+    last = _kept(BRACKETED.sub(' ', words))
+    values = {*counted.findall(last)}
+    if not values and (marked or len(last) < 20):
+      values = {*single.findall(last)}
+    if len({*map(_integer, values)}) > 1 or (values and _VAGUE.search(last)):
+      raise Unread('several')
+    return _integer(values.pop()) if values else None
+
+  return read(text, parse)
+
+
+_ORDER = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh')
+_RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
+# Not a distance, nor 'no one' or 'the one on the left'.
+_NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
+_ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
+# A line on each seat, such as `Seat 1: Ann`.
+_SEATING = re.compile(
+  rf'^[^\w\n]*(?:seat|place|position) {_COUNTED}\s*[:=-]+\s*[^\W\d]',
+  re.I | re.M,
+)
+_SEAT = (
+  r'\b(?:seat(?:ed)?|place|position)'
+  r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
+)
+
+
+_OR_COUNT = re.compile(rf'{_COUNT} or {_COUNT}|->|{DOUBTS.pattern}', re.I)
+
+
+def seat(text: str, seats: int) -> Reading:
+  """Reads the number of a seat, from 1 to `seats`.
+
+  Of an answer that names seats only these count, else any number of its first
+  line; without a mark, of a text of one line. A line with a denial has none.
+
+  Returns:
+    value: int.
+  """
+  named = re.compile(rf'{_SEAT}{_COUNTED}{_NEAR}', re.IGNORECASE)
+  ranked = re.compile(_RANK, re.IGNORECASE)
+  single = re.compile(_ANY, re.IGNORECASE)
+
+  def numbers(line: str) -> list[int]:
+    ranks = [
+      int(digit) if digit else _ORDER.index(word.lower()) + 1
+      for digit, word in ranked.findall(line)
+    ]
+    return [*map(_integer, named.findall(line)), *ranks]
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    if len({*_SEATING.findall(words)}) > 1:
+      raise Unread('several')
+    line, *more = words.split('\n')
+    line = _kept(line)
+    if not marked and (more or len(SENTENCE.split(words)) > 1):
+      return None
+    values = {*numbers(line)} or {*map(_integer, single.findall(line))}
+    if not values and line.casefold().strip(STRIPPED) in _ORDER:
+      values = {_ORDER.index(line.casefold().strip(STRIPPED)) + 1}
+    if len(values) > 1 or (values and (_OR_COUNT.search(line))):
+      raise Unread('several')
+    inside = values and 1 <= min(values) <= seats and not DENIES.search(line)
+    return values.pop() if inside else None
+
+  return read(text, parse)
+
+
+# Paths: nodes between commas, arrows, 'and', 'to' or new lines.
+
+
+UNKNOWN = -1  # An item that names no node.
+_LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
+# 'The shortest path from A to B is A, B': only what comes behind it counts.
+_INTRO = re.compile(
+  r'\s{0,9}(?:(?:so|therefore|thus|hence|sure|here is|here\'s'
+  r'|(?:(?:if you )?(?:start|begin|go)(?:n?ing)? )?(?:at|from|in) '
+  r'(?:(?:the )?\w{1,20} )?\w{1,20}),?\s)?'
+  r'(?:the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}(?:path|route|order)\b'
+  r'[^.:\n]{0,160}?(?:\b(?:is|are|(?:would|should|must) be)\b[:\s]|:\s)'
+  r'|(?:[\w]{1,20}\s){0,2}(?:path|route):\s)(?:\s?as follows:)?',
+  re.I,
+)
+# A new speaker, paragraph, sentence or labelled line ends an answer.
+_NEXT = re.compile(
+  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
+  r'|\n\s{0,9}[a-z][\w ]{0,30}:\s'
+  r'|(?<=[\w)])[.!?]\s(?=\s{0,9}[a-z])',
+  re.I,
+)
+_BETWEEN = re.compile(
+  r'[,;|\n/\\\u00b7]|[-=]{0,3}>{1,2}|\b(?:then|and|to|followed by|who knows)\b'
+  r'|-{0,2}[-\u2013\u2014](?=\s?\w)',
+  re.I,
+)
+_STEP = re.compile(r'\bto\b|>(?!>)')
+_PART = re.compile(r"[\w']+")
+# What a name may be wrapped in.
+_AROUND = _set(
+  'room rooms zone zones node nodes place field fields scholar scholars the '
+  'a from start object objects flower flowers left right go goes going at '
+  'begin starting finally lastly next move you we step goal who'
+)
+# What holds one of these and names no node is prose.
+_PROSE = _set(
+  'which who that this it is of with total reward path shortest route way '
+  'goal collects because since takes for most'
+)
+_BEHIND = frozenset(('as', 'since', 'because', 'where', 'which'))
+_HEDGES = frozenset(('or', 'either'))
+# A number before one of these is no node.
+_UNITS = _set('dollar dollars book books flower flowers reward points steps')
+_JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
+_NUMBERED = re.compile(
+  r'\s*(?:step )?(\d{1,6})[.):]\s*(?:\d{1,6}: (?=\d))?(\S.*)', re.I
+)
+
+
+class NodeReply(NamedTuple):
+  """The nodes that an answer names.
+
+  Attributes:
+    nodes: in order; UNKNOWN where an item names none.
+    hedged: does an item name alternatives?
+  """
+
+  nodes: tuple[int, ...]
+  hedged: bool = False
+
+
+def path(text: str, names: Mapping[str, int]) -> Reading:
+  """Reads nodes in order.
+
+  names: name in small letters -> node.
+
+  Returns:
+    value: NodeReply.
+  """
+
+  def parse(words: str, marked: bool) -> NodeReply | None:
+    """See read."""
+    part = _beginning(words, names)
+    if part and marked:
+      reply = _behind_intro(part, names)
+      return reply if reply.nodes else None
+    # A sentence of nodes, and of words around them or in front of them.
+    intro = _INTRO.match(words)
+    rest = _unnumbered(_kept(words[intro.end() :] if intro else words))
+    if _named(rest, names) or (intro and len(SENTENCE.split(words)) == 1):
+      reply = _behind_intro(rest if '\n' in rest else words, names)
+      return reply if reply.nodes and UNKNOWN not in reply.nodes else None
+    return None
+
+  return read(text[-_LONGEST:], parse)
+
+
+def _named(words: str, names: Mapping[str, int]) -> bool:
+  """Has a text nothing but names and what may stand around them?"""
+  return set(_PART.findall(words.lower())) <= _AROUND | names.keys()
+
+
+def _beginning(words: str, names: Mapping[str, int]) -> str:
+  """A passage without what follows an answer, and what it rejects.
+
+  Raises:
+    Unread: it leaves something out, or has alternatives.
+  """
+  paragraph = _unnumbered(words.split('\n\n')[0])
+  part = _NEXT.split(paragraph, maxsplit=1)[0].strip()
+  lines = part.split('\n')
+  # A list in one line is followed by remarks; of a line each, they are longer.
+  if len(_nodes(lines[0], names).nodes) > 1:
+    num = next(
+      (k for k, x in enumerate(lines) if not _named(x, names)), len(lines)
+    )
+    lines = lines[: max(num, 1)]
+  else:
+    lines = [x for x in lines if len(x.split()) < 9 and not _IS.search(x)]
+  rest = words[words.find(lines[-1]) + len(lines[-1]) :] if lines else ''
+  part = _kept('\n'.join(lines))
+  if MORE.search(part) or (MORE.search(rest) and '\n' not in part):
+    raise Unread('incomplete')
+  if re.search(r'\bor\b|\beither\b|\?', part) or (
+    '/' in part and re.search('[,;>\n]', part)
+  ):
+    raise Unread('several')
+  if re.match(r'\W*not\b', part):
+    raise Unread('unclear')
+  return part
+
+
+_IS = re.compile(r'\b(?:is|are) (?:not|a|an|the)\b')
+
+
+def _unnumbered(words: str) -> str:
+  """Lines without their numbers, where these are 1, 2, ... of two or more."""
+  lines = [line for line in words.split('\n') if line.strip()]
+  matches = [_NUMBERED.fullmatch(line) for line in lines]
+  whole = [match for match in matches if match]
+  num = len(whole)
+  if num < 2 or [int(m[1]) for m in whole] != [*range(1, num + 1)]:
+    return words
+  return '\n'.join(match[2] for match in whole)
+
+
+def _behind_intro(part: str, names: Mapping[str, int]) -> NodeReply:
+  intro = _INTRO.match(part)
+  if intro:
+    reply = _nodes(part[intro.end() :], names)
+    if any(node != UNKNOWN for node in reply.nodes):
+      return reply
+  return _nodes(part, names)
+
+
+def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
+  whole = part.strip(' .')
+  if whole[:1] + whole[-1:] in ('()', '[]'):
+    part = whole[1:-1]
+  part = _JOINED.sub(r'\1 ', BRACKETED.sub(' ', part))
+  nodes: list[int] = []
+  hedged = False
+  for item in _BETWEEN.split(part, maxsplit=_MOST)[:_MOST]:
+    words = [word.lower() for word in _PART.findall(item)]
+    hedged |= not _HEDGES.isdisjoint(words)
+    node = _node(words, names)
+    if node is not None:
+      nodes.append(node)
+  # 'A to B, B to C' is A, B, C.
+  steps = len(_STEP.findall(part))
+  if len(nodes) == 2 * steps > 2 and nodes[1:-1:2] == nodes[2::2]:
+    nodes = nodes[::2] + nodes[-1:]
+  return NodeReply(tuple(nodes), hedged)
+
+
+def _node(words: list[str], names: Mapping[str, int]) -> int | None:
+  """The node that the words of an item name; None where they name nothing."""
+  nodes: list[int] = []
+  before: list[int] = []  # Those in front of 'is'.
+  rest = 0
+  for k, word in enumerate(words):
+    node = names.get(word.removesuffix("'s"))
+    is_number = word.isdigit()
+    if is_number and words[k + 1 : k + 2] and words[k + 1] in _UNITS:
+      continue
+    if node is None and is_number and '1' in names:
+      node = UNKNOWN
+    if node is not None and is_number and k and words[k - 1] not in _AROUND:
+      node = None
+    if node is not None:
+      nodes.append(node)
+    elif word in _BEHIND and nodes:
+      break
+    elif word == 'is':
+      before, nodes = nodes or before, []  # 'The path from A is B': only B.
+    elif word not in _AROUND and not is_number:
+      rest += 1
+  nodes = nodes or before
+  if len(set(nodes)) == 1:
+    return nodes[0]
+  if nodes:
+    return UNKNOWN
+  return UNKNOWN if 0 < rest <= _NAME and _PROSE.isdisjoint(words) else None
+
+
+# Values: moves, numbers by step, labels.
+
+
+def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
+  """(values in brackets, the failure of the last brackets, reasoning)."""
+  seen = visible(text)
+  if seen.failure:
+    return [], seen.failure, seen.reasoning
+  values, failure, end, gap = [], 'nothing', 0, ''
+  text = tables(seen.value)
+  for literal in literals(text, opening):
+    failure = literal.failure
+    gap = text[end : literal.start]
+    if literal.value is not None:
+      values.append(literal.value)
+    start, end = literal.start, literal.end
+  if failure == 'nothing' and DECLINES.match(seen.value):
+    failure = 'refused'
+  if values and not failure:
+    if MORE.search(text, start):
+      return [], 'incomplete', seen.reasoning
+    if RETRACTS.search(text, end):
+      return [], 'retracted', seen.reasoning
+    if len(values) > 1 and values[-2] != values[-1] and _OPTION.search(gap):
+      return [], 'several', seen.reasoning
+  return values, failure, seen.reasoning
+
+
+_OPTION = re.compile(r'\b(?:or|options?|alternatives?|alternatively)\b', re.I)
+
+
+def records(text: str, fits: Callable[[Any], str]) -> Reading:
+  """Reads a list of objects, as JSON or Python write it: the last that fits.
+
+  A list may be within an object, and objects may stand in lines of their own.
+
+  fits: of a list '', or why it is none of these; the last such reason is the
+    failure of a text without a list that fits.
+
+  Returns:
+    value: list.
+  """
+  values, failure, reasoning = _values(text, '[')
+  if not values and failure != 'truncated' and not text.isascii():
+    text = text.translate(_QUOTES)
+    values, failure, reasoning = _values(text, '[')
+  if failure != 'truncated':
+    for value in reversed(values):
+      failure = fits(value)
+      if not failure:
+        return Reading(value, '', reasoning)
+    objects, broken, _ = _values(text, '{')
+    if objects and not broken and not fits(objects):
+      return Reading(objects, '', reasoning)
+  return Reading(None, failure, reasoning)
+
+
+_QUOTES = dict.fromkeys(map(ord, '\u2018\u2019'), "'")
+_QUOTES |= dict.fromkeys(map(ord, '\u201c\u201d'), '"')
+_POWERS = str.maketrans(
+  '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u2212',
+  '0123456789--',
+)
+_TEN = re.compile(
+  r'\s?(?:\u00d7|\\times|x|\*)\s?10\s?(?:\^|\*\*)?(?:\{(-?\d{1,3})\}|(-?\d{1,3}))'
+)
+
+
+_STEP_LINE = re.compile(r'^[ ]{0,9}(\d{1,9})[ ]?[:=][ ]?([-+\d.eE]{1,40})[ ]*$', re.M)
+
+
+def numbers(text: str, steps: int) -> Reading:
+  """Reads numbers by step from 0: the last object, or list of so many.
+
+  Returns:
+    value: dict of str and whatever is there; of a 'truncated' one the complete
+      items.
+  """
+  text = _TEN.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
+  values, failure, reasoning = _values(text, '[{')
+  cut = failure if failure == 'truncated' else ''
+  if failure == 'nothing' and (lines := _STEP_LINE.findall(text)):
+    values, failure = [dict(lines)], ''
+  for value in values[-1:] if cut else reversed(values):
+    while isinstance(value, dict) and len(inner := _inner(value)) == 1:
+      (value,) = inner
+    if isinstance(value, dict) and any(
+      key.strip().isdecimal() for key in value
+    ):
+      return Reading(value, cut, reasoning)
+    if isinstance(value, list) and all(
+      isinstance(row, dict) and len(row) == 2 for row in value
+    ):
+      return Reading(dict(row.values() for row in value), cut, reasoning)
+    if isinstance(value, list) and len(value) == steps:
+      return Reading({str(n): x for n, x in enumerate(value)}, cut, reasoning)
+  return Reading(None, failure or 'nothing', reasoning)
+
+
+def _inner(value: dict[str, Any]) -> list[Any]:
+  return [x for x in value.values() if isinstance(x, dict | list)]
+
+
+# An item of a numbered list, to the next one or a blank line; items may stand
+# on one line, in JSON, or repeat the keyword of an answer.
+_NEXT_ITEM = re.compile(
+  r'(?:[,;|]\s*|(?<=[\w.\u2713\u2717])[ \t]+)(?=(?:q|question |#|answer )?["\'(]?'
+  r'\d{1,3}(?:["\')]?(?:[.):=]|\s(?:yes|no)\b)|[ ]?-))',
+  re.IGNORECASE,
+)
+_LIST_ITEM = re.compile(
+  r'^[^\w\n]{0,9}(?:(?:item|question|answer|continuation|no\.|q|#)\s?)?(\d{1,3})'
+  r'[ ]?(?:[.):\]|"\'=\u2713\u2717-]|(?=\s(?:yes|no)\b)|(?=\n|\Z))'
+  r'((?:[^\n]|\n(?!\n|[^\w\n]{0,9}(?:q|question |answer |#)?\d{1,3}(?:\W|\Z))){0,2000})',
+  re.IGNORECASE | re.MULTILINE,
+)
+_ITEM_MARK = re.compile(
+  r'^(\W{0,9}\d{1,3}[.):]\W{0,4})(?:(?:the )?answer|reply)(?: is\b|\W{0,3}:)'
+  r'|^(?:answer|question) (?=\d)',
+  re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _item_verdict(text: str) -> bool | None:
+  """The verdict of a numbered item; None where it has none, or several."""
+  text = text.strip(' \t\n|"\')]}(:=.,;-\u2013\u2014')
+  # Behind the words of the question: `1. north: yes`.
+  for words in (text, text.rpartition(':')[2].strip()):
+    match = VERDICT.match(words) or re.match(
+      r'(?P<no>n)$|(?P<yes>y)$', words, re.I
+    )
+    if match:
+      rest = words[match.end() :]
+      if (
+        rest[:2] in (' o', '/n') or DOUBTS.search(rest) or RETRACTS.search(rest)
+      ):
+        return None
+      yes = match['no'] is None
+      other = _OTHER[yes].search(rest) or _TURNS[yes].search(
+        re.split(r'[.;(]|\bsince\b|\bas\b', rest)[0]
+      )
+      if other or rest.strip()[:2] == '->':
+        return None
+      plain = yes or not match[0].isalpha() or _CLAUSE.match(words, match.end())
+      return yes if plain else None
+  return None
+
+
+def yes_no_list(text: str, num: int) -> Reading:
+  """Reads a numbered list of yes and no.
+
+  Of several lists that begin with 1 the last one counts. An item that is
+  missing, doubled, corrected or unread has no answer; so have all if there are
+  more than `num`. A list without numbers is read if it has `num` verdicts.
+
+  Returns:
+    value: tuple of `num` bool or None; beside None the failure is 'nothing'.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    del marked
+    values: dict[int, bool | None] = {}
+    # text  1. I look.  2. I see.  ...  1. Yes.  2. No.
+    #       a list of steps             another list, as it begins with 1
+    lists = [values]
+    turn = RETRACTS.search(words)
+    corrections = ''
+    if turn and (line := words.rfind('\n', 0, turn.start())) >= 0:
+      if not re.match(r'\W*\d', words[line:]):
+        words, corrections = words[:line], words[line:]
+    for item in _LIST_ITEM.finditer(_NEXT_ITEM.sub('\n', words)):
+      number, rest = item[1], item[2]
+      head = item[0][: item.start(1) - item.start()]
+      if int(number) == 1:
+        lists.append(values := {})
+      check = re.search(r'[\u2713\u2717]', head)
+      value = check[0] == YES if check else _item_verdict(rest)
+      # Which of two answers to one item counts, nobody can say.
+      values[int(number)] = value if int(number) not in values else None
+    # Steps of reasoning have numbers too, but neither yes nor no.
+    values = next((x for x in lists[::-1] if {*x.values()} - {None}), {})
+    # Their order tells which is which, only if there are as many as items.
+    if not values:
+      bare = [_item_verdict(x) for x in re.split(r'[,;\n]', words.strip('[]'))]
+      if len(bare) != num or None in bare:
+        return None
+      values = dict(enumerate(bare, 1))
+    # Numbers that are not those of the prompt may be of other questions.
+    if 1 not in values or max(values) > num:
+      raise Unread('wrong_length')
+    if corrections:
+      numbers = [int(x) for x in re.findall(r'\b\d{1,3}\b', corrections)]
+      if not numbers:
+        raise Unread('retracted')
+      values |= dict.fromkeys(numbers, None)
+    return tuple(values.get(number) for number in range(1, num + 1))
+
+  # `1. Answer: yes` would be taken for the answer to everything.
+  reading = read(_ITEM_MARK.sub(r'\1', text), parse, retractable=False)
+  unread = not reading.failure and None in reading.value
+  return reading._replace(failure='nothing') if unread else reading
+
+
+NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
+
+
+def labels(text: str, num: int, width: int, classes: int) -> Reading:
+  """Reads a list of labels, or numbered lines of them.
+
+  Failures are also 'wrong_length', and 'unknown_label', what is no class, or no
+  finite number.
+
+  Args:
+    text: any.
+    num: of labels.
+    width: numbers of each.
+    classes: that labels are below; 0: labels are any numbers.
+
+  Returns:
+    value: tuple of integers, or of num * width floats.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    parsed = [
+      literal
+      for literal in literals(words, '[(')
+      if not literal.failure or words[literal.start] == '['
+    ]
+    if parsed and parsed[-1].failure:
+      raise Unread(parsed[-1].failure)
+    if parsed:
+      others = [x.value for x in parsed if x.value != parsed[0].value]
+      if marked and others and _OPTION.search(words, parsed[0].end):
+        raise Unread('several')
+      items = _flat(parsed[-1 if not marked else 0].value)
+    elif marked or '\n' not in words:
+      items = _bare_labels(words)
+    else:
+      return None
+    if not items or (not marked and not parsed and len(items) != num):
+      return None
+    if len(items) != num * width:
+      raise Unread('wrong_length')
+    values = tuple(_label(item, classes) for item in items)
+    if None in values:
+      raise Unread('unknown_label')
+    return values
+
+  return read(text, parse)
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+  """A list of labels, or of lists of them."""
+  items: list[Any] = []
+  for value in values:
+    items += value if isinstance(value, list) else [value]
+  return items
+
+
+def _bare_labels(text: str) -> list[str]:
+  """Labels without brackets: behind commas, or on lines that are numbered."""
+  lines = _unnumbered(text)
+  if lines != text:
+    parts = [line.rpartition(':')[2] for line in lines.split('\n')]
+  else:
+    parts = re.split('[,;\n]', BRACKETED.sub(' ', text.split('\n\n')[0]))
+  return [part.strip(' .*') for part in parts if part.strip(' .*')]
+
+
+def _label(value: Any, classes: int) -> float | int | None:
+  """A class below `classes`, or any number where that is 0; None is neither."""
+  if isinstance(value, str):
+    if not NUMBER.fullmatch(value.strip()):
+      return None
+    value = float(value)
+  if isinstance(value, bool) or not isinstance(value, int | float):
+    return None
+  if classes:
+    whole = 0 <= value < classes and value == int(value)
+    return int(value) if whole else None
+  return float(value) if abs(value) < 1e30 else None
+
+
+class AnswerReader:
+  """Reads answers of a language model, by the names of a world's tokens."""
+
+  def __init__(self, spoken: Sequence[str]) -> None:
+    """spoken: names of all tokens, by id."""
+    self._spoken = spoken
+    self._names = Spellings({name: k for k, name in enumerate(spoken) if k})
+
+  def read(self, question: Query, text: str) -> Answer:
+    """The answer that a text gives to a question; failures are of FAILURES."""
+    reading = self._reading(question, text)
+    return Answer(reading.value, reading.failure, text=text)
+
+  def _reading(self, question: Query, text: str) -> Reading:
+    if question.kind == queries.LABELS:
+      return labels(text, *question.suffixes[0])
+    if question.kind == queries.YES_NO:
+      return yes_no(text)
+    if question.kind == queries.YES_NO_LIST:
+      return yes_no_list(text, len(question.suffixes))
+    if question.kind == queries.ALL_NEXT:
+      return listed(text, self._names)
+    places = {
+      self._spoken[token]: k for k, (token,) in enumerate(question.suffixes)
+    }
+    return choice(text, Spellings(places))
