@@ -48,9 +48,9 @@ def test_yes_or_no_is_read_or_a_failure_named(text):
 
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
-  assert grammar.number(text, 'room') == (2, '', 20)
-  assert replies.visible('ab</think>c') == ('c', '', 2)
-  assert replies.visible('a < b') == ('a < b', '', 0)
+  assert grammar.number(text, 'room')[:3] == (2, '', 20)
+  assert replies.visible('ab</think>c')[:3] == ('c', '', 2)
+  assert replies.visible('a < b')[:3] == ('a < b', '', 0)
 
 
 def test_the_last_answer_counts():

@@ -59,8 +59,8 @@ _SAYS = re.compile(
     |nope|nein|non|\u043d\u0435\u0442)\b|(?:(?:not|cannot)\ )?(?:be\ )?(?:true
     |false|valid|invalid|legal|illegal|possible|impossible|allowed)\b
     |[\u2713\u2717])
-  (?!\s*+(?:/|\?|->|(?:or|and|yes|no|if)\b|,\s(?:yes|no)\b)
-    |\W{1,3}(?:wait|hold\ on|hmm|scratch|yes|no)\b)""",
+  (?!\s*+(?:/|\?|->|(?:or|and|yes|no|if)\b)
+    |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
   re.IGNORECASE | re.VERBOSE,
 )
 # 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
@@ -78,7 +78,7 @@ _TURNS = {
   for yes, other in ((True, 'no'), (False, 'yes'))
 }
 # An answer of the other kind that no condition explains.
-_BARE = r'(?:^|[.,;:!\n]\s*|\bactually )%s(?=\s*(?:[.,;:!\n]|$))'
+_BARE = r'(?<!not )(?<!than )\b%s(?=\s*(?:[.,;:!)\n]|$))'
 _OTHER = {
   yes: re.compile(_BARE % other, re.I)
   for yes, other in ((True, 'no'), (False, 'yes'))
@@ -268,10 +268,15 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
     turns = ',' in gap and instead and True not in out.values()
     if turns or re.search(r'\bbut\b', gap):
       takes = True
-    gap = re.sub(r'\bbut\b', '', gap)
-    if _SCOPE.search(gap) or VERDICT.search(gap):
-      takes, instead = False, 'rather' in gap or 'instead' in gap
-    elif takes and not _plain(gap):
+    full = gap = re.sub(r'\bbut\b', '', gap)
+    lead = re.split('[,;]', gap)[-1] if k == 0 or ',' in gap else ''
+    match = VERDICT.search(lead)
+    if takes and k and re.search(r'\bor\b', gap):
+      raise Unread('several')
+    gap = re.sub(r'\b(?:and|or|nor)\b', '', lead)
+    if _SCOPE.search(lead or full) or (match and match['no']):
+      takes, instead = False, 'rather' in full or 'instead' in full
+    elif takes and not match and not _plain(gap):
       raise Unread('unclear')
     after = spans[k + 1][0] if k + 1 < len(spans) else len(text)
     verdict = _tail(text[stop:after], takes)
@@ -296,8 +301,8 @@ def _tail(words: str, taken: bool = True) -> bool | None:
   """
   rest = words.strip(' \t:=->()[]"\'.,;\u2013\u2014')
   rest = re.sub(r'^(?:is|are|it is)\s', '', rest)
-  if rest in ('1', '0'):
-    return rest == '1'
+  if rest.lower() in ('1', '0', 'y', 'n'):
+    return rest.lower() in ('1', 'y')
   match = VERDICT.match(rest)
   if match and match[0] == 'no' and not _CLAUSE.match(rest, match.end()):
     return None  # 'No other street leads there.'
@@ -305,7 +310,7 @@ def _tail(words: str, taken: bool = True) -> bool | None:
     raise Unread('unclear')
   if match is None:
     aside = re.match(
-      r'\s*(?:[(,;:.\u2013\u2014\n-]|because|since|as|which|to|$)', words
+      r'\s*(?:[(,;:.\u2013\u2014\n-]|(?:because|since|as|which|to)\b|$)', words
     )
     denied = taken and DENIES.search(re.split(r'[,;]|\bbut\b', words)[0])
     if denied and not _WHY.search(words):
@@ -313,7 +318,9 @@ def _tail(words: str, taken: bool = True) -> bool | None:
         return False
       if not _SCOPE.search(words):
         raise Unread('unclear')
-    if not aside and not _plain(_WHY.split(_SCOPE.split(rest)[0])[0]):
+    if not aside and not _plain(
+      re.sub(r'\b(?:but|and|or|nor)\b', '', _WHY.split(_SCOPE.split(rest)[0])[0])
+    ):
       raise Unread('unclear')
     return None
   yes = match['no'] is None
@@ -362,6 +369,8 @@ def choice(text: str, names: Spellings) -> Reading:
     if not marked and len(words) > _LINE_LENGTH:
       return None
     whole = names.item(words) if '\n' not in words else None
+    if item := _ITEM.match(words):
+      words = words[item.end() :] or words
     first = SENTENCE.search(words)
     head = words[: first.start()] if first else words
     rest = words[first.end() :] if first else ''
@@ -370,6 +379,8 @@ def choice(text: str, names: Spellings) -> Reading:
       verdicts, rest = listed_verdicts, ''
     elif len(head) > _LINE_LENGTH:
       return None
+    elif marked and '->' in head and VERDICT.search(head):
+      raise Unread('unclear')
     else:
       exact = names.exactly(BRACKETED.sub('', _ITEM.sub('', head, count=1)))
       others = {x[2] for x in names.spans(head)} - {exact}
@@ -495,7 +506,7 @@ def _parts(sentence: str, names: Spellings) -> Iterator[str]:
     spans = names.spans(part)
     several = len(spans) > 1 or ';' not in sentence
     single = spans and _aside(part[spans[0][1] :], names)
-    if whole or not several or single or _SPLITS_NOT.search(part):
+    if whole or not spans or not several or single or _SPLITS_NOT.search(part):
       yield part
     else:
       yield from filter(str.strip, _COMMAS.split(part))
@@ -533,7 +544,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
     return _unnamed(body, names)
   if _ALL_BUT.search(body):
     raise Unread('unclear')
-  plural = re.search(r'\bare (.*)', body)
+  plural = re.search(r'\bare (?:all |both |also )?(.*)', body)
   if plural and (match := VERDICT.match(plural[1])):
     return {token: match['no'] is None for *_, token in spans}
   others = {x[2] for x in spans[1:]} - {spans[0][2]}
@@ -555,6 +566,8 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
     denied = DENIES.search(tail)
     return {token: None, **dict.fromkeys(others if denied else (), False)}
   verdict = _tail(tail)
+  if verdict is None and _SOME.search(tail) and not _LEADS.search(tail):
+    raise Unread('unclear')  # 'East: a wall' is a verdict in other words.
   if mark and verdict is not None:
     raise Unread('unclear')
   return {token: mark['no'] is None if mark else verdict}
@@ -566,11 +579,19 @@ def _aside(tail: str, names: Spellings) -> bool:
   words = tail
   for start, end, _ in names.spans(tail)[::-1]:
     words = words[:start] + words[end:]
-  prose = len(_WORD.findall(words)) > 1 and not VERDICT.search(words)
+  verdicts = {m[0] for m in VERDICT.finditer(words)} - {'no'}
+  prose = len(_WORD.findall(words)) > 1 and not verdicts
   whole = BRACKETED.fullmatch(tail.strip(' .;,'))
-  return bool(whole or (begins and prose)) and not re.search(r'\bor\b', words)
+  items = any(
+    tail[:start].rstrip()[-1:] in (',', ';') for start, _, _ in names.spans(tail)
+  )
+  alone = begins and prose and not items
+  return bool(whole or alone) and not re.search(r'\bor\b', words)
 
 
+_LEADS = re.compile(
+  r'\b(?:to|towards?|leads?|leading|goes|via|ends?|because|since|as|which|where)\b'
+)
 _ALL_BUT = re.compile(
   r'\b(?:all|every\w{0,9}|any\w{0,9})\b.{0,99}\b(?:but|except)\b', re.I
 )
@@ -581,9 +602,11 @@ def _unnamed(body: str, names: Spellings) -> dict[int, bool | None]:
   words = _key(body).split()
   if DOUBTS.search(body) or re.search(r'\ball but|\bexcept', body):
     raise Unread('unclear')
-  if re.search(r'\b(?:all|every|everything|any)\b', body, re.I):
+  if re.search(r'(?<!is )\b(?:all|every|everything|any)\b', body, re.I):
     if DENIES.search(body):
       return {}
+    raise Unread('unclear')
+  if VERDICT.fullmatch(body.strip(STRIPPED)):
     raise Unread('unclear')
   if len(words) > names.longest or VERDICT.search(body):
     return {}
@@ -613,7 +636,7 @@ _VAGUE = re.compile(
 # A, C'.
 _REJECTED = re.compile(
   r'^\W{0,9}not [^.\n]{1,300}? but (?:rather )?'
-  r'|,? ?\b(?:rather than|instead of|and not|but not|(?<=, )not)\b[^.;\n()]{0,300}',
+  r'|,? ?\b(?:rather than|instead of|and not|but not|(?<=, )not|(?<=\d )not)\b[^.;\n()]{0,300}',
   re.IGNORECASE,
 )
 
@@ -648,7 +671,8 @@ def number(text: str, noun: str) -> Reading:
     values = {*counted.findall(last)}
     if not values and (marked or len(last) < 20):
       values = {*single.findall(last)}
-    if len({*map(_integer, values)}) > 1 or (values and _VAGUE.search(last)):
+    vague = _VAGUE.search(last) or DOUBTS.search(words)
+    if len({*map(_integer, values)}) > 1 or (values and vague):
       raise Unread('several')
     return _integer(values.pop()) if values else None
 
@@ -671,7 +695,7 @@ _SEAT = (
 )
 
 
-_OR_COUNT = re.compile(rf'{_COUNT} or {_COUNT}|->|{DOUBTS.pattern}', re.I)
+_OR_COUNT = re.compile(rf'{_COUNT} or {_COUNT}|{_COUNT} ?->|{DOUBTS.pattern}', re.I)
 
 
 def seat(text: str, seats: int) -> Reading:
@@ -736,7 +760,7 @@ _NEXT = re.compile(
   re.I,
 )
 _BETWEEN = re.compile(
-  r'[,;|\n/\\\u00b7]|[-=]{0,3}>{1,2}|\b(?:then|and|to|followed by|who knows)\b'
+  r'[,;|\n/\u00b7]|\s\\\s|[-=]{0,3}>{1,2}|\b(?:then|and|to|followed by|who knows)\b'
   r'|-{0,2}[-\u2013\u2014](?=\s?\w)',
   re.I,
 )
@@ -822,12 +846,20 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     )
     lines = lines[: max(num, 1)]
   else:
-    lines = [x for x in lines if len(x.split()) < 9 and not _IS.search(x)]
+    short = [x for x in lines if len(x.split()) < 9 and not _IS.search(x)]
+    lines = lines if len(lines) == 1 else short
   rest = words[words.find(lines[-1]) + len(lines[-1]) :] if lines else ''
   part = _kept('\n'.join(lines))
+  head, dash, aside = part.rpartition(' - ')
+  if dash and not any(x in names for x in _PART.findall(aside.lower())):
+    part = head  # 'A, B - two moves'.
+  if _ALTERNATIVE.search(words):
+    raise Unread('several')
   if MORE.search(part) or (MORE.search(rest) and '\n' not in part):
     raise Unread('incomplete')
-  if re.search(r'\bor\b|\beither\b|\?', part) or (
+  if RETRACTS.search(part) or re.search(r'\bno\b', part):
+    raise Unread('retracted')
+  if re.search(r'\b(?:or|either|equally|both|if)\b|\?', part) or (
     '/' in part and re.search('[,;>\n]', part)
   ):
     raise Unread('several')
@@ -836,6 +868,7 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
   return part
 
 
+_ALTERNATIVE = re.compile(r'\balternative|^\W*option\b', re.I | re.M)
 _IS = re.compile(r'\b(?:is|are) (?:not|a|an|the)\b')
 
 
@@ -930,6 +963,8 @@ def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
   if values and not failure:
     if MORE.search(text, start):
       return [], 'incomplete', seen.reasoning
+    if re.match(r'\W*or\b', text[end : end + 20]):
+      return [], 'several', seen.reasoning
     if RETRACTS.search(text, end):
       return [], 'retracted', seen.reasoning
     if len(values) > 1 and values[-2] != values[-1] and _OPTION.search(gap):
@@ -999,7 +1034,7 @@ def numbers(text: str, steps: int) -> Reading:
       key.strip().isdecimal() for key in value
     ):
       return Reading(value, cut, reasoning)
-    if isinstance(value, list) and all(
+    if value and isinstance(value, list) and all(
       isinstance(row, dict) and len(row) == 2 for row in value
     ):
       return Reading(dict(row.values() for row in value), cut, reasoning)
@@ -1035,6 +1070,9 @@ _ITEM_MARK = re.compile(
 def _item_verdict(text: str) -> bool | None:
   """The verdict of a numbered item; None where it has none, or several."""
   text = text.strip(' \t\n|"\')]}(:=.,;-\u2013\u2014')
+  text = re.sub(r'^(?:it|this|that) is ', '', text, flags=re.IGNORECASE)
+  if YES in text and NO in text:
+    return None
   # Behind the words of the question: `1. north: yes`.
   for words in (text, text.rpartition(':')[2].strip()):
     match = VERDICT.match(words) or re.match(
@@ -1145,7 +1183,10 @@ def labels(text: str, num: int, width: int, classes: int) -> Reading:
       others = [x.value for x in parsed if x.value != parsed[0].value]
       if marked and others and _OPTION.search(words, parsed[0].end):
         raise Unread('several')
-      items = _flat(parsed[-1 if not marked else 0].value)
+      chosen = parsed[-1 if not marked else 0]
+      if DOUBTS.search(words, chosen.end):
+        raise Unread('unclear')
+      items = _flat(chosen.value)
     elif marked or '\n' not in words:
       items = _bare_labels(words)
     else:

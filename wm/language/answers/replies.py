@@ -383,6 +383,7 @@ _REPLACED = tuple(
       r'<(answer|output|final|response|result)>([^<]{0,4000})</\1>',
       f'{MARK}\\2{END}',
     ),
+    (r'</?(?:b|i|u|em|strong|code|span|p|br)\b[^<>]{0,99}>', ''),
     (r'</?(?:tool_call|function_call|invoke|parameter)\b[^<>]{0,200}>', ' '),
     # LaTeX: boxes and commands around text, arrows, delimiters.
     (
@@ -436,19 +437,21 @@ VERDICT = re.compile(
 )
 DENIES = re.compile(
   r'\b(?:not|cannot|never|neither|nor|none|except|avoid\w*|rather than'
-  r'|instead of|(?:any|every)thing but|invalid|illegal|impossible|forbidden'
-  rf"|blocked|closed|shut|wrong|ruled out|all but|but)\b|n't\b|{NO}",
+  r'|instead of|(?:any|every|all)\w{0,9} (?:\w{1,20} )?but|invalid|illegal|impossible|forbidden'
+  rf"|blocked|closed|shut|wrong|ruled out|all but)\b|n't\b|{NO}",
   re.IGNORECASE,
 )
 DOUBTS = re.compile(
   r'\b(?:possibly|perhaps|maybe|probably|likely|unsure|uncertain|unclear'
-  r'|unknown|depends?|unless|might|either|neither|torn)\b|\?',
+  r'|unknown|depends?|unless|might|may|either|neither|torn'
+  r'|one of (?:these|them)|undecided|not sure)\b|\?',
   re.IGNORECASE,
 )
 MORE = re.compile(
-  r'\.\.\.|\u2026|\betc\b|\band so (?:on|forth)\b|\bomitted\b|\bthe rest\b'
+  r'(?<!\.)\.\.\.(?!\.)|\u2026|\betc\b|\band so (?:on|forth)\b|\bomitted\b|\bthe rest\b'
   r'|\bsame pattern\b|\b(?:\d{1,6}|several|many|some|a few|two|three) '
-  r'(?:\w{1,20} )?(?:more|others?|people|further)\b|\band others\b',
+  r'(?:\w{1,20} )?(?:more|others?|people|further)\b|\band others\b'
+  r'|\bcontinu(?:es?|ing)\b|\bsome(?:one|body|where)\b',
   re.IGNORECASE,
 )
 # `Answer:`, `My final answer is:`, a heading of this kind; also in French,
@@ -460,7 +463,7 @@ _MARKS = re.compile(
   rf'(?:\b(?:(?:the|my|final|correct|best)[ ]){{0,3}}{_NOUN}"?[ ]?'
   r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
   r'|[ \t]{0,4}(?=\n))'
-  r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result|correction)'
+  r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result)'
   r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:)(?!\s?"[\s.,)])',
   re.IGNORECASE | re.MULTILINE,
 )
@@ -484,7 +487,8 @@ _ITEM_KEY = re.compile(r'(?:q|question|item|answer|#)? ?(\d{1,3})')
 RETRACTS = re.compile(
   r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
   r'|actually|(?<=\n)no, |(?<=[a-z][.!] )no, '
-  r'|oops|edit:|my mistake|on reflection|i overlooked'
+  r"|oops|edit:|can(?:no|')t (?:decide|tell)|not sure|forgot\b|oh, "
+  r'|my mistake|on reflection|i overlooked'
   r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
   r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
   r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
@@ -554,12 +558,27 @@ def _unwrapped(text: str) -> str:
     if literal.failure or (
       isinstance(value, list)
       and not all(isinstance(item, bool | str | dict) for item in value)
+      and not _pairs(value)
     ):
       continue
-    if words := written(value):
+    words = written(value)
+    if not words and 2 * (literal.end - literal.start) > len(text):
+      words = UNSURE  # Its text would be taken for an answer.
+    if words:
       before, behind = text[: literal.start], text[literal.end :]
       return f'{before}{MARK}{words}{END}{behind}'
   return text
+
+
+def _pairs(value: list[Any]) -> bool:
+  """Is this a list of names, each with a verdict?"""
+  return all(
+    isinstance(item, list)
+    and len(item) == 2
+    and isinstance(item[0], str)
+    and VERDICT.fullmatch(written(item[1]))
+    for item in value
+  )
 
 
 def key_words(key: str) -> str:
@@ -577,7 +596,10 @@ def written(value: Any) -> str:
   if isinstance(value, list):
     inner = [written(item) for item in value]
     if any(isinstance(item, dict) for item in value):
-      return '\n'.join(inner) if all(inner) else ''
+      clear = all(inner) and not any('\n' in line for line in inner)
+      return '\n'.join(inner) if clear else ''
+    if value and _pairs(value):
+      return '\n'.join(f'{name}: {written(yes)}' for name, yes in value)
     nested = any(isinstance(item, list) for item in value)
     listed = ', '.join(f'({x})' for x in inner) if nested else '; '.join(inner)
     return listed or '[]'
