@@ -23,15 +23,9 @@ from typing import Any, NamedTuple
 from wm import core
 from wm.core import queries
 from wm.core.queries import Answer, Query
+from wm.language.answers.lexicon import lex, lists, sets, short
 from wm.language.answers.replies import (
-  DECLINES,
-  DENIES,
-  DOUBTS,
-  MORE,
   NO,
-  RETRACTS,
-  SENTENCE,
-  VERDICT,
   YES,
   Reading,
   Unread,
@@ -42,7 +36,6 @@ from wm.language.answers.replies import (
   visible,
 )
 
-BRACKETED = re.compile(r'\([^()]{0,200}\)')
 STRIPPED = ' \t\n.,;:!*_"\'`[]{}'
 
 
@@ -52,68 +45,35 @@ def _set(words: str) -> frozenset[str]:
 
 # Yes or no.
 
-_SAYS = re.compile(
-  r"""[^\w\u2713\u2717]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short
-    |it\ is)?[^\w\u2713\u2717]*+
-  (?:[\u2713\u2717]\s)?(?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u0434\u0430|no
-    |nope|nein|non|\u043d\u0435\u0442)\b|(?:(?:not|cannot)\ )?(?:be\ )?(?:true
-    |false|valid|invalid|legal|illegal|possible|impossible|allowed)\b
-    |[\u2713\u2717])
-  (?!\s*+(?:/|\?|->|(?:or|and|yes|no|if)\b)
-    |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
-_CLAUSE = re.compile(
-  r"""["')\]]*+(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n
-    |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# A text without a mark that goes on so may come to another answer.
-_TURNS = {
-  yes: re.compile(
-    rf'\b(?:{other}|wait|actually|however|but|therefore|so|thus|hence|hmm)\b',
-    re.IGNORECASE,
-  )
-  for yes, other in ((True, 'no'), (False, 'yes'))
-}
-# An answer of the other kind that no condition explains.
-_BARE = r'(?<!not )(?<!than )\b%s(?=\s*(?:[.,;:!)\n]|$))'
-_OTHER = {
-  yes: re.compile(_BARE % other, re.I)
-  for yes, other in ((True, 'no'), (False, 'yes'))
-}
-_IF = re.compile(r'\b(?:if|without|were|would|otherwise)\b', re.IGNORECASE)
-_CHECKED = re.compile(
-  rf'\s*[-+]?\s*([{YES}{NO}])\s*(yes|no)\s*|\s*(yes|no)\s*([{YES}{NO}])\s*',
-  re.IGNORECASE,
-)
+
+def _side(name: str, yes: bool) -> re.Pattern[str]:
+  return getattr(lex, f'{name}_{"yes" if yes else "no"}')
 
 
 def yes_no_words(text: str, marked: bool) -> Any:
   """Yes or no as the word that a passage begins with, as bool; or None."""
-  lines = [_CHECKED.fullmatch(x) for x in text.split('\n')] if text else []
+  lines = [lex.checked.fullmatch(x) for x in text.split('\n')] if text else []
   if len(lines) > 1 and all(lines):
     checks = [(m[1] or m[4], m[2] or m[3]) for m in lines if m]
     chosen = [word.lower() == 'yes' for check, word in checks if check == YES]
     return chosen[0] if len(chosen) == 1 else None
-  match = _SAYS.match(text)
+  match = lex.yes_or_no.match(text)
   if match is None:
     return None
   word = match['word'].lower()
-  verdict = VERDICT.fullmatch(word)
+  verdict = lex.verdict.fullmatch(word)
   if verdict is None:
     return None
   yes = verdict['no'] is None
-  if not marked and _TURNS[yes].search(text, match.end()):
+  if not marked and _side('turns', yes).search(text, match.end()):
     raise Unread('several')
-  other = _OTHER[yes].search(text, match.end())
-  if other and not _IF.search(text[match.end() :]):
+  other = _side('other', yes).search(text, match.end())
+  if other and not lex.condition.search(text[match.end() :]):
     raise Unread('several')
   if not yes and not word.isalpha():
     return yes
   plain = word in ('yes', 'yep', 'yeah', 'ja', 'oui') or not word.isascii()
-  return yes if plain or _CLAUSE.match(text, match.end()) else None
+  return yes if plain or lex.clause.match(text, match.end()) else None
 
 
 def yes_no(text: str) -> Reading:
@@ -131,30 +91,6 @@ def yes_no(text: str) -> Reading:
 
 
 # Names of candidates.
-
-SHORT = {
-  'n': 'north',
-  's': 'south',
-  'e': 'east',
-  'w': 'west',
-  'ne': 'northeast',
-  'nw': 'northwest',
-  'se': 'southeast',
-  'sw': 'southwest',
-  'u': 'up',
-  'd': 'down',
-}  # What players type for a direction.
-_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
-_ARTICLE = re.compile(r'\b(?:the|an?)\s+')
-_ITEM = re.compile(
-  r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+|step \d{1,3}:\s+)+', re.I
-)
-_WORD = re.compile(r"[^\W_](?:[\w'-]{0,200}\w)?|[^\W_]")
-# What follows a name and is no part of it.
-_ASIDE = re.compile(
-  r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
-  r'|\s[-\u2013\u2014]\s|\s*->'
-)
 
 
 class Spellings:
@@ -193,10 +129,10 @@ class Spellings:
     if text in self._exact or not self._exact:
       return self._exact.get(text)
     text = ' '.join(text.split())
-    head = _ITEM.match(text)
+    head = lex.item_begin.match(text)
     line = text[head.end() :] if head else text
-    for part in (text, line, BRACKETED.sub(' ', line)):
-      for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
+    for part in (text, line, lex.bracketed.sub(' ', line)):
+      for words in (part, lex.aside.split(part, maxsplit=1)[0]):
         token = self.exactly(words)
         if token is not None:
           return token
@@ -204,7 +140,7 @@ class Spellings:
 
   def spans(self, text: str) -> list[tuple[int, int, int]]:
     """(start, end, what it stands for) of each name in a text, the longest."""
-    words = [*_WORD.finditer(text)]
+    words = [*lex.name_word.finditer(text)]
     out, at = [], 0
     while at < len(words):
       step = 1
@@ -221,31 +157,13 @@ class Spellings:
 
 def unabridged(action: str) -> str:
   """A direction without its verb, and in full: 'north' of 'go n'."""
-  bare = _VERB.sub('', action)
-  return SHORT.get(bare, bare)
+  bare = lex.verb.sub('', action)
+  return short.get(bare, bare)
 
 
 def _key(name: str) -> str:
   name = name.casefold().strip(STRIPPED).replace('-', '').replace('_', ' ')
-  return _ARTICLE.sub('', ' '.join(name.split()))
-
-
-# Words that may stand beside a name and change nothing.
-_FILLERS = _set(
-  'the a an is are be to and go going turn move take next element answer only '
-  'my final option choice street it would should must best action then so '
-  'hence therefore thus both sure here can come you heading room field'
-)
-_WHY = re.compile(
-  r'\b(?:because|since|as|where|which|reasons?|leads?|leading|than)\b', re.I
-)
-_SCOPE = re.compile(
-  r'\b(?:rather than|instead of|except|but|none of|neither|nor)\b'
-  r'|\bnot (?!possible|allowed|valid|legal|true|ok|permitted|available|open)',
-  re.IGNORECASE,
-)
-_SPLITS_NOT = re.compile(rf'{_SCOPE.pattern}|\bare\b', re.I)
-_COMMAS = re.compile(r',(?![^()]{0,200}\))|\s[/|&+]\s|\band\b')
+  return lex.article.sub('', ' '.join(name.split()))
 
 
 def claims(text: str, names: Spellings) -> dict[int, bool]:
@@ -261,20 +179,20 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
   takes, instead, end = True, False, 0
   for k, (start, stop, token) in enumerate(spans):
     gap = text[end:start].lower()
-    if _WHY.search(gap) and True in out.values():
+    if lex.why.search(gap) and True in out.values():
       break
-    if DOUBTS.search(gap):
+    if lex.doubts.search(gap):
       raise Unread('unclear')
     turns = ',' in gap and instead and True not in out.values()
     if turns or re.search(r'\bbut\b', gap):
       takes = True
     full = gap = re.sub(r'\bbut\b', '', gap)
     lead = re.split('[,;]', gap)[-1] if k == 0 or ',' in gap else ''
-    match = VERDICT.search(lead)
+    match = lex.verdict.search(lead)
     if takes and k and re.search(r'\bor\b', gap):
       raise Unread('several')
-    gap = re.sub(r'\b(?:and|or|nor)\b', '', lead)
-    if _SCOPE.search(lead or full) or (match and match['no']):
+    gap = lex.joins.sub('', lead)
+    if lex.scope.search(lead or full) or (match and match['no']):
       takes, instead = False, 'rather' in full or 'instead' in full
     elif takes and not match and not _plain(gap):
       raise Unread('unclear')
@@ -289,8 +207,8 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
 
 def _plain(words: str) -> bool:
   """Nothing but words that change nothing?"""
-  words = _ITEM.sub(' ', words)
-  return {x.lower() for x in _WORD.findall(words)} <= _FILLERS
+  words = lex.item_begin.sub(' ', words)
+  return {x.lower() for x in lex.name_word.findall(words)} <= sets['fillers']
 
 
 def _tail(words: str, taken: bool = True) -> bool | None:
@@ -303,28 +221,32 @@ def _tail(words: str, taken: bool = True) -> bool | None:
   rest = re.sub(r'^(?:is|are|it is)\s', '', rest)
   if rest.lower() in ('1', '0', 'y', 'n'):
     return rest.lower() in ('1', 'y')
-  match = VERDICT.match(rest)
-  if match and match[0] == 'no' and not _CLAUSE.match(rest, match.end()):
+  match = lex.verdict.match(rest)
+  if match and match[0] == 'no' and not lex.clause.match(rest, match.end()):
     return None  # 'No other street leads there.'
-  if DOUBTS.search(words) or re.search(r'\bdepend', rest):
+  if lex.doubts.search(words) or re.search(r'\bdepend', rest):
     raise Unread('unclear')
   if match is None:
     aside = re.match(
       r'\s*(?:[(,;:.\u2013\u2014\n-]|(?:because|since|as|which|to)\b|$)', words
     )
-    denied = taken and DENIES.search(re.split(r'[,;]|\bbut\b', words)[0])
-    if denied and not _WHY.search(words):
+    denied = taken and lex.denies.search(re.split(r'[,;]|\bbut\b', words)[0])
+    if denied and not lex.why.search(words):
       if re.search(rf'\bis (?:not|wrong)\b|{NO}', words):
         return False
-      if not _SCOPE.search(words):
+      if not lex.scope.search(words):
         raise Unread('unclear')
     if not aside and not _plain(
-      re.sub(r'\b(?:but|and|or|nor)\b', '', _WHY.split(_SCOPE.split(rest)[0])[0])
+      re.sub(
+        r'\b(?:but|and|or|nor)\b',
+        '',
+        lex.why.split(lex.scope.split(rest)[0])[0],
+      )
     ):
       raise Unread('unclear')
     return None
   yes = match['no'] is None
-  others = [m for m in VERDICT.finditer(rest, match.end())]
+  others = [m for m in lex.verdict.finditer(rest, match.end())]
   if '->' in rest or any((m['no'] is None) != yes for m in others):
     raise Unread('unclear')
   return yes
@@ -336,25 +258,22 @@ def _remarks(text: str, verdicts: Mapping[int, bool], names: Spellings) -> None:
   Raises:
     Unread: it names a candidate, and neither rejects it nor gives a reason.
   """
-  for sentence in SENTENCE.split(text):
-    if MORE.search(sentence):
+  for sentence in lex.sentence.split(text):
+    if lex.more.search(sentence):
       raise Unread('incomplete')
     spans = [
       token
       for start, end, token in names.spans(sentence)
-      if sentence[start:end].lower() not in _COMMON
+      if sentence[start:end].lower() not in sets['common']
     ]
-    if spans and _IF.search(sentence):
+    if spans and lex.condition.search(sentence):
       raise Unread('unclear')
-    if not spans or _WHY.search(sentence):
+    if not spans or lex.why.search(sentence):
       continue
-    denies = DENIES.search(sentence) or VERDICT.search(sentence)
+    denies = lex.denies.search(sentence) or lex.verdict.search(sentence)
     accepted = [token for token in spans if verdicts.get(token)]
     if bool(denies) == bool(accepted) or (accepted and len({*spans}) > 1):
       raise Unread('unclear')
-
-
-_COMMON = _set('a in on up down go end out i it go on')
 
 
 def choice(text: str, names: Spellings) -> Reading:
@@ -369,9 +288,9 @@ def choice(text: str, names: Spellings) -> Reading:
     if not marked and len(words) > _LINE_LENGTH:
       return None
     whole = names.item(words) if '\n' not in words else None
-    if item := _ITEM.match(words):
+    if item := lex.item_begin.match(words):
       words = words[item.end() :] or words
-    first = SENTENCE.search(words)
+    first = lex.sentence.search(words)
     head = words[: first.start()] if first else words
     rest = words[first.end() :] if first else ''
     listed_verdicts = _checked(words, names)
@@ -379,13 +298,14 @@ def choice(text: str, names: Spellings) -> Reading:
       verdicts, rest = listed_verdicts, ''
     elif len(head) > _LINE_LENGTH:
       return None
-    elif marked and '->' in head and VERDICT.search(head):
+    elif marked and '->' in head and lex.verdict.search(head):
       raise Unread('unclear')
     else:
-      exact = names.exactly(BRACKETED.sub('', _ITEM.sub('', head, count=1)))
+      bare = lex.bracketed.sub('', lex.item_begin.sub('', head, count=1))
+      exact = names.exactly(bare)
       others = {x[2] for x in names.spans(head)} - {exact}
-      aside = ' '.join(BRACKETED.findall(head))
-      if others or _OBJECTS.search(aside):
+      aside = ' '.join(lex.bracketed.findall(head))
+      if others or lex.objects.search(aside):
         exact = None
       try:
         verdicts = {exact: True} if exact is not None else claims(head, names)
@@ -394,9 +314,9 @@ def choice(text: str, names: Spellings) -> Reading:
           raise
         return None
     taken = [token for token, yes in verdicts.items() if yes]
-    if not marked and whole is None and listed_verdicts is None:
-      if not taken or not _plain(_without(head, names)):
-        return None
+    sentence = not marked and whole is None and listed_verdicts is None
+    if sentence and not (taken and _plain(_without(head, names))):
+      return None
     if len(taken) > 1:
       raise Unread('several')
     if not taken:
@@ -408,9 +328,6 @@ def choice(text: str, names: Spellings) -> Reading:
 
 
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
-
-
-_OBJECTS = re.compile(f'{DENIES.pattern}|{DOUBTS.pattern}', re.IGNORECASE)
 
 
 def _without(text: str, names: Spellings) -> str:
@@ -453,7 +370,7 @@ def listed(text: str, names: Spellings) -> Reading:
     first, *rest = words.split('\n\n')
     if not marked and rest and not names.spans(first):
       first, *rest = rest[-1], *rest[:-1]
-    if first.strip() == '[]' or _NOTHING.fullmatch(_key(first)):
+    if first.strip() == '[]' or lex.nothing.fullmatch(_key(first)):
       return ()
     verdicts = _verdicts(first, names)
     if not marked and (core.PAD in verdicts or not verdicts):
@@ -469,14 +386,11 @@ def listed(text: str, names: Spellings) -> Reading:
     tokens = tuple(sorted(token for token, yes in taken.items() if yes))
     if marked and tokens == (core.PAD,):
       raise Unread('unknown_name')
-    if not tokens and (_SCOPE.search(first) or 'cannot' in first):
+    if not tokens and (lex.scope.search(first) or 'cannot' in first):
       raise Unread('unclear')
     return tokens
 
   return read(text, parse)
-
-
-_NOTHING = re.compile(r'(?:nothing|none)(?: (?:can|is)\b.{0,200})?')
 
 
 def _verdicts(words: str, names: Spellings) -> dict[int, bool | None]:
@@ -506,10 +420,12 @@ def _parts(sentence: str, names: Spellings) -> Iterator[str]:
     spans = names.spans(part)
     several = len(spans) > 1 or ';' not in sentence
     single = spans and _aside(part[spans[0][1] :], names)
-    if whole or not spans or not several or single or _SPLITS_NOT.search(part):
+    if (
+      whole or not spans or not several or single or lex.splits_not.search(part)
+    ):
       yield part
     else:
-      yield from filter(str.strip, _COMMAS.split(part))
+      yield from filter(str.strip, lex.commas.split(part))
 
 
 def _heading(
@@ -520,8 +436,8 @@ def _heading(
   if not colon or rest.strip() or names.spans(head):
     return section, part
   words = key_words(head)
-  match = VERDICT.search(words)
-  if match is None and (DENIES.search(words) or DOUBTS.search(words)):
+  match = lex.verdict.search(words)
+  if match is None and (lex.denies.search(words) or lex.doubts.search(words)):
     raise Unread('unclear')
   return (match['no'] is None if match else None), rest
 
@@ -530,11 +446,11 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   """Names of an item -> the verdict on it, or None; prose has none."""
   part = part.strip()
   exact = names.exactly(part)
-  if exact is not None or not _SOME.search(part):
+  if exact is not None or not lex.says.search(part):
     return {} if exact is None else {exact: None}
-  if MORE.search(part):
+  if lex.more.search(part):
     raise Unread('incomplete')
-  item = _ITEM.match(part)
+  item = lex.item_begin.match(part)
   body = part[item.end() :] if item else part
   exact = names.exactly(body)
   if exact is not None:
@@ -542,10 +458,10 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   spans = names.spans(body)
   if not spans:
     return _unnamed(body, names)
-  if _ALL_BUT.search(body):
+  if lex.all_but.search(body):
     raise Unread('unclear')
   plural = re.search(r'\bare (?:all |both |also )?(.*)', body)
-  if plural and (match := VERDICT.match(plural[1])):
+  if plural and (match := lex.verdict.match(plural[1])):
     return {token: match['no'] is None for *_, token in spans}
   others = {x[2] for x in spans[1:]} - {spans[0][2]}
   aside = _aside(body[spans[0][1] :], names)
@@ -554,19 +470,19 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
     return {k: None if yes else False for k, yes in verdicts.items()}
   start, end, token = spans[0]
   before = body[:start]
-  mark = VERDICT.fullmatch(before.strip(STRIPPED + '-'))
+  mark = lex.verdict.fullmatch(before.strip(STRIPPED + '-'))
   tail = body[end:]
-  if not mark and (DENIES.search(before) or VERDICT.search(before)):
+  if not mark and (lex.denies.search(before) or lex.verdict.search(before)):
     return {token: False}
   if not mark and not _plain(before):
-    if DENIES.search(tail):
+    if lex.denies.search(tail):
       return {token: False}
     raise Unread('unclear')
   if others:  # The remark is about them.
-    denied = DENIES.search(tail)
+    denied = lex.denies.search(tail)
     return {token: None, **dict.fromkeys(others if denied else (), False)}
   verdict = _tail(tail)
-  if verdict is None and _SOME.search(tail) and not _LEADS.search(tail):
+  if verdict is None and lex.says.search(tail) and not lex.leads.search(tail):
     raise Unread('unclear')  # 'East: a wall' is a verdict in other words.
   if mark and verdict is not None:
     raise Unread('unclear')
@@ -579,75 +495,42 @@ def _aside(tail: str, names: Spellings) -> bool:
   words = tail
   for start, end, _ in names.spans(tail)[::-1]:
     words = words[:start] + words[end:]
-  verdicts = {m[0] for m in VERDICT.finditer(words)} - {'no'}
-  prose = len(_WORD.findall(words)) > 1 and not verdicts
-  whole = BRACKETED.fullmatch(tail.strip(' .;,'))
+  verdicts = {m[0] for m in lex.verdict.finditer(words)} - {'no'}
+  prose = len(lex.name_word.findall(words)) > 1 and not verdicts
+  whole = lex.bracketed.fullmatch(tail.strip(' .;,'))
   items = any(
-    tail[:start].rstrip()[-1:] in (',', ';') for start, _, _ in names.spans(tail)
+    tail[:start].rstrip()[-1:] in (',', ';')
+    for start, _, _ in names.spans(tail)
   )
   alone = begins and prose and not items
   return bool(whole or alone) and not re.search(r'\bor\b', words)
 
 
-_LEADS = re.compile(
-  r'\b(?:to|towards?|leads?|leading|goes|via|ends?|because|since|as|which|where)\b'
-)
-_ALL_BUT = re.compile(
-  r'\b(?:all|every\w{0,9}|any\w{0,9})\b.{0,99}\b(?:but|except)\b', re.I
-)
-_SOME = re.compile(r'[^\W_]|[\u2713\u2717]')
-
-
 def _unnamed(body: str, names: Spellings) -> dict[int, bool | None]:
   words = _key(body).split()
-  if DOUBTS.search(body) or re.search(r'\ball but|\bexcept', body):
+  if lex.doubts.search(body) or re.search(r'\ball but|\bexcept', body):
     raise Unread('unclear')
   if re.search(r'(?<!is )\b(?:all|every|everything|any)\b', body, re.I):
-    if DENIES.search(body):
+    if lex.denies.search(body):
       return {}
     raise Unread('unclear')
-  if VERDICT.fullmatch(body.strip(STRIPPED)):
+  if lex.verdict.fullmatch(body.strip(STRIPPED)):
     raise Unread('unclear')
-  if len(words) > names.longest or VERDICT.search(body):
+  if len(words) > names.longest or lex.verdict.search(body):
     return {}
   return {core.PAD: None}
 
 
 # Counts and seats.
 
-_NUMBERS = (
-  *('zero', 'one', 'two', 'three', 'four', 'five', 'six'),
-  *('seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'),
-)
-# Not a part of 1,200 or 2.5.
-_COUNT = (
-  rf'\b(?<!\d[.,])(?:\d{{1,6}}|{"|".join(_NUMBERS)})\b'
-  r'(?!,\d|\.\d{0,9}[1-9])'
-)
-_COUNTED = f'({_COUNT})'
-# A count that is bounded, or denied: no number of things.
-_VAGUE = re.compile(
-  rf'\b(?:not|at (?:least|most)|(?:more|less|fewer) than|up to|either|between'
-  rf'|about|around|roughly|approximately) {_COUNT}|{_COUNT} ?(?:or|to|->'
-  rf'|[-\u2013]) ?{_COUNT}|{_COUNT}(?:\+| or )|{DOUBTS.pattern}',
-  re.IGNORECASE,
-)
-# What is rejected beside an answer: 'not A but B', 'B, not A', 'B rather than
-# A, C'.
-_REJECTED = re.compile(
-  r'^\W{0,9}not [^.\n]{1,300}? but (?:rather )?'
-  r'|,? ?\b(?:rather than|instead of|and not|but not|(?<=, )not|(?<=\d )not)\b[^.;\n()]{0,300}',
-  re.IGNORECASE,
-)
-
 
 def _kept(words: str) -> str:
   """A clause without what it rejects."""
-  return _REJECTED.sub(' ', words)
+  return lex.rejected.sub(' ', words)
 
 
 def _integer(word: str) -> int:
-  return int(word) if word.isdigit() else _NUMBERS.index(word.lower())
+  return int(word) if word.isdigit() else lists['numbers'].index(word.lower())
 
 
 def number(text: str, noun: str) -> Reading:
@@ -659,43 +542,24 @@ def number(text: str, noun: str) -> Reading:
     value: int.
   """
   # No other number stands between both.
-  things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
-  counted = re.compile(_COUNTED + things, re.IGNORECASE)
-  single = re.compile(_COUNTED, re.IGNORECASE)
+  count = lex.counted.pattern
+  things = rf'(?:(?!{count[1:-1]})[\w\s-]){{0,40}}?\b{noun}'
+  counted = re.compile(count + things, re.IGNORECASE)
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
     if marked:
-      words = SENTENCE.split(words, maxsplit=1)[0]
-    last = _kept(BRACKETED.sub(' ', words))
+      words = lex.sentence.split(words, maxsplit=1)[0]
+    last = _kept(lex.bracketed.sub(' ', words))
     values = {*counted.findall(last)}
     if not values and (marked or len(last) < 20):
-      values = {*single.findall(last)}
-    vague = _VAGUE.search(last) or DOUBTS.search(words)
+      values = {*lex.counted.findall(last)}
+    vague = lex.vague.search(last) or lex.doubts.search(words)
     if len({*map(_integer, values)}) > 1 or (values and vague):
       raise Unread('several')
     return _integer(values.pop()) if values else None
 
   return read(text, parse)
-
-
-_ORDER = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh')
-_RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
-# Not a distance, nor 'no one' or 'the one on the left'.
-_NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
-_ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
-# A line on each seat, such as `Seat 1: Ann`.
-_SEATING = re.compile(
-  rf'^[^\w\n]*(?:seat|place|position) {_COUNTED}\s*[:=-]+\s*[^\W\d]',
-  re.I | re.M,
-)
-_SEAT = (
-  r'\b(?:seat(?:ed)?|place|position)'
-  r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
-)
-
-
-_OR_COUNT = re.compile(rf'{_COUNT} or {_COUNT}|{_COUNT} ?->|{DOUBTS.pattern}', re.I)
 
 
 def seat(text: str, seats: int) -> Reading:
@@ -707,31 +571,30 @@ def seat(text: str, seats: int) -> Reading:
   Returns:
     value: int.
   """
-  named = re.compile(rf'{_SEAT}{_COUNTED}{_NEAR}', re.IGNORECASE)
-  ranked = re.compile(_RANK, re.IGNORECASE)
-  single = re.compile(_ANY, re.IGNORECASE)
 
   def numbers(line: str) -> list[int]:
     ranks = [
-      int(digit) if digit else _ORDER.index(word.lower()) + 1
-      for digit, word in ranked.findall(line)
+      int(digit) if digit else lists['order'].index(word.lower()) + 1
+      for digit, word in lex.ranked.findall(line)
     ]
-    return [*map(_integer, named.findall(line)), *ranks]
+    return [*map(_integer, lex.named_seat.findall(line)), *ranks]
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
-    if len({*_SEATING.findall(words)}) > 1:
+    if len({*lex.seating.findall(words)}) > 1:
       raise Unread('several')
     line, *more = words.split('\n')
     line = _kept(line)
-    if not marked and (more or len(SENTENCE.split(words)) > 1):
+    if not marked and (more or len(lex.sentence.split(words)) > 1):
       return None
-    values = {*numbers(line)} or {*map(_integer, single.findall(line))}
-    if not values and line.casefold().strip(STRIPPED) in _ORDER:
-      values = {_ORDER.index(line.casefold().strip(STRIPPED)) + 1}
-    if len(values) > 1 or (values and (_OR_COUNT.search(line))):
+    values = {*numbers(line)} or {*map(_integer, lex.any_seat.findall(line))}
+    if not values and line.casefold().strip(STRIPPED) in lists['order']:
+      values = {lists['order'].index(line.casefold().strip(STRIPPED)) + 1}
+    if len(values) > 1 or (values and (lex.or_count.search(line))):
       raise Unread('several')
-    inside = values and 1 <= min(values) <= seats and not DENIES.search(line)
+    inside = (
+      values and 1 <= min(values) <= seats and not lex.denies.search(line)
+    )
     return values.pop() if inside else None
 
   return read(text, parse)
@@ -742,49 +605,6 @@ def seat(text: str, seats: int) -> Reading:
 
 UNKNOWN = -1  # An item that names no node.
 _LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
-# 'The shortest path from A to B is A, B': only what comes behind it counts.
-_INTRO = re.compile(
-  r'\s{0,9}(?:(?:so|therefore|thus|hence|sure|here is|here\'s'
-  r'|(?:(?:if you )?(?:start|begin|go)(?:n?ing)? )?(?:at|from|in) '
-  r'(?:(?:the )?\w{1,20} )?\w{1,20}),?\s)?'
-  r'(?:the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}(?:path|route|order)\b'
-  r'[^.:\n]{0,160}?(?:\b(?:is|are|(?:would|should|must) be)\b[:\s]|:\s)'
-  r'|(?:[\w]{1,20}\s){0,2}(?:path|route):\s)(?:\s?as follows:)?',
-  re.I,
-)
-# A new speaker, paragraph, sentence or labelled line ends an answer.
-_NEXT = re.compile(
-  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
-  r'|\n\s{0,9}[a-z][\w ]{0,30}:\s'
-  r'|(?<=[\w)])[.!?]\s(?=\s{0,9}[a-z])',
-  re.I,
-)
-_BETWEEN = re.compile(
-  r'[,;|\n/\u00b7]|\s\\\s|[-=]{0,3}>{1,2}|\b(?:then|and|to|followed by|who knows)\b'
-  r'|-{0,2}[-\u2013\u2014](?=\s?\w)',
-  re.I,
-)
-_STEP = re.compile(r'\bto\b|>(?!>)')
-_PART = re.compile(r"[\w']+")
-# What a name may be wrapped in.
-_AROUND = _set(
-  'room rooms zone zones node nodes place field fields scholar scholars the '
-  'a from start object objects flower flowers left right go goes going at '
-  'begin starting finally lastly next move you we step goal who'
-)
-# What holds one of these and names no node is prose.
-_PROSE = _set(
-  'which who that this it is of with total reward path shortest route way '
-  'goal collects because since takes for most'
-)
-_BEHIND = frozenset(('as', 'since', 'because', 'where', 'which'))
-_HEDGES = frozenset(('or', 'either'))
-# A number before one of these is no node.
-_UNITS = _set('dollar dollars book books flower flowers reward points steps')
-_JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
-_NUMBERED = re.compile(
-  r'\s*(?:step )?(\d{1,6})[.):]\s*(?:\d{1,6}: (?=\d))?(\S.*)', re.I
-)
 
 
 class NodeReply(NamedTuple):
@@ -815,9 +635,9 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
       reply = _behind_intro(part, names)
       return reply if reply.nodes else None
     # A sentence of nodes, and of words around them or in front of them.
-    intro = _INTRO.match(words)
+    intro = lex.intro.match(words)
     rest = _unnumbered(_kept(words[intro.end() :] if intro else words))
-    if _named(rest, names) or (intro and len(SENTENCE.split(words)) == 1):
+    if _named(rest, names) or (intro and len(lex.sentence.split(words)) == 1):
       reply = _behind_intro(rest if '\n' in rest else words, names)
       return reply if reply.nodes and UNKNOWN not in reply.nodes else None
     return None
@@ -827,7 +647,7 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
 
 def _named(words: str, names: Mapping[str, int]) -> bool:
   """Has a text nothing but names and what may stand around them?"""
-  return set(_PART.findall(words.lower())) <= _AROUND | names.keys()
+  return set(lex.part.findall(words.lower())) <= sets['around'] | names.keys()
 
 
 def _beginning(words: str, names: Mapping[str, int]) -> str:
@@ -837,7 +657,7 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     Unread: it leaves something out, or has alternatives.
   """
   paragraph = _unnumbered(words.split('\n\n')[0])
-  part = _NEXT.split(paragraph, maxsplit=1)[0].strip()
+  part = lex.next.split(paragraph, maxsplit=1)[0].strip()
   lines = part.split('\n')
   # A list in one line is followed by remarks; of a line each, they are longer.
   if len(_nodes(lines[0], names).nodes) > 1:
@@ -846,18 +666,20 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     )
     lines = lines[: max(num, 1)]
   else:
-    short = [x for x in lines if len(x.split()) < 9 and not _IS.search(x)]
+    short = [
+      x for x in lines if len(x.split()) < 9 and not lex.states.search(x)
+    ]
     lines = lines if len(lines) == 1 else short
   rest = words[words.find(lines[-1]) + len(lines[-1]) :] if lines else ''
   part = _kept('\n'.join(lines))
   head, dash, aside = part.rpartition(' - ')
-  if dash and not any(x in names for x in _PART.findall(aside.lower())):
+  if dash and not any(x in names for x in lex.part.findall(aside.lower())):
     part = head  # 'A, B - two moves'.
-  if _ALTERNATIVE.search(words):
+  if lex.alternative.search(words):
     raise Unread('several')
-  if MORE.search(part) or (MORE.search(rest) and '\n' not in part):
+  if lex.more.search(part) or (lex.more.search(rest) and '\n' not in part):
     raise Unread('incomplete')
-  if RETRACTS.search(part) or re.search(r'\bno\b', part):
+  if lex.retracts.search(part) or re.search(r'\bno\b', part):
     raise Unread('retracted')
   if re.search(r'\b(?:or|either|equally|both|if)\b|\?', part) or (
     '/' in part and re.search('[,;>\n]', part)
@@ -868,14 +690,10 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
   return part
 
 
-_ALTERNATIVE = re.compile(r'\balternative|^\W*option\b', re.I | re.M)
-_IS = re.compile(r'\b(?:is|are) (?:not|a|an|the)\b')
-
-
 def _unnumbered(words: str) -> str:
   """Lines without their numbers, where these are 1, 2, ... of two or more."""
   lines = [line for line in words.split('\n') if line.strip()]
-  matches = [_NUMBERED.fullmatch(line) for line in lines]
+  matches = [lex.numbered.fullmatch(line) for line in lines]
   whole = [match for match in matches if match]
   num = len(whole)
   if num < 2 or [int(m[1]) for m in whole] != [*range(1, num + 1)]:
@@ -884,7 +702,7 @@ def _unnumbered(words: str) -> str:
 
 
 def _behind_intro(part: str, names: Mapping[str, int]) -> NodeReply:
-  intro = _INTRO.match(part)
+  intro = lex.intro.match(part)
   if intro:
     reply = _nodes(part[intro.end() :], names)
     if any(node != UNKNOWN for node in reply.nodes):
@@ -896,17 +714,17 @@ def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
   whole = part.strip(' .')
   if whole[:1] + whole[-1:] in ('()', '[]'):
     part = whole[1:-1]
-  part = _JOINED.sub(r'\1 ', BRACKETED.sub(' ', part))
+  part = lex.joined.sub(r'\1 ', lex.bracketed.sub(' ', part))
   nodes: list[int] = []
   hedged = False
-  for item in _BETWEEN.split(part, maxsplit=_MOST)[:_MOST]:
-    words = [word.lower() for word in _PART.findall(item)]
-    hedged |= not _HEDGES.isdisjoint(words)
+  for item in lex.between.split(part, maxsplit=_MOST)[:_MOST]:
+    words = [word.lower() for word in lex.part.findall(item)]
+    hedged |= not sets['hedges'].isdisjoint(words)
     node = _node(words, names)
     if node is not None:
       nodes.append(node)
   # 'A to B, B to C' is A, B, C.
-  steps = len(_STEP.findall(part))
+  steps = len(lex.step.findall(part))
   if len(nodes) == 2 * steps > 2 and nodes[1:-1:2] == nodes[2::2]:
     nodes = nodes[::2] + nodes[-1:]
   return NodeReply(tuple(nodes), hedged)
@@ -920,26 +738,33 @@ def _node(words: list[str], names: Mapping[str, int]) -> int | None:
   for k, word in enumerate(words):
     node = names.get(word.removesuffix("'s"))
     is_number = word.isdigit()
-    if is_number and words[k + 1 : k + 2] and words[k + 1] in _UNITS:
+    if is_number and words[k + 1 : k + 2] and words[k + 1] in sets['units']:
       continue
     if node is None and is_number and '1' in names:
       node = UNKNOWN
-    if node is not None and is_number and k and words[k - 1] not in _AROUND:
+    if (
+      node is not None
+      and is_number
+      and k
+      and words[k - 1] not in sets['around']
+    ):
       node = None
     if node is not None:
       nodes.append(node)
-    elif word in _BEHIND and nodes:
+    elif word in sets['behind'] and nodes:
       break
     elif word == 'is':
       before, nodes = nodes or before, []  # 'The path from A is B': only B.
-    elif word not in _AROUND and not is_number:
+    elif word not in sets['around'] and not is_number:
       rest += 1
   nodes = nodes or before
   if len(set(nodes)) == 1:
     return nodes[0]
   if nodes:
     return UNKNOWN
-  return UNKNOWN if 0 < rest <= _NAME and _PROSE.isdisjoint(words) else None
+  return (
+    UNKNOWN if 0 < rest <= _NAME and sets['prose'].isdisjoint(words) else None
+  )
 
 
 # Values: moves, numbers by step, labels.
@@ -958,21 +783,18 @@ def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
     if literal.value is not None:
       values.append(literal.value)
     start, end = literal.start, literal.end
-  if failure == 'nothing' and DECLINES.match(seen.value):
+  if failure == 'nothing' and lex.declines.match(seen.value):
     failure = 'refused'
   if values and not failure:
-    if MORE.search(text, start):
+    if lex.more.search(text, start):
       return [], 'incomplete', seen.reasoning
     if re.match(r'\W*or\b', text[end : end + 20]):
       return [], 'several', seen.reasoning
-    if RETRACTS.search(text, end):
+    if lex.retracts.search(text, end):
       return [], 'retracted', seen.reasoning
-    if len(values) > 1 and values[-2] != values[-1] and _OPTION.search(gap):
+    if len(values) > 1 and values[-2] != values[-1] and lex.option.search(gap):
       return [], 'several', seen.reasoning
   return values, failure, seen.reasoning
-
-
-_OPTION = re.compile(r'\b(?:or|options?|alternatives?|alternatively)\b', re.I)
 
 
 def records(text: str, fits: Callable[[Any], str]) -> Reading:
@@ -1007,12 +829,6 @@ _POWERS = str.maketrans(
   '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u2212',
   '0123456789--',
 )
-_TEN = re.compile(
-  r'\s?(?:\u00d7|\\times|x|\*)\s?10\s?(?:\^|\*\*)?(?:\{(-?\d{1,3})\}|(-?\d{1,3}))'
-)
-
-
-_STEP_LINE = re.compile(r'^[ ]{0,9}(\d{1,9})[ ]?[:=][ ]?([-+\d.eE]{1,40})[ ]*$', re.M)
 
 
 def numbers(text: str, steps: int) -> Reading:
@@ -1022,10 +838,10 @@ def numbers(text: str, steps: int) -> Reading:
     value: dict of str and whatever is there; of a 'truncated' one the complete
       items.
   """
-  text = _TEN.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
+  text = lex.ten.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
   values, failure, reasoning = _values(text, '[{')
   cut = failure if failure == 'truncated' else ''
-  if failure == 'nothing' and (lines := _STEP_LINE.findall(text)):
+  if failure == 'nothing' and (lines := lex.step_line.findall(text)):
     values, failure = [dict(lines)], ''
   for value in values[-1:] if cut else reversed(values):
     while isinstance(value, dict) and len(inner := _inner(value)) == 1:
@@ -1034,8 +850,10 @@ def numbers(text: str, steps: int) -> Reading:
       key.strip().isdecimal() for key in value
     ):
       return Reading(value, cut, reasoning)
-    if value and isinstance(value, list) and all(
-      isinstance(row, dict) and len(row) == 2 for row in value
+    if (
+      value
+      and isinstance(value, list)
+      and all(isinstance(row, dict) and len(row) == 2 for row in value)
     ):
       return Reading(dict(row.values() for row in value), cut, reasoning)
     if isinstance(value, list) and len(value) == steps:
@@ -1047,26 +865,6 @@ def _inner(value: dict[str, Any]) -> list[Any]:
   return [x for x in value.values() if isinstance(x, dict | list)]
 
 
-# An item of a numbered list, to the next one or a blank line; items may stand
-# on one line, in JSON, or repeat the keyword of an answer.
-_NEXT_ITEM = re.compile(
-  r'(?:[,;|]\s*|(?<=[\w.\u2713\u2717])[ \t]+)(?=(?:q|question |#|answer )?["\'(]?'
-  r'\d{1,3}(?:["\')]?(?:[.):=]|\s(?:yes|no)\b)|[ ]?-))',
-  re.IGNORECASE,
-)
-_LIST_ITEM = re.compile(
-  r'^[^\w\n]{0,9}(?:(?:item|question|answer|continuation|no\.|q|#)\s?)?(\d{1,3})'
-  r'[ ]?(?:[.):\]|"\'=\u2713\u2717-]|(?=\s(?:yes|no)\b)|(?=\n|\Z))'
-  r'((?:[^\n]|\n(?!\n|[^\w\n]{0,9}(?:q|question |answer |#)?\d{1,3}(?:\W|\Z))){0,2000})',
-  re.IGNORECASE | re.MULTILINE,
-)
-_ITEM_MARK = re.compile(
-  r'^(\W{0,9}\d{1,3}[.):]\W{0,4})(?:(?:the )?answer|reply)(?: is\b|\W{0,3}:)'
-  r'|^(?:answer|question) (?=\d)',
-  re.IGNORECASE | re.MULTILINE,
-)
-
-
 def _item_verdict(text: str) -> bool | None:
   """The verdict of a numbered item; None where it has none, or several."""
   text = text.strip(' \t\n|"\')]}(:=.,;-\u2013\u2014')
@@ -1075,22 +873,26 @@ def _item_verdict(text: str) -> bool | None:
     return None
   # Behind the words of the question: `1. north: yes`.
   for words in (text, text.rpartition(':')[2].strip()):
-    match = VERDICT.match(words) or re.match(
+    match = lex.verdict.match(words) or re.match(
       r'(?P<no>n)$|(?P<yes>y)$', words, re.I
     )
     if match:
       rest = words[match.end() :]
       if (
-        rest[:2] in (' o', '/n') or DOUBTS.search(rest) or RETRACTS.search(rest)
+        rest[:2] in (' o', '/n')
+        or lex.doubts.search(rest)
+        or lex.retracts.search(rest)
       ):
         return None
       yes = match['no'] is None
-      other = _OTHER[yes].search(rest) or _TURNS[yes].search(
+      other = _side('other', yes).search(rest) or _side('turns', yes).search(
         re.split(r'[.;(]|\bsince\b|\bas\b', rest)[0]
       )
       if other or rest.strip()[:2] == '->':
         return None
-      plain = yes or not match[0].isalpha() or _CLAUSE.match(words, match.end())
+      plain = (
+        yes or not match[0].isalpha() or lex.clause.match(words, match.end())
+      )
       return yes if plain else None
   return None
 
@@ -1113,12 +915,12 @@ def yes_no_list(text: str, num: int) -> Reading:
     # text  1. I look.  2. I see.  ...  1. Yes.  2. No.
     #       a list of steps             another list, as it begins with 1
     lists = [values]
-    turn = RETRACTS.search(words)
+    turn = lex.retracts.search(words)
     corrections = ''
-    if turn and (line := words.rfind('\n', 0, turn.start())) >= 0:
-      if not re.match(r'\W*\d', words[line:]):
-        words, corrections = words[:line], words[line:]
-    for item in _LIST_ITEM.finditer(_NEXT_ITEM.sub('\n', words)):
+    line = words.rfind('\n', 0, turn.start()) if turn else -1
+    if line >= 0 and not re.match(r'\W*\d', words[line:]):
+      words, corrections = words[:line], words[line:]
+    for item in lex.list_item.finditer(lex.next_item.sub('\n', words)):
       number, rest = item[1], item[2]
       head = item[0][: item.start(1) - item.start()]
       if int(number) == 1:
@@ -1146,12 +948,9 @@ def yes_no_list(text: str, num: int) -> Reading:
     return tuple(values.get(number) for number in range(1, num + 1))
 
   # `1. Answer: yes` would be taken for the answer to everything.
-  reading = read(_ITEM_MARK.sub(r'\1', text), parse, retractable=False)
+  reading = read(lex.item_mark.sub(r'\1', text), parse, retractable=False)
   unread = not reading.failure and None in reading.value
   return reading._replace(failure='nothing') if unread else reading
-
-
-NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
 
 
 def labels(text: str, num: int, width: int, classes: int) -> Reading:
@@ -1181,10 +980,10 @@ def labels(text: str, num: int, width: int, classes: int) -> Reading:
       raise Unread(parsed[-1].failure)
     if parsed:
       others = [x.value for x in parsed if x.value != parsed[0].value]
-      if marked and others and _OPTION.search(words, parsed[0].end):
+      if marked and others and lex.option.search(words, parsed[0].end):
         raise Unread('several')
       chosen = parsed[-1 if not marked else 0]
-      if DOUBTS.search(words, chosen.end):
+      if lex.doubts.search(words, chosen.end):
         raise Unread('unclear')
       items = _flat(chosen.value)
     elif marked or '\n' not in words:
@@ -1217,14 +1016,14 @@ def _bare_labels(text: str) -> list[str]:
   if lines != text:
     parts = [line.rpartition(':')[2] for line in lines.split('\n')]
   else:
-    parts = re.split('[,;\n]', BRACKETED.sub(' ', text.split('\n\n')[0]))
+    parts = re.split('[,;\n]', lex.bracketed.sub(' ', text.split('\n\n')[0]))
   return [part.strip(' .*') for part in parts if part.strip(' .*')]
 
 
 def _label(value: Any, classes: int) -> float | int | None:
   """A class below `classes`, or any number where that is 0; None is neither."""
   if isinstance(value, str):
-    if not NUMBER.fullmatch(value.strip()):
+    if not lex.number.fullmatch(value.strip()):
       return None
     value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):

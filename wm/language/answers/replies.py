@@ -25,29 +25,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from wm.language.answers import lexicon
+from wm.language.answers.lexicon import END, MARK, lex
+
 LIMIT = 1 << 20
 DEPTH = 32  # Deeper nesting of brackets is not read.
 
-# What can be wrong with a reply -> what that means.
-FAILURES = {
-  'empty': 'no text',
-  'too_long': f'more than {LIMIT:,} characters',
-  'unfinished': 'reasoning that never ends, and nothing after it',
-  'refused': 'the model declines to answer',
-  'nothing': 'text without an answer of the form asked for',
-  'both': 'yes and no',
-  'several': 'several answers where one was asked for',
-  'retracted': 'an answer that is taken back, and no other one',
-  'malformed': 'brackets, and no literal list or dict in them',
-  'truncated': 'a list or dict that the text ends in',
-  'too_deep': f'brackets nested more than {DEPTH} deep',
-  'unknown_name': 'a name that is none, or none of the choices',
-  'unknown_label': 'a label that is no class, or no finite number',
-  'wrong_length': 'more or fewer labels than were asked for',
-  'incomplete': 'an answer that leaves a part of itself out',
-  'unclear': 'names, verdicts or doubts that no rule explains',
-  'cut_off': 'a reply that the limit of tokens cut off',
-}
+FAILURES = lexicon.failures
 # Why a reply that cannot be read ended -> what that is called.
 _STOPPED = {
   'max_tokens': 'cut_off',
@@ -81,18 +65,6 @@ class Reading(NamedTuple):
 
 
 _SURROGATE = re.compile('[\ud800-\udfff]')
-# A block of reasoning; one that never ends runs to the end of the text.
-_TAG = re.compile(
-  r'[<\[\u25c1](/?)(?:seed:)?(?:think|thinking|reasoning|thoughts?|scratchpad'
-  r'|analysis|reflection|cot)[>\]\u25b7]',
-  re.IGNORECASE,
-)
-# Channels of OpenAI's open models; other marks of turns go.
-_CHANNEL = re.compile(
-  r'<\|channel\|>\s{0,9}(\w{1,20})([^<]{0,200}(?:<\|constrain\|>\w{1,20})?)'
-  r'<\|message\|>'
-)
-_TURN_MARK = re.compile(r'<\|\w{1,20}\|>(?:assistant\b)?')
 
 
 def _channel(match: re.Match[str]) -> str:
@@ -117,8 +89,8 @@ def visible(text: str) -> Reading:
   if not text.isascii():
     text = _SURROGATE.sub('\ufffd', text)
   if '<|' in text:
-    text = _TURN_MARK.sub('', _CHANNEL.sub(_channel, text))
-  rest, reasoning = _apart(text) if _TAG.search(text) else (text, 0)
+    text = lex.turn_mark.sub('', lex.channel.sub(_channel, text))
+  rest, reasoning = _apart(text) if lex.tag.search(text) else (text, 0)
   rest = rest.strip()
   if rest:
     return Reading(rest, '', reasoning)
@@ -130,7 +102,7 @@ def _apart(text: str) -> tuple[str, int]:
   outside: list[str] = []
   # text  <think> r r </think> answer      one pass over the tags, in order
   start, reasoning, inside = 0, 0, False
-  for tag in _TAG.finditer(text):
+  for tag in lex.tag.finditer(text):
     piece = text[start : tag.start()]
     closes, start = tag.group(1) == '/', tag.end()
     if inside:
@@ -342,188 +314,21 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 # Plain text and its marks. MARK stands before an answer, END behind one that
 # has an end of its own; both are removed from what a model writes.
-MARK, END = '\x1e', '\x1f'
 YES, NO, UNSURE = '\u2713', '\u2717', '?'  # What marks of a list become.
-_SIGNS = str.maketrans(
-  {
-    **dict.fromkeys('\x1d\x1e\x1f\u200b\ufeff', ''),
-    **dict.fromkeys('\u2018\u2019\u02bc\u2032', "'"),
-    **dict.fromkeys('\u201c\u201d\u201e', '"'),
-    **dict(zip('\uff1a\uff0c\u3001\uff1b\u3002', ':,,;.', strict=True)),
-    **dict(zip('\uff08\uff09\uff1f\uff01', '()?!', strict=True)),
-    **{chr(0x2460 + n): f'\x1d{n + 1}. ' for n in range(20)},
-    **{chr(0x2776 + n): f'\x1d{n + 1}. ' for n in range(10)},
-    **dict.fromkeys('\u2705\u2714\u2611\U0001f44d\U0001f197', f' {YES} '),
-    **dict.fromkeys('\u274c\u2718\u2610\U0001f44e\U0001f6ab\u26d4', f' {NO} '),
-    **dict.fromkeys('\u2612\u274e', f' {UNSURE} '),
-    **dict.fromkeys(map(chr, range(0x2798, 0x27BF)), '->'),
-    **dict.fromkeys('\u2192\u2794\u27f6\u21d2\u2b95\u21e8\u21a6', '->'),
-    **dict.fromkeys('\u25cf\u25aa\u2022', '\x1d- '),
-  }
-)
-_CJK = '\u3040-\u30ff\u4e00-\u9fff'
-_ALONE = rf'(?<![{_CJK}])(?:%s)(?![{_CJK}])'
-_REPLACED = tuple(
-  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
-  for pattern, text in (
-    # What is struck out is taken back.
-    (
-      r'~~[^~]{1,2000}~~|<(del|s|strike)>[^<]{0,2000}</\1>'
-      r'|\\(?:sout|cancel)\{[^{}]{0,500}\}|(?:\S\u0336)+',
-      ' ',
-    ),
-    # Signs and HTML.
-    (r'(\d)\ufe0f?\u20e3', '\x1d\\1. '),
-    ('\\s{0,99}\x1d', '\n'),
-    (r'[\U0001f300-\U0001faff\u2600-\u26ff\u2728\u2b50\ufe0f]', ' '),
-    (r'[ \t\u00a0\u202f\u2009]+', ' '),
-    (r'\n\s*\n', '\n\n'),
-    ('\u00ab([^\u00ab\u00bb]{0,500})\u00bb', r'"\1"'),
-    (
-      r'<(answer|output|final|response|result)>([^<]{0,4000})</\1>',
-      f'{MARK}\\2{END}',
-    ),
-    (r'</?(?:b|i|u|em|strong|code|span|p|br)\b[^<>]{0,99}>', ''),
-    (r'</?(?:tool_call|function_call|invoke|parameter)\b[^<>]{0,200}>', ' '),
-    # LaTeX: boxes and commands around text, arrows, delimiters.
-    (
-      r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
-      r'\s?\{([^{}]{0,2000})\}',
-      r'\1',
-    ),
-    (
-      r'\\(?:boxed|fbox|framebox)\s?'
-      r'\{((?:[^{}]|\{(?:[^{}]|\{[^{}]{0,9999}\}){0,9999}\}){0,9999})\}',
-      f'{MARK}\\1{END}',
-    ),
-    (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
-    (r'\\[()\[\],;:!{}]|\\q?quad|\$', ' '),
-    (r'\u00e2\u2020\u2019|={1,2}>|-{1,3}>|~>|\u00bb', '->'),
-    # Markdown: fences, rules, headings, emphasis, checklists.
-    (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
-    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
-    (r'^[ \t]*#{1,6}[ \t]+', ''),
-    (r'^([ \t]*)\*[ \t]+', r'\1- '),
-    (r'^((?:[ \t]*[-+])?[ \t]*(?:\d{1,3}[.):])?[ \t]*)\[x\]', rf'\1{YES}'),
-    (r'^((?:[ \t]*[-+])?[ \t]*(?:\d{1,3}[.):])?[ \t]*)\[ \]', rf'\1{NO}'),
-    (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
-    # Chinese and Japanese, whose words have no borders.
-    ('\u7b54\u6848(?:[\u662f\u4e3a]|(?=:))|\u7b54\u3048', 'answer: '),
-    (
-      _ALONE
-      % '(?:\u4e0d(?:\u662f|\u53ef\u4ee5|\u80fd|\u884c|\u53ef\u80fd|\u5bf9)'
-      '|\u5426|\u65e0\u6548|\u9519\u8bef|\u3044\u3044\u3048)\u7684?',
-      ' no ',
-    ),
-    (
-      _ALONE % '(?:\u662f|\u53ef\u4ee5|\u80fd|\u5bf9|\u884c|\u6709\u6548'
-      '|\u6b63\u786e|\u53ef\u80fd|\u306f\u3044)\u7684?',
-      ' yes ',
-    ),
-  )
-)
-# Words of verdicts, denials, doubts, and of parts that are left out.
-_GOOD = (
-  'possible|allowed|valid|legal|true|ok|okay|permitted|available|correct|open'
-)
-VERDICT = re.compile(
-  rf"""(?<![\w-])(?:(?P<no>no|nope|nein|non|\u043d\u0435\u0442|{NO}|false
-  |invalid|illegal|impossible|forbidden|blocked|closed|shut|wrong|incorrect
-  |prohibited|unavailable|disallowed|cannot|can't|infeasible
-  |(?:not|isn't|never)\ (?:be\ )?(?:{_GOOD}|taken|reached))
-  |(?P<yes>yes|yep|yeah|ja|oui|s\u00ed|\u0434\u0430|{YES}|free|feasible|{_GOOD})
-  )(?![\w-])""",
-  re.IGNORECASE | re.VERBOSE,
-)
-DENIES = re.compile(
-  r'\b(?:not|cannot|never|neither|nor|none|except|avoid\w*|rather than'
-  r'|instead of|(?:any|every|all)\w{0,9} (?:\w{1,20} )?but|invalid|illegal|impossible|forbidden'
-  rf"|blocked|closed|shut|wrong|ruled out|all but)\b|n't\b|{NO}",
-  re.IGNORECASE,
-)
-DOUBTS = re.compile(
-  r'\b(?:possibly|perhaps|maybe|probably|likely|unsure|uncertain|unclear'
-  r'|unknown|depends?|unless|might|may|either|neither|torn'
-  r'|one of (?:these|them)|undecided|not sure)\b|\?',
-  re.IGNORECASE,
-)
-MORE = re.compile(
-  r'(?<!\.)\.\.\.(?!\.)|\u2026|\betc\b|\band so (?:on|forth)\b|\bomitted\b|\bthe rest\b'
-  r'|\bsame pattern\b|\b(?:\d{1,6}|several|many|some|a few|two|three) '
-  r'(?:\w{1,20} )?(?:more|others?|people|further)\b|\band others\b'
-  r'|\bcontinu(?:es?|ing)\b|\bsome(?:one|body|where)\b',
-  re.IGNORECASE,
-)
-# `Answer:`, `My final answer is:`, a heading of this kind; also in French,
-# German and Spanish.
-_NOUN = (
-  r'(?:answer|antwort|r[e\u00e9]ponse|respuesta|\u043e\u0442\u0432\u0435\u0442)'
-)
-_MARKS = re.compile(
-  rf'(?:\b(?:(?:the|my|final|correct|best)[ ]){{0,3}}{_NOUN}"?[ ]?'
-  r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
-  r'|[ \t]{0,4}(?=\n))'
-  r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result)'
-  r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:)(?!\s?"[\s.,)])',
-  re.IGNORECASE | re.MULTILINE,
-)
-# A mark where a text has no other one.
-_WEAK_MARKS = re.compile(
-  rf'\b{_NOUN}(?: to (?:your|the|this) question)?'
-  r' (?:is|must be|should be|would be|has to be)\b(?! not\b)',
-  re.IGNORECASE,
-)
-# Keys of objects, as words: those that hold an answer, those that hold none,
-# numbers of items, ends of a step, and those of which yes means no.
-_ANSWER_KEYS = re.compile(r'(?:final )?(?:answers?|result|verdict)')
-_ASIDE_KEYS = re.compile(
-  r'.*(?:reason|expla|why|confiden|note|thought|step|length|cost|reward'
-  r'|arrangement|comment|analysis|remark)'
-)
-_NUMBER_KEYS = re.compile(r'#|no\.?|n|id|index|item|number|question|q|position')
-_ENDS = re.compile(r'from|start|source'), re.compile(r'to|end|target')
-_TOOL_KEYS = re.compile(r'arguments|input|parameters|args')
-_ITEM_KEY = re.compile(r'(?:q|question|item|answer|#)? ?(\d{1,3})')
-RETRACTS = re.compile(
-  r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
-  r'|actually|(?<=\n)no, |(?<=[a-z][.!] )no, '
-  r"|oops|edit:|can(?:no|')t (?:decide|tell)|not sure|forgot\b|oh, "
-  r'|my mistake|on reflection|i overlooked'
-  r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
-  r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
-  r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
-  re.IGNORECASE,
-)
-DECLINES = re.compile(
-  r"\s*(?:i'?m sorry|i am sorry|sorry\b|i apologi[sz]e"
-  r"|i (?:cannot|can't|cant|can not|am unable|am not able|won'?t)"
-  r"|i'm (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
-  re.IGNORECASE,
-)
-SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 
 def plain(text: str) -> str:
   """A text without Markdown, LaTeX and HTML, and with MARKs."""
-  text = text.translate(_SIGNS)
-  for pattern, replacement in _REPLACED:
+  text = text.translate(lexicon.signs)
+  for pattern, replacement in lexicon.replaced:
     text = pattern.sub(replacement, text)
-  text = _MARKS.sub(MARK, _unwrapped(tables(text)))
-  return text if MARK in text else _WEAK_MARKS.sub(MARK, text)
-
-
-_TABLE = re.compile(
-  r'(?:^[ ]{0,9}\|[^\n]{1,9999}\|[ ]*(?:\n|\Z)){2,9999}', re.M
-)
-_RULE = re.compile(r'[\s|:=-]+')
-_FIELD = re.compile(
-  r'^(\s*-)?[ ]*([A-Za-z_]{1,30}):[ ]+(\S[^\n]{0,500})$', re.M
-)
+  text = lex.marks.sub(MARK, _unwrapped(tables(text)))
+  return text if MARK in text else lex.weak_marks.sub(MARK, text)
 
 
 def tables(text: str) -> str:
   """A text with its Markdown tables as lists of JSON."""
-  return _TABLE.sub(_table, text) if '|' in text else text
+  return lex.table.sub(_table, text) if '|' in text else text
 
 
 def _table(match: re.Match[str]) -> str:
@@ -531,7 +336,7 @@ def _table(match: re.Match[str]) -> str:
   rows = [
     [cell.strip(' `*') for cell in line.split('|')]
     for line in lines
-    if not _RULE.fullmatch(line)
+    if not lex.rule.fullmatch(line)
   ]
   if len(rows) == len(lines):
     return '\n'.join(': '.join(row) for row in rows)
@@ -544,7 +349,7 @@ def _table(match: re.Match[str]) -> str:
 def fields(text: str) -> list[dict[str, str]]:
   """Records that are written as lines `- key: value`, as in YAML."""
   records: list[dict[str, str]] = []
-  for dash, key, value in _FIELD.findall(text):
+  for dash, key, value in lex.field.findall(text):
     if dash or not records:
       records.append({})
     records[-1][key] = value.strip(' \'"')
@@ -576,7 +381,7 @@ def _pairs(value: list[Any]) -> bool:
     isinstance(item, list)
     and len(item) == 2
     and isinstance(item[0], str)
-    and VERDICT.fullmatch(written(item[1]))
+    and lex.verdict.fullmatch(written(item[1]))
     for item in value
   )
 
@@ -610,30 +415,33 @@ def _written_object(value: dict[str, Any]) -> str:
   """The answer of an object, else its entries, a line each."""
   words = {key_words(key): item for key, item in value.items()}
   for key, item in words.items():
-    if _TOOL_KEYS.fullmatch(key) and len(words) < 5:
+    if lex.tool_keys.fullmatch(key) and len(words) < 5:
       if isinstance(item, str):
         item = next((x.value for x in literals(item) if not x.failure), item)
       return written(item)
-  answers = [key for key in words if _ANSWER_KEYS.fullmatch(key)]
+  answers = [key for key in words if lex.answer_keys.fullmatch(key)]
   ends = [
-    item for end in _ENDS for key, item in words.items() if end.fullmatch(key)
+    item
+    for end in (lex.from_key, lex.to_key)
+    for key, item in words.items()
+    if end.fullmatch(key)
   ]
   numbers = [
     key
     for key, item in words.items()
-    if _NUMBER_KEYS.fullmatch(key) and str(item).isdecimal()
+    if lex.number_keys.fullmatch(key) and str(item).isdecimal()
   ]
   keys = [
     key
     for key in words
-    if not _ASIDE_KEYS.match(key) and key not in numbers[:1]
+    if not lex.aside_keys.match(key) and key not in numbers[:1]
   ]
   items = [written(words[key]) for key in keys]
-  denied = any(DENIES.search(key) for key in keys)
+  denied = any(lex.denies.search(key) for key in keys)
   if len(keys) == 2 and len(ends) == 2:
     return f'{written(ends[0])} -> {written(ends[1])}'
   if len(keys) == 2 and isinstance(words[keys[0]], str):
-    first, second = map(VERDICT.fullmatch, items)
+    first, second = map(lex.verdict.fullmatch, items)
     if second and not first:
       return f'{items[0]}: {UNSURE if denied else items[1]}'
   if len(answers) == 1:
@@ -642,7 +450,7 @@ def _written_object(value: dict[str, Any]) -> str:
     line = f'{keys[0]}: {items[0]}' if denied else items[0]
     return f'{words[numbers[0]]}. {line}' if numbers else line
   pairs = [
-    f'{m[1] + "." if (m := _ITEM_KEY.fullmatch(key)) else key + ":"} {item}'
+    f'{m[1] + "." if (m := lex.item_key.fullmatch(key)) else key + ":"} {item}'
     for key, item in zip(keys, items, strict=True)
   ]
   return '\n'.join(pairs) if all(items) else ''
@@ -675,14 +483,15 @@ def read(text: str, parse: Parse, retractable: bool = True) -> Reading:
   value, failure = None, ''
   try:
     value = parse(passage, bool(passages))
-    first = SENTENCE.search(passage)
-    if retractable and first and RETRACTS.search(passage, first.end()):
+    first = lex.sentence.search(passage)
+    if retractable and first and lex.retracts.search(passage, first.end()):
       raise Unread('retracted')
   except Unread as reason:
     value, failure = None, str(reason)
   if value is None:
     failure = failure or 'nothing'
-  if failure == 'nothing' and DECLINES.match(seen.value.replace('\u2019', "'")):
+  text = seen.value.replace('\u2019', "'")
+  if failure == 'nothing' and lex.declines.match(text):
     failure = 'refused'
   return Reading(value, failure, seen.reasoning)
 

@@ -18,6 +18,7 @@ import scipy
 
 from wm.core import schema
 from wm.language.answers import grammar
+from wm.language.answers.lexicon import lex
 from wm.language.papers.forces.questions import System
 
 # A force beyond this is a slip of the pen; squares of it still have values.
@@ -72,7 +73,7 @@ def _step(key: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-  if isinstance(value, str) and grammar.NUMBER.fullmatch(value.strip()):
+  if isinstance(value, str) and lex.number.fullmatch(value.strip()):
     value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):
     return None
