@@ -670,14 +670,15 @@ def solutions(
       'kind': question.kind,
       'right': _written(question, names, truth),
       'stale': _written(question, names, old),
-      'choices': _choices(question, names),
+      'choices': choices(question, names),
       'num': len(question.suffixes),
     }
     for question, truth, old in zip(questions, truths, stale, strict=True)
   ]
 
 
-def _choices(question: Query, names: Sequence[str]) -> list[str]:
+def choices(question: Query, names: Sequence[str]) -> list[str]:
+  """All that a question can be answered by."""
   if question.kind in (queries.YES_NO, queries.YES_NO_LIST):
     return ['Yes.', 'No.']
   if question.kind == queries.ALL_NEXT:

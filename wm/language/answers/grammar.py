@@ -16,6 +16,7 @@ reach, and never executed.
 from __future__ import annotations
 
 import collections
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from wm.language.answers.replies import (
   YES,
   Reading,
   Unread,
+  fields,
   key_words,
   literals,
   read,
@@ -111,6 +113,7 @@ class Spellings:
       if alike[key := _key(name)] == 1
     }
     # Words of the longest name: more words than that are prose.
+    self.words = {word for key in map(_key, names) for word in key.split()}
     self.longest = max((len(name.split()) for name in names), default=0)
 
   def exactly(self, text: str) -> int | None:
@@ -324,7 +327,7 @@ def choice(text: str, names: Spellings) -> Reading:
     _remarks(rest, verdicts, names)
     return taken[0]
 
-  return read(text, parse)
+  return read(text, parse, needed=names.words)
 
 
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
@@ -390,7 +393,7 @@ def listed(text: str, names: Spellings) -> Reading:
       raise Unread('unclear')
     return tokens
 
-  return read(text, parse)
+  return read(text, parse, needed=names.words)
 
 
 def _verdicts(words: str, names: Spellings) -> dict[int, bool | None]:
@@ -818,6 +821,8 @@ def records(text: str, fits: Callable[[Any], str]) -> Reading:
       if not failure:
         return Reading(value, '', reasoning)
     objects, broken, _ = _values(text, '{')
+    objects = objects or fields(text)
+    broken = broken if objects is None else broken.replace('nothing', '')
     if objects and not broken and not fits(objects):
       return Reading(objects, '', reasoning)
   return Reading(None, failure, reasoning)
@@ -1046,6 +1051,14 @@ class AnswerReader:
     """The answer that a text gives to a question; failures are of FAILURES."""
     reading = self._reading(question, text)
     return Answer(reading.value, reading.failure, text=text)
+
+  def leftover(self, question: Query, text: str) -> float:
+    """1 where an answer was read off a text with other words, else 0.
+
+    NaN where none was read.
+    """
+    reading = self._reading(question, text)
+    return math.nan if reading.failure else float(reading.leftover > 0)
 
   def _reading(self, question: Query, text: str) -> Reading:
     if question.kind == queries.LABELS:

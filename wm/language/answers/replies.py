@@ -22,11 +22,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from wm.language.answers import lexicon
-from wm.language.answers.lexicon import END, MARK, lex
+from wm.language.answers.lexicon import END, MARK, lex, sets
 
 LIMIT = 1 << 20
 DEPTH = 32  # Deeper nesting of brackets is not read.
@@ -463,7 +463,12 @@ class Unread(Exception):
   """Why a parser reads nothing of an answer: a key of FAILURES."""
 
 
-def read(text: str, parse: Parse, retractable: bool = True) -> Reading:
+def read(
+  text: str,
+  parse: Parse,
+  retractable: bool = True,
+  needed: Collection[str] = (),
+) -> Reading:
   """Reads a text by a parser of one kind of answer.
 
   The last marked passage counts, or all of a text without marks.
@@ -472,11 +477,13 @@ def read(text: str, parse: Parse, retractable: bool = True) -> Reading:
     text: any.
     parse: (a passage, is it marked?) -> the value, or None; it raises Unread.
     retractable: is an answer unread that the next sentences take back?
+    needed: words of an answer, in small letters; others are left over.
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
-  head, *passages = plain(seen.value).split(MARK)
+  whole = plain(seen.value)
+  head, *passages = whole.split(MARK)
   passages = [x for x in passages if _SAYS_SOMETHING.search(x.split(END)[0])]
   # What an answer with an end of its own is followed by is a new paragraph.
   passage = (passages or [head])[-1].replace(END, '\n\n').strip(' \t\n:"')
@@ -493,7 +500,13 @@ def read(text: str, parse: Parse, retractable: bool = True) -> Reading:
   text = seen.value.replace('\u2019', "'")
   if failure == 'nothing' and lex.declines.match(text):
     failure = 'refused'
-  return Reading(value, failure, seen.reasoning)
+  others = [
+    word
+    for word in map(str.lower, lex.name_word.findall(whole))
+    if not (word in needed or word in sets['fillers'] or word.isdecimal())
+    and not lex.verdict.fullmatch(word)
+  ]
+  return Reading(value, failure, seen.reasoning, len(others))
 
 
 _SAYS_SOMETHING = re.compile(rf'[\w{YES}{NO}\[]')
