@@ -372,7 +372,7 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
 
   NAME_sd is the standard deviation over settings that differ in names
   and order, where there are several. The differences that `shared_prompts`
-  compares begin with shared_less_single.
+  compares begin with shared_less_single, schema_less_text or tool_less_text.
   """
   columns: dict[str, list[float]] = collections.defaultdict(list)
   for setting, answers in gathered_answers.items():
@@ -393,9 +393,11 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
           columns[f'{metric.name}_{scores.quantity}'].append(
             math.nan if value is None else value
           )
-  for _, table in paired_tests(gathered_answers):
+  for setting, table in paired_tests(gathered_answers):
+    shared = setting.form == 'text'
+    forms = 'shared_less_single' if shared else f'{setting.form}_less_text'
     for row in table:
-      name = f'shared_less_single_{row.name.replace(" ", "_")}'
+      name = f'{forms}_{row.name.replace(" ", "_")}'
       columns[name].append(row.shared - row.single)
   means = {name: float(np.mean(numbers)) for name, numbers in columns.items()}
   spread = {

@@ -168,6 +168,7 @@ def asks() -> Solver:
       )
       schema = ResponseSchema(name='answer', json_schema=whole, strict=True)
       return await generate(state, response_schema=schema)
+    form.description = 'the answer'  # Inspect asks for one.
     parameters = ToolParams(properties={'answer': form}, required=['answer'])
     state.tools = [
       ToolDef(_submitted, 'submit', 'Submits the answer.', parameters)

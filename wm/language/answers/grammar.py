@@ -26,6 +26,7 @@ from wm.core import queries
 from wm.core.queries import Answer, Query
 from wm.language.answers.lexicon import lex, lists, sets, short
 from wm.language.answers.replies import (
+  LONGEST,
   NO,
   YES,
   Reading,
@@ -449,10 +450,12 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   """Names of an item -> the verdict on it, or None; prose has none."""
   part = part.strip()
   exact = names.exactly(part)
-  if exact is not None or not lex.says.search(part):
-    return {} if exact is None else {exact: None}
+  if exact is not None:
+    return {exact: None}
   if lex.more.search(part):
     raise Unread('incomplete')
+  if not lex.says.search(part):
+    return {}
   item = lex.item_begin.match(part)
   body = part[item.end() :] if item else part
   exact = names.exactly(body)
@@ -607,7 +610,7 @@ def seat(text: str, seats: int) -> Reading:
 
 
 UNKNOWN = -1  # An item that names no node.
-_LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
+_MOST, _NAME = 200, 3  # Items, words of a name.
 
 
 class NodeReply(NamedTuple):
@@ -645,7 +648,7 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
       return reply if reply.nodes and UNKNOWN not in reply.nodes else None
     return None
 
-  return read(text[-_LONGEST:], parse)
+  return read(text[-LONGEST:], parse)
 
 
 def _named(words: str, names: Mapping[str, int]) -> bool:
@@ -675,8 +678,8 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     lines = lines if len(lines) == 1 else short
   rest = words[words.find(lines[-1]) + len(lines[-1]) :] if lines else ''
   part = _kept('\n'.join(lines))
-  head, dash, aside = part.rpartition(' - ')
-  if dash and not any(x in names for x in lex.part.findall(aside.lower())):
+  head, *aside = re.split(r'\s[-\u2013\u2014]{1,2}\s', part, maxsplit=1)
+  if not any(x in names for x in lex.part.findall(' '.join(aside).lower())):
     part = head  # 'A, B - two moves'.
   if lex.alternative.search(words):
     raise Unread('several')

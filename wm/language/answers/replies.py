@@ -29,6 +29,7 @@ from wm.language.answers import lexicon
 from wm.language.answers.lexicon import END, MARK, lex, sets
 
 LIMIT = 1 << 20
+LONGEST = 100_000  # Characters of the passage that answers.
 DEPTH = 32  # Deeper nesting of brackets is not read.
 
 FAILURES = lexicon.failures
@@ -182,13 +183,14 @@ def literals(text: str, opening: str = '[{') -> Iterator[Literal]:
   # Python writes single quotes: without others in the text they are JSON's.
   plain = '"' not in text and '\\' not in text
   quick = text.replace("'", '"') if plain else text
+  escaped = '\\u' in text
   while match := starts.search(text, at):
     at = match.start()
     try:
       value, end = _JSON.raw_decode(quick, at) if text[at] != '(' else (0, 0)
     except (ValueError, RecursionError):
       end = 0
-    if end and '\\u' not in text and _finite(value, DEPTH):
+    if end and not escaped and _finite(value, DEPTH):
       yield Literal(value, '', at, end)
       at = end
     else:
@@ -338,7 +340,7 @@ def _table(match: re.Match[str]) -> str:
     for line in lines
     if not lex.rule.fullmatch(line)
   ]
-  if len(rows) == len(lines):
+  if not rows or len(rows) == len(lines):
     return '\n'.join(': '.join(row) for row in rows)
   head, *rows = rows
   if len({*head}) < len(head) or {len(head)} != {*map(len, rows)}:
@@ -358,7 +360,8 @@ def fields(text: str) -> list[dict[str, str]]:
 
 def _unwrapped(text: str) -> str:
   """A text with what JSON in it gives as its answer in its place."""
-  for literal in [*literals(text)][::-1]:
+  start = max(len(text) - LONGEST, 0)
+  for literal in [*literals(text[start:])][::-1]:
     value = literal.value
     if literal.failure or (
       isinstance(value, list)
@@ -370,7 +373,8 @@ def _unwrapped(text: str) -> str:
     if not words and 2 * (literal.end - literal.start) > len(text):
       words = UNSURE  # Its text would be taken for an answer.
     if words:
-      before, behind = text[: literal.start], text[literal.end :]
+      before = text[: start + literal.start]
+      behind = text[start + literal.end :]
       return f'{before}{MARK}{words}{END}{behind}'
   return text
 
@@ -489,6 +493,8 @@ def read(
   passage = (passages or [head])[-1].replace(END, '\n\n').strip(' \t\n:"')
   value, failure = None, ''
   try:
+    if len(passage) > LONGEST:
+      raise Unread('too_long')
     value = parse(passage, bool(passages))
     first = lex.sentence.search(passage)
     if retractable and first and lex.retracts.search(passage, first.end()):
