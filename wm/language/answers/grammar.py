@@ -376,6 +376,9 @@ def listed(text: str, names: Spellings) -> Reading:
       first, *rest = rest[-1], *rest[:-1]
     if first.strip() == '[]' or lex.nothing.fullmatch(_key(first)):
       return ()
+    lines = first.split('\n')
+    asides = [*filter(lex.labelled_aside.match, lines)]
+    first = '\n'.join(line for line in lines if line not in asides)
     verdicts = _verdicts(first, names)
     if not marked and (core.PAD in verdicts or not verdicts):
       return None
@@ -385,7 +388,7 @@ def listed(text: str, names: Spellings) -> Reading:
     if True in values and None in values:
       raise Unread('unclear')
     taken = {token: yes is not False for token, yes in verdicts.items()}
-    for paragraph in rest:
+    for paragraph in asides + rest:
       _remarks(paragraph, taken, names)
     tokens = tuple(sorted(token for token, yes in taken.items() if yes))
     if marked and tokens == (core.PAD,):
@@ -702,7 +705,8 @@ def _unnumbered(words: str) -> str:
   matches = [lex.numbered.fullmatch(line) for line in lines]
   whole = [match for match in matches if match]
   num = len(whole)
-  if num < 2 or [int(m[1]) for m in whole] != [*range(1, num + 1)]:
+  numbers = [int(match[1]) for match in whole]
+  if num < 2 or numbers not in ([*range(1, num + 1)], [1] * num):
     return words
   return '\n'.join(match[2] for match in whole)
 
