@@ -151,7 +151,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
   rows = list(logs.rows(found['yes']))
   assert {row['quantity'] for row in rows} == {
-    *('answered', 'right', 'right_all', 'probability'),
+    *('answered', 'leftover', 'right', 'right_all', 'probability'),
   }
   assert {row['reason'] for row in rows if row['value'] == ''} <= {
     *('no_value', 'no_probability'),
@@ -177,7 +177,7 @@ def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
   page = reports.report([path], tmp_path / 'out')
   assert 'wm/yes' in page.read_text()
   rows = (page.parent / 'rows.csv').read_text().splitlines()
-  assert len(rows) == 1 + 4 * len(other.samples)
+  assert len(rows) == 1 + 5 * len(other.samples)
   assert rows[1].startswith('own,wm/yes,1,1,answers,')
   # Beside results of other kinds it has a folder of its own.
   mixed = reports.report([folder, path], tmp_path / 'mixed')

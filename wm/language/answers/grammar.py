@@ -70,7 +70,8 @@ def yes_no_words(text: str, marked: bool) -> Any:
   yes = verdict['no'] is None
   if not marked and _side('turns', yes).search(text, match.end()):
     raise Unread('several')
-  other = _side('other', yes).search(text, match.end())
+  whole = lex.explanation.split(text[match.end() :], maxsplit=1)[0]
+  other = _side('other', yes).search(whole)
   if other and not lex.condition.search(text[match.end() :]):
     raise Unread('several')
   if not yes and not word.isalpha():
@@ -269,6 +270,7 @@ def _remarks(text: str, verdicts: Mapping[int, bool], names: Spellings) -> None:
       token
       for start, end, token in names.spans(sentence)
       if sentence[start:end].lower() not in sets['common']
+      and not lex.place_begin.search(sentence[max(start - 9, 0) : start])
     ]
     if spans and lex.condition.search(sentence):
       raise Unread('unclear')
@@ -659,6 +661,10 @@ def _named(words: str, names: Mapping[str, int]) -> bool:
   return set(lex.part.findall(words.lower())) <= sets['around'] | names.keys()
 
 
+def _named_in(words: str, names: Mapping[str, int]) -> bool:
+  return any(word in names for word in lex.part.findall(words.lower()))
+
+
 def _beginning(words: str, names: Mapping[str, int]) -> str:
   """A passage without what follows an answer, and what it rejects.
 
@@ -682,7 +688,7 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
   rest = words[words.find(lines[-1]) + len(lines[-1]) :] if lines else ''
   part = _kept('\n'.join(lines))
   head, *aside = re.split(r'\s[-\u2013\u2014]{1,2}\s', part, maxsplit=1)
-  if not any(x in names for x in lex.part.findall(' '.join(aside).lower())):
+  if not _named_in(' '.join(aside), names):
     part = head  # 'A, B - two moves'.
   if lex.alternative.search(words):
     raise Unread('several')
@@ -690,7 +696,9 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     raise Unread('incomplete')
   if lex.retracts.search(part) or re.search(r'\bno\b', part):
     raise Unread('retracted')
-  if re.search(r'\b(?:or|either|equally|both|if)\b|\?', part) or (
+  hedge = re.search(r'\b(?:or|either|equally|both|if)\b|\?', part)
+  others = _named_in(part[hedge.end() :], names) if hedge else False
+  if (hedge and (others or hedge[0] != 'or')) or (
     '/' in part and re.search('[,;>\n]', part)
   ):
     raise Unread('several')

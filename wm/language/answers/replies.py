@@ -358,16 +358,20 @@ def fields(text: str) -> list[dict[str, str]]:
   return records
 
 
+_REMARK = 150  # Characters of a remark behind a list.
+
+
 def _unwrapped(text: str) -> str:
   """A text with what JSON in it gives as its answer in its place."""
   start = max(len(text) - LONGEST, 0)
   for literal in [*literals(text[start:])][::-1]:
     value = literal.value
-    if literal.failure or (
-      isinstance(value, list)
-      and not all(isinstance(item, bool | str | dict) for item in value)
-      and not _pairs(value)
-    ):
+    simple = isinstance(value, dict) or (
+      all(isinstance(item, bool | str | dict) for item in value or ())
+      # A list or table in a reasoning is followed by more of it.
+      and len(text) - start - literal.end < _REMARK
+    )
+    if literal.failure or not (simple or _pairs(value)):
       continue
     words = written(value)
     if not words and 2 * (literal.end - literal.start) > len(text):
