@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from wm.language.answers import grammar
+from wm.language.answers import grammar, values
 from wm.language.papers.forces import score as forces
 from wm.language.papers.mango import questions as minigames
 from wm.language.papers.mango import score as mango
@@ -50,7 +50,7 @@ def _read(row):
     names = ['?', *NAMES]
     return None if tokens is None else {names[token] for token in tokens}
   if task == 'labels':
-    labels = grammar.labels(text, 4, 1, 2).value
+    labels = values.labels(text, 4, 1, 2).value
     return None if labels is None else list(labels)
   if task == 'moves':
     moves = mango.parse(text, actions=MOVES).moves
@@ -58,16 +58,16 @@ def _read(row):
   if task == 'minigame':
     return minigames.judge_minigame(text, 'north', ACTIONS).action or None
   if task == 'count':
-    return grammar.number(text, 'cluster').value
+    return values.number(text, 'cluster').value
   if task == 'seat':
-    return grammar.seat(text, 3).value
+    return values.seat(text, 3).value
   if task == 'forces':
     force = forces.read(text, 5)
     return None if force.failure else force.force.tolist()
-  nodes = grammar.path(text, _lowered(row['domain'])).value
+  nodes = values.path(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
-  known = [n for n in nodes.nodes if n != grammar.UNKNOWN]
+  known = [n for n in nodes.nodes if n != values.UNKNOWN]
   return known[0] if task == 'choice' else list(nodes.nodes)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.language import answers_test
-from wm.language.answers import grammar
+from wm.language.answers import grammar, values
 
 TURNS = 'turn north', 'turn east', 'turn south', 'turn west', 'go on'
 NAMES = {name: k for k, name in enumerate(TURNS, 1)}
@@ -73,12 +73,12 @@ READERS = {
   'choice': lambda text: grammar.choice(text, grammar.Spellings(NAMES)),
   'listed': lambda text: grammar.listed(text, grammar.Spellings(NAMES)),
   'yes_no_list': lambda text: grammar.yes_no_list(text, 3),
-  'number': lambda text: grammar.number(text, 'cluster'),
-  'seat': lambda text: grammar.seat(text, 3),
-  'path': lambda text: grammar.path(text, {'1': 1, 'rose': 2}),
-  'labels': lambda text: grammar.labels(text, 2, 1, 2),
-  'numbers': lambda text: grammar.numbers(text, 2),
-  'records': lambda text: grammar.records(text, lambda value: ''),
+  'number': lambda text: values.number(text, 'cluster'),
+  'seat': lambda text: values.seat(text, 3),
+  'path': lambda text: values.path(text, {'1': 1, 'rose': 2}),
+  'labels': lambda text: values.labels(text, 2, 1, 2),
+  'numbers': lambda text: values.numbers(text, 2),
+  'records': lambda text: values.records(text, lambda value: ''),
 }
 HOSTILE = (
   *('~~', '~~a', '<s>', '<del>x', '| a ', '|\n', '| a |\n', '|-|\n', '[ ] '),

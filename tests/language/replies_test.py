@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wm.language.answers import grammar, replies
+from wm.language.answers import grammar, replies, values
 
 YES_NO = {
   'yes': True,
@@ -48,7 +48,7 @@ def test_yes_or_no_is_read_or_a_failure_named(text):
 
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
-  assert grammar.number(text, 'room')[:3] == (2, '', 20)
+  assert values.number(text, 'room')[:3] == (2, '', 20)
   assert replies.visible('ab</think>c')[:3] == ('c', '', 2)
   assert replies.visible('a < b')[:3] == ('a < b', '', 0)
 
@@ -61,7 +61,7 @@ def test_the_last_answer_counts():
     ('Answer:', None, 'nothing'),
     ('I cannot help with it', None, 'refused'),
   ):
-    assert grammar.number(text, 'room')[:2] == (value, failure)
+    assert values.number(text, 'room')[:2] == (value, failure)
 
 
 def first(text, opening='[{'):
@@ -144,12 +144,12 @@ READERS = (
   grammar.yes_no,
   lambda text: grammar.choice(text, NAMES),
   lambda text: grammar.listed(text, NAMES),
-  lambda text: grammar.number(text, 'cluster'),
-  lambda text: grammar.seat(text, 3),
-  lambda text: grammar.path(text, {'1': 1, 'rose': 2}),
-  lambda text: grammar.labels(text, 2, 1, 2),
-  lambda text: grammar.numbers(text, 2),
-  lambda text: grammar.records(text, lambda value: ''),
+  lambda text: values.number(text, 'cluster'),
+  lambda text: values.seat(text, 3),
+  lambda text: values.path(text, {'1': 1, 'rose': 2}),
+  lambda text: values.labels(text, 2, 1, 2),
+  lambda text: values.numbers(text, 2),
+  lambda text: values.records(text, lambda value: ''),
 )
 
 

@@ -3,7 +3,7 @@
 A world and a `Backend` of answers come in; a `LanguageModel` goes out, which
 metrics measure as any predictor. It words questions; `QueryBackend` puts them
 to a provider (`provider`), keeps the replies (`answer_cache`) and reads them
-(`structures`, `replies`).
+(`grammar`).
 `wm.language.models.language` makes both from a spec.
 
 It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with

@@ -1,5 +1,7 @@
 """Replies of language models, read as values.
 
-replies     plain text, its marks, yes or no, one of some names, lists
-structures  counts, seats, paths, pairs, objects, numbers by step, labels
+lexicon  words and forms, from lexicon.toml
+replies  plain text, its marks, JSON and tables in it
+values   counts, seats, paths, objects, numbers by step, labels
+grammar  yes or no, names and verdicts; the reader of a question
 """

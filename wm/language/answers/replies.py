@@ -33,6 +33,7 @@ LONGEST = 100_000  # Characters of the passage that answers.
 DEPTH = 32  # Deeper nesting of brackets is not read.
 
 FAILURES = lexicon.failures
+STRIPPED = ' \t\n.,;:!*_"\'`[]{}'
 # Why a reply that cannot be read ended -> what that is called.
 _STOPPED = {
   'max_tokens': 'cut_off',

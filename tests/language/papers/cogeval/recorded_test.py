@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from wm.language.answers import grammar
+from wm.language.answers import values
 from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -93,7 +93,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, grammar.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, values.NodeReply(nodes, True))
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':
@@ -158,7 +158,7 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   strong = [(a, v) for a, v in verdicts if a.model in STRONG]
   assert len(strong) == 6_170
   assert sum(v.outcome == 'no_answer' for _, v in strong) <= 170
-  # What the first parser found right is right, but for 41 unread texts and three
+  # What the first parser found right is right, but for 41 unread texts and 3
   # others: of alternatives, of words that are no answer, of the prompt quoted.
   lost = [
     (a, v) for a, v in verdicts if a.solver == 1 and v.outcome != 'correct'

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from wm.core import schema
-from wm.language.answers import grammar
+from wm.language.answers import values
 from wm.language.answers.lexicon import lex
 from wm.language.papers.forces.questions import System
 
@@ -44,8 +44,8 @@ class ForceReply(NamedTuple):
 
 
 def read(reply: str, steps: int) -> ForceReply:
-  """Reads the last numbers by step, see `grammar.numbers`."""
-  reading = grammar.numbers(reply, steps)
+  """Reads the last numbers by step, see `values.numbers`."""
+  reading = values.numbers(reply, steps)
   reply_forces = of_dict(reading.value or {}, steps)
   failure = reading.failure or reply_forces.failure
   return reply_forces._replace(failure=failure, reasoning=reading.reasoning)

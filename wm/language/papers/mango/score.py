@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wm.core import inputs
-from wm.language.answers import grammar, replies
+from wm.language.answers import grammar, replies, values
 from wm.worlds.text_game import maze as mazes
 
 with inputs.extra('language', 'an edit distance'):
@@ -218,7 +218,7 @@ def parse(
 
   Args:
     text: any string.
-    rule: 'balanced' reads the last list of moves, see `grammar.records`.
+    rule: 'balanced' reads the last list of moves, see `values.records`.
       'first_bracket' is the published programs': all from the first '[' to the
       first ']', as a Python literal.
     actions: of the game. A move that is none, and is one in another spelling,
@@ -233,7 +233,7 @@ def parse(
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value))
   else:
-    reading = grammar.records(text, ill_formed)
+    reading = values.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
   names = action_names(tuple(actions))
