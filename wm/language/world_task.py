@@ -268,22 +268,30 @@ def answers(read: str = 'text') -> Scorer:
     answer = llm_predictor.answer(
       question, reply, reader.read, read == 'logprobs'
     )
-    score = score_of(question, reply, answer, truth)
-    score.value['leftover'] = reader.leftover(question, reply.text)
-    return score
+    leftover = reader.leftover(question, reply.text)
+    return score_of(question, reply, answer, truth, leftover)
 
   return score
 
 
 def score_of(
-  question: Query, reply: CallReply, answer: Answer, truth: Any
+  question: Query,
+  reply: CallReply,
+  answer: Answer,
+  truth: Any,
+  leftover: float | None = None,
 ) -> Score:
-  """The score of an answer; truth: as JSON has it."""
+  """The score of an answer.
+
+  truth: as JSON has it.
+  leftover: see `grammar.AnswerReader.leftover`.
+  """
   thought = reply.reasoning + replies.visible(reply.text).reasoning
   return Score(
     value=world_questions.worth(
       question, answer, world_questions.from_json(truth)
-    ),
+    )
+    | ({} if leftover is None else {'leftover': leftover}),
     answer=answer.failure or str(world_questions.to_json(answer.value)),
     metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
   )

@@ -24,7 +24,6 @@ from typing import Any
 from wm import core
 from wm.core import queries
 from wm.core.queries import Answer, Query
-from wm.language.answers.lexicon import lex, sets, short
 from wm.language.answers.replies import (
   NO,
   STRIPPED,
@@ -32,7 +31,11 @@ from wm.language.answers.replies import (
   Reading,
   Unread,
   key_words,
+  lex,
   read,
+  refuse,
+  sets,
+  short,
 )
 from wm.language.answers.values import labels
 
@@ -62,8 +65,7 @@ def yes_no_words(text: str, marked: bool) -> Any:
     raise Unread('several')
   whole = lex.explanation.split(text[match.end() :], maxsplit=1)[0]
   other = _side('other', yes).search(whole)
-  if other and not lex.condition.search(text[match.end() :]):
-    raise Unread('several')
+  refuse(other and not lex.condition.search(text[match.end() :]), 'several')
   if not yes and not word.isalpha():
     return yes
   plain = word in ('yes', 'yep', 'yeah', 'ja', 'oui') or not word.isascii()
@@ -176,16 +178,14 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
     gap = text[end:start].lower()
     if lex.why.search(gap) and True in out.values():
       break
-    if lex.doubts.search(gap):
-      raise Unread('unclear')
+    refuse(lex.doubts.search(gap), 'unclear')
     turns = ',' in gap and instead and True not in out.values()
     if turns or re.search(r'\bbut\b', gap):
       takes = True
     full = gap = re.sub(r'\bbut\b', '', gap)
     lead = re.split('[,;]', gap)[-1] if k == 0 or ',' in gap else ''
     match = lex.verdict.search(lead)
-    if takes and k and re.search(r'\bor\b', gap):
-      raise Unread('several')
+    refuse(takes and k and re.search(r'\bor\b', gap), 'several')
     gap = lex.joins.sub('', lead)
     if lex.scope.search(lead or full) or (match and match['no']):
       takes, instead = False, 'rather' in full or 'instead' in full
@@ -194,8 +194,7 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
     after = spans[k + 1][0] if k + 1 < len(spans) else len(text)
     verdict = _tail(text[stop:after], takes)
     value = takes if verdict is None else verdict and takes
-    if out.setdefault(token, value) != value:
-      raise Unread('unclear')
+    refuse(out.setdefault(token, value) != value, 'unclear')
     end = stop
   return out
 
@@ -219,8 +218,7 @@ def _tail(words: str, taken: bool = True) -> bool | None:
   match = lex.verdict.match(rest)
   if match and match[0] == 'no' and not lex.clause.match(rest, match.end()):
     return None  # 'No other street leads there.'
-  if lex.doubts.search(words) or re.search(r'\bdepend', rest):
-    raise Unread('unclear')
+  refuse(lex.doubts.search(words) or re.search(r'\bdepend', rest), 'unclear')
   if match is None:
     aside = re.match(
       r'\s*(?:[(,;:.\u2013\u2014\n-]|(?:because|since|as|which|to)\b|$)', words
@@ -229,8 +227,7 @@ def _tail(words: str, taken: bool = True) -> bool | None:
     if denied and not lex.why.search(words):
       if re.search(rf'\bis (?:not|wrong)\b|{NO}', words):
         return False
-      if not lex.scope.search(words):
-        raise Unread('unclear')
+      refuse(not lex.scope.search(words), 'unclear')
     if not aside and not _plain(
       re.sub(
         r'\b(?:but|and|or|nor)\b',
@@ -254,16 +251,14 @@ def _remarks(text: str, verdicts: Mapping[int, bool], names: Spellings) -> None:
     Unread: it names a candidate, and neither rejects it nor gives a reason.
   """
   for sentence in lex.sentence.split(text):
-    if lex.more.search(sentence):
-      raise Unread('incomplete')
+    refuse(lex.more.search(sentence), 'incomplete')
     spans = [
       token
       for start, end, token in names.spans(sentence)
       if sentence[start:end].lower() not in sets['common']
       and not lex.place_begin.search(sentence[max(start - 9, 0) : start])
     ]
-    if spans and lex.condition.search(sentence):
-      raise Unread('unclear')
+    refuse(spans and lex.condition.search(sentence), 'unclear')
     if not spans or lex.why.search(sentence):
       continue
     denies = lex.denies.search(sentence) or lex.verdict.search(sentence)
@@ -313,8 +308,7 @@ def choice(text: str, names: Spellings) -> Reading:
     sentence = not marked and whole is None and listed_verdicts is None
     if sentence and not (taken and _plain(_without(head, names))):
       return None
-    if len(taken) > 1:
-      raise Unread('several')
+    refuse(len(taken) > 1, 'several')
     if not taken:
       raise Unread('unclear' if verdicts else 'unknown_name')
     _remarks(rest, verdicts, names)
@@ -374,17 +368,14 @@ def listed(text: str, names: Spellings) -> Reading:
     verdicts = _verdicts(first, names)
     if not marked and (core.PAD in verdicts or not verdicts):
       return None
-    if not verdicts:
-      raise Unread('nothing')
+    refuse(not verdicts, 'nothing')
     values = {*verdicts.values()}
-    if True in values and None in values:
-      raise Unread('unclear')
+    refuse(True in values and None in values, 'unclear')
     taken = {token: yes is not False for token, yes in verdicts.items()}
     for paragraph in asides + rest:
       _remarks(paragraph, taken, names)
     tokens = tuple(sorted(token for token, yes in taken.items() if yes))
-    if marked and tokens == (core.PAD,):
-      raise Unread('unknown_name')
+    refuse(marked and tokens == (core.PAD,), 'unknown_name')
     if not tokens and (lex.scope.search(first) or 'cannot' in first):
       raise Unread('unclear')
     return tokens
@@ -447,8 +438,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   exact = names.exactly(part)
   if exact is not None:
     return {exact: None}
-  if lex.more.search(part):
-    raise Unread('incomplete')
+  refuse(lex.more.search(part), 'incomplete')
   if not lex.says.search(part):
     return {}
   item = lex.item_begin.match(part)
@@ -459,8 +449,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   spans = names.spans(body)
   if not spans:
     return _unnamed(body, names)
-  if lex.all_but.search(body):
-    raise Unread('unclear')
+  refuse(lex.all_but.search(body), 'unclear')
   plural = re.search(r'\bare (?:all |both |also )?(.*)', body)
   if plural and (match := lex.verdict.match(plural[1])):
     return {token: match['no'] is None for *_, token in spans}
@@ -485,8 +474,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   verdict = _tail(tail)
   if verdict is None and lex.says.search(tail) and not lex.leads.search(tail):
     raise Unread('unclear')  # 'East: a wall' is a verdict in other words.
-  if mark and verdict is not None:
-    raise Unread('unclear')
+  refuse(mark and verdict is not None, 'unclear')
   return {token: mark['no'] is None if mark else verdict}
 
 
@@ -515,8 +503,7 @@ def _unnamed(body: str, names: Spellings) -> dict[int, bool | None]:
     if lex.denies.search(body):
       return {}
     raise Unread('unclear')
-  if lex.verdict.fullmatch(body.strip(STRIPPED)):
-    raise Unread('unclear')
+  refuse(lex.verdict.fullmatch(body.strip(STRIPPED)), 'unclear')
   if len(words) > names.longest or lex.verdict.search(body):
     return {}
   return {core.PAD: None}
@@ -604,12 +591,10 @@ def yes_no_list(text: str, num: int) -> Reading:
         return None
       values = dict(enumerate(bare, 1))
     # Numbers that are not those of the prompt may be of other questions.
-    if 1 not in values or max(values) > num:
-      raise Unread('wrong_length')
+    refuse(1 not in values or max(values) > num, 'wrong_length')
     if corrections:
       numbers = [int(x) for x in re.findall(r'\b\d{1,3}\b', corrections)]
-      if not numbers:
-        raise Unread('retracted')
+      refuse(not numbers, 'retracted')
       values |= dict.fromkeys(numbers, None)
     return tuple(values.get(number) for number in range(1, num + 1))
 

@@ -21,18 +21,58 @@ from __future__ import annotations
 
 import json
 import math
+import pathlib
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from wm.language.answers import lexicon
-from wm.language.answers.lexicon import END, MARK, lex, sets
+# Words and forms are data, in lexicon.toml: a language is added there.
+MARK, END = '\x1e', '\x1f'  # Before an answer, and behind one.
+_FILE = pathlib.Path(__file__).with_name('lexicon.toml')
+_DATA = tomllib.loads(_FILE.read_text(encoding='utf-8'))
+_PLACE = re.compile(r'@(\w+)@')
+
+
+def _joined(text: str) -> str:
+  """A pattern on one line, with those that it holds."""
+  text = re.sub(r'\n\s*', '', text.lstrip(' '))
+  text = text.replace('@mark@', MARK).replace('@end@', END)
+  return _PLACE.sub(lambda m: f'(?:{_joined(_DATA["patterns"][m[1]])})', text)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+  return re.compile(_joined(text), re.IGNORECASE | re.MULTILINE)
+
+
+class Lexicon:
+  """The patterns, by name."""
+
+  def __init__(self) -> None:
+    self._all = {k: _compiled(x) for k, x in _DATA['patterns'].items()}
+
+  def __getattr__(self, name: str) -> re.Pattern[str]:
+    return self._all[name]
+
+
+lex = Lexicon()
+sets = {name: frozenset(x.split()) for name, x in _DATA['words'].items()}
+lists = {name: x.split() for name, x in _DATA['lists'].items()}
+# What can be wrong with a reply -> what that means.
+FAILURES: dict[str, str] = _DATA['failures']
+short: dict[str, str] = _DATA['short']
+signs = {ord(x): text for many, text in _DATA['signs'].items() for x in many}
+signs |= {0x2460 + n: f'\x1d{n + 1}. ' for n in range(20)}  # Circled numbers.
+signs |= {0x2776 + n: f'\x1d{n + 1}. ' for n in range(10)}
+replaced = [
+  (_compiled(pattern), text.replace('@mark@', MARK).replace('@end@', END))
+  for pattern, text in _DATA['markup']['replaced']
+]
 
 LIMIT = 1 << 20
 LONGEST = 100_000  # Characters of the passage that answers.
 DEPTH = 32  # Deeper nesting of brackets is not read.
 
-FAILURES = lexicon.failures
 STRIPPED = ' \t\n.,;:!*_"\'`[]{}'
 # Why a reply that cannot be read ended -> what that is called.
 _STOPPED = {
@@ -322,8 +362,8 @@ YES, NO, UNSURE = '\u2713', '\u2717', '?'  # What marks of a list become.
 
 def plain(text: str) -> str:
   """A text without Markdown, LaTeX and HTML, and with MARKs."""
-  text = text.translate(lexicon.signs)
-  for pattern, replacement in lexicon.replaced:
+  text = text.translate(signs)
+  for pattern, replacement in replaced:
     text = pattern.sub(replacement, text)
   text = lex.marks.sub(MARK, _unwrapped(tables(text)))
   return text if MARK in text else lex.weak_marks.sub(MARK, text)
@@ -470,6 +510,12 @@ Parse = Callable[[str, bool], Any]
 
 class Unread(Exception):
   """Why a parser reads nothing of an answer: a key of FAILURES."""
+
+
+def refuse(condition: object, failure: str) -> None:
+  """Leaves an answer unread where a condition holds."""
+  if condition:
+    raise Unread(failure)
 
 
 def read(

@@ -10,15 +10,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wm.language.answers.lexicon import lex, lists, sets
 from wm.language.answers.replies import (
   LONGEST,
   STRIPPED,
   Reading,
   Unread,
   fields,
+  lex,
+  lists,
   literals,
   read,
+  refuse,
+  sets,
   tables,
   visible,
 )
@@ -55,8 +58,7 @@ def number(text: str, noun: str) -> Reading:
     if not values and (marked or len(last) < 20):
       values = {*lex.counted.findall(last)}
     vague = lex.vague.search(last) or lex.doubts.search(words)
-    if len({*map(_integer, values)}) > 1 or (values and vague):
-      raise Unread('several')
+    refuse(len({*map(_integer, values)}) > 1 or (values and vague), 'several')
     return _integer(values.pop()) if values else None
 
   return read(text, parse)
@@ -81,8 +83,7 @@ def seat(text: str, seats: int) -> Reading:
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
-    if len({*lex.seating.findall(words)}) > 1:
-      raise Unread('several')
+    refuse(len({*lex.seating.findall(words)}) > 1, 'several')
     line, *more = words.split('\n')
     line = _kept(line)
     if not marked and (more or len(lex.sentence.split(words)) > 1):
@@ -177,20 +178,17 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
   head, *aside = re.split(r'\s[-\u2013\u2014]{1,2}\s', part, maxsplit=1)
   if not _named_in(' '.join(aside), names):
     part = head  # 'A, B - two moves'.
-  if lex.alternative.search(words):
-    raise Unread('several')
+  refuse(lex.alternative.search(words), 'several')
   if lex.more.search(part) or (lex.more.search(rest) and '\n' not in part):
     raise Unread('incomplete')
-  if lex.retracts.search(part) or re.search(r'\bno\b', part):
-    raise Unread('retracted')
+  refuse(lex.retracts.search(part) or re.search(r'\bno\b', part), 'retracted')
   hedge = re.search(r'\b(?:or|either|equally|both|if)\b|\?', part)
   others = _named_in(part[hedge.end() :], names) if hedge else False
   if (hedge and (others or hedge[0] != 'or')) or (
     '/' in part and re.search('[,;>\n]', part)
   ):
     raise Unread('several')
-  if re.match(r'\W*not\b', part):
-    raise Unread('unclear')
+  refuse(re.match(r'\W*not\b', part), 'unclear')
   return part
 
 
@@ -401,8 +399,7 @@ def labels(text: str, num: int, width: int, classes: int) -> Reading:
       if marked and others and lex.option.search(words, parsed[0].end):
         raise Unread('several')
       chosen = parsed[-1 if not marked else 0]
-      if lex.doubts.search(words, chosen.end):
-        raise Unread('unclear')
+      refuse(lex.doubts.search(words, chosen.end), 'unclear')
       items = _flat(chosen.value)
     elif marked or '\n' not in words:
       items = _bare_labels(words)
@@ -410,11 +407,9 @@ def labels(text: str, num: int, width: int, classes: int) -> Reading:
       return None
     if not items or (not marked and not parsed and len(items) != num):
       return None
-    if len(items) != num * width:
-      raise Unread('wrong_length')
+    refuse(len(items) != num * width, 'wrong_length')
     values = tuple(_label(item, classes) for item in items)
-    if None in values:
-      raise Unread('unknown_label')
+    refuse(None in values, 'unknown_label')
     return values
 
   return read(text, parse)

@@ -18,7 +18,7 @@ import scipy
 
 from wm.core import schema
 from wm.language.answers import values
-from wm.language.answers.lexicon import lex
+from wm.language.answers.replies import lex
 from wm.language.papers.forces.questions import System
 
 # A force beyond this is a slip of the pen; squares of it still have values.
