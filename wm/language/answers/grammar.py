@@ -522,31 +522,18 @@ def _item_verdict(text: str) -> bool | None:
   """The verdict of a numbered item; None where it has none, or several."""
   text = text.strip(' \t\n|"\')]}(:=.,;-\u2013\u2014')
   text = re.sub(r'^(?:it|this|that) is ', '', text, flags=re.IGNORECASE)
-  if YES in text and NO in text:
+  if lex.doubts.search(text) or lex.retracts.search(text) or '->' in text:
     return None
   # Behind the words of the question: `1. north: yes`.
   for words in (text, text.rpartition(':')[2].strip()):
-    match = lex.verdict.match(words) or re.match(
-      r'(?P<no>n)$|(?P<yes>y)$', words, re.I
-    )
-    if match:
-      rest = words[match.end() :]
-      if (
-        rest[:2] in (' o', '/n')
-        or lex.doubts.search(rest)
-        or lex.retracts.search(rest)
-      ):
-        return None
-      yes = match['no'] is None
-      other = _side('other', yes).search(rest) or _side('turns', yes).search(
-        re.split(r'[.;(]|\bsince\b|\bas\b', rest)[0]
-      )
-      if other or rest.strip()[:2] == '->':
-        return None
-      plain = (
-        yes or not match[0].isalpha() or lex.clause.match(words, match.end())
-      )
-      return yes if plain else None
+    if words.lower() in ('y', 'n'):
+      return words.lower() == 'y'
+    try:
+      value = yes_no_words(words, marked=False)
+    except Unread:
+      return None
+    if value is not None:
+      return None if YES in text and NO in text else bool(value)
   return None
 
 
