@@ -1,6 +1,7 @@
 """Inspect and launch/score.py ask the same and find the same."""
 
 import dataclasses
+import json
 import math
 import re
 import subprocess
@@ -443,3 +444,34 @@ def test_outputs_are_read_without_inspects_types():
   found = provider.read(output)
   assert (found.text, found.reasoning) == ('no', 5)
   assert provider.read(ModelOutput()).failure == 'bad_reply'
+
+
+@pytest.mark.parametrize('form', ['schema', 'tool'])
+def test_structured_answers_are_compared_with_text(form, tmp_path):
+  asked = world_task.world(
+    'maps(rows=3, columns=3)',
+    "compression(suffixes='world', k=1, samples=2, trials=4); "
+    "next_token(states='drawn', num=3)",
+    form=form,
+  )
+  log, *_ = inspect_ai.eval(
+    asked, model='wm/solver', log_dir=str(tmp_path), display='none'
+  )
+  assert log.status == 'success'
+  forms = [sample.metadata['form'] for sample in log.samples]
+  assert {*forms} == {form, 'text'}
+  first, last = log.samples[0].output, log.samples[-1].output
+  answers = first.message.tool_calls or [json.loads(first.completion)]
+  assert answers
+  assert last.completion in ('Yes.', 'No.')
+  by_scorer = {score.name: score.metrics for score in log.results.scores}
+  assert by_scorer['right_all']['mean'].value == 1
+  assert by_scorer['leftover']['mean'].value == 0
+  (measured,) = [x for x in by_scorer.values() if 'next_token_validity' in x]
+  assert measured['next_token_validity'].value == 1
+  assert measured[f'{form}_less_text_right_answers'].value == 0
+
+
+def test_a_form_goes_with_single_questions_in_text():
+  with pytest.raises(Exception, match='expected per_prompt=1'):
+    world_task.world('maps(rows=3, columns=3)', form='tool', per_prompt=4)

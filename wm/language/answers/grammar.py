@@ -278,12 +278,12 @@ def choice(text: str, names: Spellings) -> Reading:
     """See read."""
     if not marked and len(words) > _LINE_LENGTH:
       return None
-    whole = names.item(words) if '\n' not in words else None
     if item := lex.item_begin.match(words):
       words = words[item.end() :] or words
     first = lex.sentence.search(words)
     head = words[: first.start()] if first else words
     rest = words[first.end() :] if first else ''
+    whole = names.exactly(head) if '\n' in words else names.item(words)
     listed_verdicts = _checked(words, names)
     if listed_verdicts is not None:
       verdicts, rest = listed_verdicts, ''
@@ -291,23 +291,12 @@ def choice(text: str, names: Spellings) -> Reading:
       return None
     elif marked and '->' in head and lex.verdict.search(head):
       raise Unread('unclear')
+    elif marked or whole is not None or lex.labelled_next.match(head):
+      exact = names.exactly(head)
+      verdicts = {exact: True} if exact is not None else claims(head, names)
     else:
-      bare = lex.bracketed.sub('', lex.item_begin.sub('', head, count=1))
-      exact = names.exactly(bare)
-      others = {x[2] for x in names.spans(head)} - {exact}
-      aside = ' '.join(lex.bracketed.findall(head))
-      if others or lex.objects.search(aside):
-        exact = None
-      try:
-        verdicts = {exact: True} if exact is not None else claims(head, names)
-      except Unread:
-        if marked:
-          raise
-        return None
-    taken = [token for token, yes in verdicts.items() if yes]
-    sentence = not marked and whole is None and listed_verdicts is None
-    if sentence and not (taken and _plain(_without(head, names))):
       return None
+    taken = [token for token, yes in verdicts.items() if yes]
     refuse(len(taken) > 1, 'several')
     if not taken:
       raise Unread('unclear' if verdicts else 'unknown_name')
@@ -318,17 +307,6 @@ def choice(text: str, names: Spellings) -> Reading:
 
 
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
-
-
-def _without(text: str, names: Spellings) -> str:
-  """A text without names, and what is rejected."""
-  out, end = '', 0
-  for start, stop, _ in names.spans(text):
-    out += text[end:start]
-    end = stop
-  return re.sub(
-    r'\b(?:not|but|rather than|instead of|or)\b', ' ', out + text[end:]
-  )
 
 
 def _checked(words: str, names: Spellings) -> dict[int, bool] | None:
