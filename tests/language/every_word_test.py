@@ -56,7 +56,7 @@ def held_apart(text):
 
 
 @pytest.mark.parametrize(
-  ('apart', 'num', 'least'), [(False, 446, 425), (True, 247, 225)]
+  ('apart', 'num', 'least'), [(False, 464, 440), (True, 261, 240)]
 )
 def test_no_answer_is_misread(apart, num, least):
   lines = (answers_test.FOLDER / 'every_word.jsonl').read_text('utf-8')

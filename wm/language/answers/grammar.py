@@ -185,7 +185,7 @@ def claims(text: str, names: Spellings) -> dict[int, bool]:
     full = gap = re.sub(r'\bbut\b', '', gap)
     lead = re.split('[,;]', gap)[-1] if k == 0 or ',' in gap else ''
     match = lex.verdict.search(lead)
-    refuse(takes and k and re.search(r'\bor\b', gap), 'several')
+    refuse(takes and k and re.search(r'\b(?:or|to)\b', gap), 'several')
     gap = lex.joins.sub('', lead)
     if lex.scope.search(lead or full) or (match and match['no']):
       takes, instead = False, 'rather' in full or 'instead' in full
@@ -261,7 +261,8 @@ def _remarks(text: str, verdicts: Mapping[int, bool], names: Spellings) -> None:
     refuse(spans and lex.condition.search(sentence), 'unclear')
     if not spans or lex.why.search(sentence):
       continue
-    denies = lex.denies.search(sentence) or lex.verdict.search(sentence)
+    verdicts_said = [m['no'] for m in lex.verdict.finditer(sentence)]
+    denies = lex.denies.search(sentence) or any(verdicts_said)
     accepted = [token for token in spans if verdicts.get(token)]
     if bool(denies) == bool(accepted) or (accepted and len({*spans}) > 1):
       raise Unread('unclear')
@@ -428,6 +429,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   if not spans:
     return _unnamed(body, names)
   refuse(lex.all_but.search(body), 'unclear')
+  refuse(re.search(r'\b(?:while|whereas)\b', body), 'unclear')
   plural = re.search(r'\bare (?:all |both |also )?(.*)', body)
   if plural and (match := lex.verdict.match(plural[1])):
     return {token: match['no'] is None for *_, token in spans}
@@ -452,7 +454,8 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   verdict = _tail(tail)
   if verdict is None and lex.says.search(tail) and not lex.leads.search(tail):
     raise Unread('unclear')  # 'East: a wall' is a verdict in other words.
-  refuse(mark and verdict is not None, 'unclear')
+  denied = verdict is None and lex.denies.search(tail)
+  refuse(denied or (mark and verdict is not None), 'unclear')
   return {token: mark['no'] is None if mark else verdict}
 
 
