@@ -58,6 +58,7 @@ def number(text: str, noun: str) -> Reading:
     if not values and (marked or len(last) < 20):
       values = {*lex.counted.findall(last)}
     vague = lex.vague.search(last) or lex.doubts.search(words)
+    vague = vague or (marked and lex.reckoned.search(last))
     refuse(len({*map(_integer, values)}) > 1 or (values and vague), 'several')
     return _integer(values.pop()) if values else None
 
@@ -188,7 +189,9 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
     '/' in part and re.search('[,;>\n]', part)
   ):
     raise Unread('several')
-  refuse(re.match(r'\W*not\b', part), 'unclear')
+  plain = lex.bracketed.sub(' ', part)
+  refuse(lex.detour.search(plain) or re.match(r'\W*not\b', part), 'unclear')
+  refuse('revers' in part, 'unclear')
   return part
 
 
