@@ -35,6 +35,7 @@ setuptools.setup(
     'wm': ['py.typed', '*.pyi'],
     'wm.explorer': ['templates/*'],
     'wm.language.papers': ['*/*.j2', '*/*.toml'],
+    'wm.language.answers': ['*.toml'],
     'wm.recon': ['templates/*'],
     'wm.reporting': ['templates/*'],
     'wm.worlds': ['*.j2', '*/*.j2'],

@@ -12,7 +12,7 @@ from wm.core import queries, registry
 from wm.evaluation import query_plans, shared_prompts
 from wm.language import provider
 from wm.language.answer_cache import CallReply
-from wm.language.answers import structures
+from wm.language.answers import grammar
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRIC = registry.make(
@@ -160,7 +160,7 @@ LISTS = {
 
 @pytest.mark.parametrize('text', LISTS)
 def test_lists_of_yes_and_no_are_read(text):
-  reading = structures.yes_no_list(text, 3)
+  reading = grammar.yes_no_list(text, 3)
   assert reading.value == LISTS[text]
   whole = reading.value and None not in reading.value
   assert bool(reading.failure) == (not whole)
@@ -173,7 +173,7 @@ def test_long_replies_are_read_in_time():
     'yes ' * 200_000,
     '1.\n' * 90_000,
   ):
-    structures.yes_no_list(text, 3)
+    grammar.yes_no_list(text, 3)
 
 
 def _questions(model, trials=30):

@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, values
 from wm.language.papers.forces import score as forces
 from wm.language.papers.mango import questions as minigames
 from wm.language.papers.mango import score as mango
@@ -38,19 +38,19 @@ def _read(row):
   """What is read of a row, or None."""
   text, task = row['text'], row['task']
   if task in ('yes_no', 'verdict'):
-    return replies.yes_no(text).value
+    return grammar.yes_no(text).value
   if task == 'one_next':
     names = ['north', 'northeast', 'east', 'west', 'Mira']
-    place = replies.choice(
-      text, replies.Spellings({name: k for k, name in enumerate(names)})
+    place = grammar.choice(
+      text, grammar.Spellings({name: k for k, name in enumerate(names)})
     ).value
     return None if place is None else names[place]
   if task == 'all_next':
-    tokens = replies.listed(text, replies.Spellings(NAMES)).value
+    tokens = grammar.listed(text, grammar.Spellings(NAMES)).value
     names = ['?', *NAMES]
     return None if tokens is None else {names[token] for token in tokens}
   if task == 'labels':
-    labels = structures.labels(text, 4, 1, 2).value
+    labels = values.labels(text, 4, 1, 2).value
     return None if labels is None else list(labels)
   if task == 'moves':
     moves = mango.parse(text, actions=MOVES).moves
@@ -58,16 +58,16 @@ def _read(row):
   if task == 'minigame':
     return minigames.judge_minigame(text, 'north', ACTIONS).action or None
   if task == 'count':
-    return structures.number(text, 'cluster').value
+    return values.number(text, 'cluster').value
   if task == 'seat':
-    return structures.seat(text, 3).value
+    return values.seat(text, 3).value
   if task == 'forces':
     force = forces.read(text, 5)
     return None if force.failure else force.force.tolist()
-  nodes = structures.path(text, _lowered(row['domain'])).value
+  nodes = values.path(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
-  known = [n for n in nodes.nodes if n != structures.UNKNOWN]
+  known = [n for n in nodes.nodes if n != values.UNKNOWN]
   return known[0] if task == 'choice' else list(nodes.nodes)
 
 

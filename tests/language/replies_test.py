@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies, values
 
 YES_NO = {
   'yes': True,
@@ -38,7 +38,7 @@ YES_NO = {
 
 @pytest.mark.parametrize('text', YES_NO, ids=lambda text: repr(text[:20]))
 def test_yes_or_no_is_read_or_a_failure_named(text):
-  result, expected = replies.yes_no(text), YES_NO[text]
+  result, expected = grammar.yes_no(text), YES_NO[text]
   if isinstance(expected, bool):
     assert result[:2] == (expected, '')
   else:
@@ -48,9 +48,9 @@ def test_yes_or_no_is_read_or_a_failure_named(text):
 
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
-  assert structures.number(text, 'room') == (2, '', 20)
-  assert replies.visible('ab</think>c') == ('c', '', 2)
-  assert replies.visible('a < b') == ('a < b', '', 0)
+  assert values.number(text, 'room')[:3] == (2, '', 20)
+  assert replies.visible('ab</think>c')[:3] == ('c', '', 2)
+  assert replies.visible('a < b')[:3] == ('a < b', '', 0)
 
 
 def test_the_last_answer_counts():
@@ -61,7 +61,7 @@ def test_the_last_answer_counts():
     ('Answer:', None, 'nothing'),
     ('I cannot help with it', None, 'refused'),
   ):
-    assert structures.number(text, 'room')[:2] == (value, failure)
+    assert values.number(text, 'room')[:2] == (value, failure)
 
 
 def first(text, opening='[{'):
@@ -139,17 +139,17 @@ def test_a_cut_off_value_is_never_taken_for_whole(text, size):
   assert failure or json.dumps(value) != text
 
 
-NAMES = replies.Spellings({'north': 1, 'enter car': 2})
+NAMES = grammar.Spellings({'north': 1, 'enter car': 2})
 READERS = (
-  replies.yes_no,
-  lambda text: replies.choice(text, NAMES),
-  lambda text: replies.listed(text, NAMES),
-  lambda text: structures.number(text, 'cluster'),
-  lambda text: structures.seat(text, 3),
-  lambda text: structures.path(text, {'1': 1, 'rose': 2}),
-  lambda text: structures.labels(text, 2, 1, 2),
-  lambda text: structures.numbers(text, 2),
-  lambda text: structures.records(text, lambda value: ''),
+  grammar.yes_no,
+  lambda text: grammar.choice(text, NAMES),
+  lambda text: grammar.listed(text, NAMES),
+  lambda text: values.number(text, 'cluster'),
+  lambda text: values.seat(text, 3),
+  lambda text: values.path(text, {'1': 1, 'rose': 2}),
+  lambda text: values.labels(text, 2, 1, 2),
+  lambda text: values.numbers(text, 2),
+  lambda text: values.records(text, lambda value: ''),
 )
 
 

@@ -1,6 +1,7 @@
 """Inspect and launch/score.py ask the same and find the same."""
 
 import dataclasses
+import json
 import math
 import re
 import subprocess
@@ -151,7 +152,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
   rows = list(logs.rows(found['yes']))
   assert {row['quantity'] for row in rows} == {
-    *('answered', 'right', 'right_all', 'probability'),
+    *('answered', 'leftover', 'right', 'right_all', 'probability'),
   }
   assert {row['reason'] for row in rows if row['value'] == ''} <= {
     *('no_value', 'no_probability'),
@@ -177,7 +178,7 @@ def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
   page = reports.report([path], tmp_path / 'out')
   assert 'wm/yes' in page.read_text()
   rows = (page.parent / 'rows.csv').read_text().splitlines()
-  assert len(rows) == 1 + 4 * len(other.samples)
+  assert len(rows) == 1 + 5 * len(other.samples)
   assert rows[1].startswith('own,wm/yes,1,1,answers,')
   # Beside results of other kinds it has a folder of its own.
   mixed = reports.report([folder, path], tmp_path / 'mixed')
@@ -443,3 +444,34 @@ def test_outputs_are_read_without_inspects_types():
   found = provider.read(output)
   assert (found.text, found.reasoning) == ('no', 5)
   assert provider.read(ModelOutput()).failure == 'bad_reply'
+
+
+@pytest.mark.parametrize('form', ['schema', 'tool'])
+def test_structured_answers_are_compared_with_text(form, tmp_path):
+  asked = world_task.world(
+    'maps(rows=3, columns=3)',
+    "compression(suffixes='world', k=1, samples=2, trials=4); "
+    "next_token(states='drawn', num=3)",
+    form=form,
+  )
+  log, *_ = inspect_ai.eval(
+    asked, model='wm/solver', log_dir=str(tmp_path), display='none'
+  )
+  assert log.status == 'success'
+  forms = [sample.metadata['form'] for sample in log.samples]
+  assert {*forms} == {form, 'text'}
+  first, last = log.samples[0].output, log.samples[-1].output
+  answers = first.message.tool_calls or [json.loads(first.completion)]
+  assert answers
+  assert last.completion in ('Yes.', 'No.')
+  by_scorer = {score.name: score.metrics for score in log.results.scores}
+  assert by_scorer['right_all']['mean'].value == 1
+  assert by_scorer['leftover']['mean'].value == 0
+  (measured,) = [x for x in by_scorer.values() if 'next_token_validity' in x]
+  assert measured['next_token_validity'].value == 1
+  assert measured[f'{form}_less_text_right_answers'].value == 0
+
+
+def test_a_form_goes_with_single_questions_in_text():
+  with pytest.raises(Exception, match='expected per_prompt=1'):
+    world_task.world('maps(rows=3, columns=3)', form='tool', per_prompt=4)

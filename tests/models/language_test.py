@@ -11,7 +11,7 @@ from wm import core
 from wm.core import queries, registry
 from wm.language import llm_predictor, provider
 from wm.language.answer_cache import CallReply
-from wm.language.answers import structures
+from wm.language.answers import grammar
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')
@@ -149,7 +149,7 @@ READ = {
 
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
-  reader = structures.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
+  reader = grammar.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
   result = reader.read(queries.Query('', queries.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
@@ -158,7 +158,7 @@ def test_lists_of_names_are_read(text):
 
 
 def test_names_that_differ_in_case_or_marks_are_read_exactly():
-  reader = structures.AnswerReader(('<pad>', 'a', 'A', '.', 'go'))
+  reader = grammar.AnswerReader(('<pad>', 'a', 'A', '.', 'go'))
   question = queries.Query('', queries.ALL_NEXT)
   assert reader.read(question, 'Answer: A; .; Go').value == (2, 3, 4)
   assert reader.read(question, 'Answer: a').value == (1,)
@@ -194,7 +194,7 @@ def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
 def test_only_yes_or_no_has_a_probability(made):
   reply = CallReply('Answer: nothing', probability=0.0)
   predictor = made()
-  read = structures.AnswerReader(WORLD.token_names(core.PromptStyle())).read
+  read = grammar.AnswerReader(WORLD.token_names(core.PromptStyle())).read
   result = llm_predictor.answer(predictor.all_next((1,)), reply, read)
   assert (result.value, math.isnan(result.probability)) == ((), True)
 

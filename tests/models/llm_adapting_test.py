@@ -10,7 +10,7 @@ from wm.core import adapting, queries, registry, verbal
 from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
 from wm.language import llm_predictor
-from wm.language.answers import structures
+from wm.language.answers import grammar
 
 LATTICE = registry.make('world', 'lattice(length=20)')
 METRIC = registry.make(
@@ -167,5 +167,5 @@ def test_a_stream_is_refused():
 )
 def test_lists_of_labels(text, value, failure):
   question = queries.Query('', queries.LABELS, (0,), ((3, 1, 2),))
-  result = structures.AnswerReader(['', 'a']).read(question, text)
+  result = grammar.AnswerReader(['', 'a']).read(question, text)
   assert result == Answer(value, failure, result.probability, text)

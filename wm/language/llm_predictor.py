@@ -3,7 +3,7 @@
 A world and a `Backend` of answers come in; a `LanguageModel` goes out, which
 metrics measure as any predictor. It words questions; `QueryBackend` puts them
 to a provider (`provider`), keeps the replies (`answer_cache`) and reads them
-(`structures`, `replies`).
+(`grammar`).
 `wm.language.models.language` makes both from a spec.
 
 It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
@@ -34,7 +34,7 @@ from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.language import call_ledger, provider
 from wm.language.answer_cache import AnswerCache, CallReply, key
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies
 from wm.models.serving import few_shot, stateless
 from wm.runtime import progress
 
@@ -140,7 +140,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     self._description = verbal.render_description(world, style, most, before)
     self._most, self.before = most, before
     # Answers name tokens as the prompt does.
-    self.read = structures.AnswerReader(world.token_names(style)).read
+    self.read = grammar.AnswerReader(world.token_names(style)).read
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""
@@ -670,14 +670,15 @@ def solutions(
       'kind': question.kind,
       'right': _written(question, names, truth),
       'stale': _written(question, names, old),
-      'choices': _choices(question, names),
+      'choices': choices(question, names),
       'num': len(question.suffixes),
     }
     for question, truth, old in zip(questions, truths, stale, strict=True)
   ]
 
 
-def _choices(question: Query, names: Sequence[str]) -> list[str]:
+def choices(question: Query, names: Sequence[str]) -> list[str]:
+  """All that a question can be answered by."""
   if question.kind in (queries.YES_NO, queries.YES_NO_LIST):
     return ['Yes.', 'No.']
   if question.kind == queries.ALL_NEXT:

@@ -28,7 +28,7 @@ from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import query_plans, shared_prompts, statistics
 from wm.evaluation import scoring as trials
 from wm.language import llm_predictor, provider
-from wm.language.answers import structures
+from wm.language.answers import grammar
 from wm.language.models import language
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Setting(NamedTuple):
     before: spec of a world that is told first, as what held before; or ''.
     per_prompt: yes-or-no questions in a prompt, at most.
     version: of the world; '' is not known, as of older logs.
+    form: of answers, see WorldOptions.
   """
 
   world: str
@@ -69,6 +70,7 @@ class Setting(NamedTuple):
   before: str = ''
   per_prompt: int = 1
   version: str = ''
+  form: str = 'text'
 
   @property
   def style(self) -> PromptStyle:
@@ -79,7 +81,13 @@ class Setting(NamedTuple):
   def label(self) -> str:
     """The variant in a few words."""
     shared = f' {self.per_prompt} a prompt' if self.per_prompt > 1 else ''
-    return f'names {self.names}{shared}'
+    form = '' if self.form == 'text' else f' as {self.form}'
+    return f'names {self.names}{shared}{form}'
+
+  @property
+  def single(self) -> Setting:
+    """The same without metrics, whose questions are answered in plain text."""
+    return self._replace(per_prompt=1, form='text', metrics=())
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
@@ -119,9 +127,9 @@ _cached = functools.lru_cache(maxsize=8)(language.make_verbal)
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> structures.AnswerReader:
+def reader(setting: Setting) -> grammar.AnswerReader:
   """The reader of answers about a world."""
-  return structures.AnswerReader(
+  return grammar.AnswerReader(
     made_world(setting.world).token_names(setting.style)
   )
 
@@ -146,8 +154,9 @@ def settings(
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by seed of names.
 
-  Where questions share prompts, a setting without metrics follows, with some of
-  the same questions one by one: see `shared_prompts`.
+  Where questions share prompts, or answers are structured, a setting without
+  metrics follows, with some of the same questions one by one, answered in plain
+  text: see `shared_prompts`.
 
   Args:
     base: what all settings share; without metrics the default ones.
@@ -186,10 +195,10 @@ def settings(
         for group in queries.grouped(questions, setting.per_prompt)
       ],
     )
-    pairs = shared_prompts.sample(questions, setting.per_prompt)
-    if pairs:
+    pairs = shared_prompts.sample(questions, max(setting.per_prompt, 2))
+    if pairs and setting != setting.single._replace(metrics=setting.metrics):
       yield (
-        setting._replace(per_prompt=1, metrics=()),
+        setting.single,
         [trials[q.prompt] for q, _ in pairs[: shared_prompts.PAIRS[1]]],
       )
 
@@ -239,7 +248,7 @@ def metadata(
 _TOKENS = schema.List(schema.Number(int, 0))
 _SAMPLE = schema.Object(
   {
-    **dict.fromkeys(('world', 'before', 'version'), str),
+    **dict.fromkeys(('world', 'before', 'version', 'form'), str),
     **dict.fromkeys(('kind', 'trial'), str),
     **dict.fromkeys(('names', 'most_told', 'per_prompt'), int),
     'seed': schema.Number(int, 0, 2**32 - 1),
@@ -253,7 +262,7 @@ _SCORE = schema.Object(
   {'value': object, 'failure': str, 'probability': float | None}
 )
 # What a setting has where a log's samples lack it.
-_OLDER = {'version': '', 'per_prompt': 1}
+_OLDER = {'version': '', 'per_prompt': 1, 'form': 'text'}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
@@ -339,10 +348,10 @@ def recalled_predictor(
 def paired_tests(
   gathered_answers: Known,
 ) -> Iterator[tuple[Setting, list[shared_prompts.FormComparison]]]:
-  """Settings of shared prompts, compared with the single questions of a log."""
+  """Settings of another form, compared with the single questions of a log."""
   for setting, answers in gathered_answers.items():
-    single = gathered_answers.get(setting._replace(per_prompt=1, metrics=()))
-    if setting.per_prompt == 1 or not single:
+    single = gathered_answers.get(setting.single)
+    if not single or setting == setting.single:
       continue
     asked = [question for question in single if question in answers]
     shared, alone = (
@@ -363,7 +372,7 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
 
   NAME_sd is the standard deviation over settings that differ in names
   and order, where there are several. The differences that `shared_prompts`
-  compares begin with shared_less_single.
+  compares begin with shared_less_single, schema_less_text or tool_less_text.
   """
   columns: dict[str, list[float]] = collections.defaultdict(list)
   for setting, answers in gathered_answers.items():
@@ -384,9 +393,11 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
           columns[f'{metric.name}_{scores.quantity}'].append(
             math.nan if value is None else value
           )
-  for _, table in paired_tests(gathered_answers):
+  for setting, table in paired_tests(gathered_answers):
+    shared = setting.form == 'text'
+    forms = 'shared_less_single' if shared else f'{setting.form}_less_text'
     for row in table:
-      name = f'shared_less_single_{row.name.replace(" ", "_")}'
+      name = f'{forms}_{row.name.replace(" ", "_")}'
       columns[name].append(row.shared - row.single)
   means = {name: float(np.mean(numbers)) for name, numbers in columns.items()}
   spread = {

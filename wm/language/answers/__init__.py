@@ -1,5 +1,6 @@
 """Replies of language models, read as values.
 
-replies     plain text, its marks, yes or no, one of some names, lists
-structures  counts, seats, paths, pairs, objects, numbers by step, labels
+replies  plain text, its marks, JSON and tables in it; lexicon.toml has words
+values   counts, seats, paths, objects, numbers by step, labels
+grammar  yes or no, names and verdicts; the reader of a question
 """

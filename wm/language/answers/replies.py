@@ -1,55 +1,79 @@
-r"""Reads replies of language models: yes or no, one of some names, a list.
+r"""Finds the answer in a reply of a language model, and makes it plain text.
 
-The text of a reply comes in; a `Reading` goes out: a value, or why there is
-none. The text is data, and nothing runs it. `structures` has the readers of
-numbers, paths and objects, and `AnswerReader`, which chooses a reader for a
-question.
+The text of a reply comes in; the passage that answers goes to a parser of
+`grammar`, and a `Reading` goes out: a value, or why there is none. The text is
+data, and nothing runs it.
 
 One way for all tasks. A text becomes plain: its reasoning goes, and so do
-Markdown, LaTeX and HTML. It may then mark answers, by `Answer:`, a heading,
-`\boxed{}`, `<answer>` or a key of a JSON object:
+Markdown, LaTeX, HTML and what is struck out. Tables, JSON and tool calls become
+lines. It may then mark answers, by `Answer:`, a heading, `\boxed{}`, `<answer>`
+or a key of a JSON object:
 
   Let me see. ▸ 1, 7   Wait, 7 is closed. ▸ 1, 11, 2   This takes 2 steps.
               draft                       the last one counts
 
-Without a mark all of a short text counts. A reader for each kind of answer
-looks at that passage. A text that it cannot read has a failure, one of
-FAILURES, and never a value that is made up. All readers take any string, and
-time linear in its length.
+Without a mark all of a short text counts. A text that cannot be read has a
+failure, one of FAILURES, and never a value that is made up. All readers take
+any string, and time linear in its length.
 """
 
 from __future__ import annotations
 
-import collections
 import json
 import math
+import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from wm import core
+# Words and forms are data, in lexicon.toml: a language is added there.
+MARK, END = '\x1e', '\x1f'  # Before an answer, and behind one.
+_FILE = pathlib.Path(__file__).with_name('lexicon.toml')
+_DATA = tomllib.loads(_FILE.read_text(encoding='utf-8'))
+_PLACE = re.compile(r'@(\w+)@')
+
+
+def _joined(text: str) -> str:
+  """A pattern on one line, with those that it holds."""
+  text = re.sub(r'\n\s*', '', text.lstrip(' '))
+  text = text.replace('@mark@', MARK).replace('@end@', END)
+  return _PLACE.sub(lambda m: f'(?:{_joined(_DATA["patterns"][m[1]])})', text)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+  return re.compile(_joined(text), re.IGNORECASE | re.MULTILINE)
+
+
+class Lexicon:
+  """The patterns, by name."""
+
+  def __init__(self) -> None:
+    self._all = {k: _compiled(x) for k, x in _DATA['patterns'].items()}
+
+  def __getattr__(self, name: str) -> re.Pattern[str]:
+    return self._all[name]
+
+
+lex = Lexicon()
+sets = {name: frozenset(x.split()) for name, x in _DATA['words'].items()}
+lists = {name: x.split() for name, x in _DATA['lists'].items()}
+# What can be wrong with a reply -> what that means.
+FAILURES: dict[str, str] = _DATA['failures']
+short: dict[str, str] = _DATA['short']
+signs = {ord(x): text for many, text in _DATA['signs'].items() for x in many}
+signs |= {0x2460 + n: f'\x1d{n + 1}. ' for n in range(20)}  # Circled numbers.
+signs |= {0x2776 + n: f'\x1d{n + 1}. ' for n in range(10)}
+replaced = [
+  (_compiled(pattern), text.replace('@mark@', MARK).replace('@end@', END))
+  for pattern, text in _DATA['markup']['replaced']
+]
 
 LIMIT = 1 << 20
+LONGEST = 100_000  # Characters of the passage that answers.
 DEPTH = 32  # Deeper nesting of brackets is not read.
 
-# What can be wrong with a reply -> what that means.
-FAILURES = {
-  'empty': 'no text',
-  'too_long': f'more than {LIMIT:,} characters',
-  'unfinished': 'reasoning that never ends, and nothing after it',
-  'refused': 'the model declines to answer',
-  'nothing': 'text without an answer of the form asked for',
-  'both': 'yes and no',
-  'several': 'several answers where one was asked for',
-  'retracted': 'an answer that is taken back, and no other one',
-  'malformed': 'brackets, and no literal list or dict in them',
-  'truncated': 'a list or dict that the text ends in',
-  'too_deep': f'brackets nested more than {DEPTH} deep',
-  'unknown_name': 'a name that is none, or none of the choices',
-  'unknown_label': 'a label that is no class, or no finite number',
-  'wrong_length': 'more or fewer labels than were asked for',
-  'cut_off': 'a reply that the limit of tokens cut off',
-}
+STRIPPED = ' \t\n.,;:!*_"\'`[]{}'
 # Why a reply that cannot be read ended -> what that is called.
 _STOPPED = {
   'max_tokens': 'cut_off',
@@ -73,16 +97,22 @@ class Reading(NamedTuple):
     value: see the reader; None where there is none.
     failure: '', or a key of FAILURES.
     reasoning: characters of reasoning, which were not read.
+    leftover: words of the text that the value does not need.
   """
 
   value: Any
   failure: str = ''
   reasoning: int = 0
+  leftover: int = 0
 
 
 _SURROGATE = re.compile('[\ud800-\udfff]')
-# A block of reasoning; one that never ends runs to the end of the text.
-_TAG = re.compile(r'<(/?)(?:think|thinking|reasoning|thought)>', re.IGNORECASE)
+
+
+def _channel(match: re.Match[str]) -> str:
+  # What goes to the user or to a tool is no reasoning.
+  spoken = match[1] == 'final' or 'to=' in match[2]
+  return '</think>' if spoken else '<think>'
 
 
 def visible(text: str) -> Reading:
@@ -100,8 +130,9 @@ def visible(text: str) -> Reading:
     return Reading('', 'too_long')
   if not text.isascii():
     text = _SURROGATE.sub('\ufffd', text)
-  # Most replies have no tag: they are not scanned.
-  rest, reasoning = (text, 0) if '<' not in text else _apart(text)
+  if '<|' in text:
+    text = lex.turn_mark.sub('', lex.channel.sub(_channel, text))
+  rest, reasoning = _apart(text) if lex.tag.search(text) else (text, 0)
   rest = rest.strip()
   if rest:
     return Reading(rest, '', reasoning)
@@ -113,7 +144,7 @@ def _apart(text: str) -> tuple[str, int]:
   outside: list[str] = []
   # text  <think> r r </think> answer      one pass over the tags, in order
   start, reasoning, inside = 0, 0, False
-  for tag in _TAG.finditer(text):
+  for tag in lex.tag.finditer(text):
     piece = text[start : tag.start()]
     closes, start = tag.group(1) == '/', tag.end()
     if inside:
@@ -193,13 +224,14 @@ def literals(text: str, opening: str = '[{') -> Iterator[Literal]:
   # Python writes single quotes: without others in the text they are JSON's.
   plain = '"' not in text and '\\' not in text
   quick = text.replace("'", '"') if plain else text
+  escaped = '\\u' in text
   while match := starts.search(text, at):
     at = match.start()
     try:
       value, end = _JSON.raw_decode(quick, at) if text[at] != '(' else (0, 0)
     except (ValueError, RecursionError):
       end = 0
-    if end and '\\u' not in text and _finite(value, DEPTH):
+    if end and not escaped and _finite(value, DEPTH):
       yield Literal(value, '', at, end)
       at = end
     else:
@@ -325,376 +357,213 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 # Plain text and its marks. MARK stands before an answer, END behind one that
 # has an end of its own; both are removed from what a model writes.
-MARK, END = '\x1e', '\x1f'
-_REPLACED = tuple(
-  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
-  for pattern, text in (
-    # Signs and HTML.
-    (r'[\x1e\x1f\u200b\ufeff]', ''),
-    (r'[ \t\u00a0\u202f\u2009]+', ' '),
-    (r'\n\s*\n', '\n\n'),
-    ('[\u2018\u2019\u02bc\u2032]', "'"),
-    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"'),
-    ('\uff1a', ':'),
-    ('[\u2022\u25cf\u25aa]', '\n- '),
-    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}'),
-    # LaTeX: boxes and commands around text, arrows, delimiters.
-    (
-      r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
-      r'\s?\{([^{}]{0,2000})\}',
-      r'\1',
-    ),
-    (
-      r'\\(?:boxed|fbox|framebox)\s?'
-      r'\{((?:[^{}]|\{(?:[^{}]|\{[^{}]{0,9999}\}){0,9999}\}){0,9999})\}',
-      f'{MARK}\\1{END}',
-    ),
-    (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
-    (r'\\[()\[\],;:! ]|\\q?quad|\$', ' '),
-    (
-      '[\u2192\u2794\u27f6\u21d2\u27a1\u279c]|\u00e2\u2020\u2019|={1,2}>|-{1,3}>',
-      '->',
-    ),
-    # Markdown: fences, rules, headings, emphasis.
-    (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
-    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
-    (r'^[ \t]*#{1,6}[ \t]+', ''),
-    (r'^([ \t]*)\*[ \t]+', r'\1- '),
-    (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
-  )
-)
-# `Answer:`, `My final answer is:`, a heading of this kind; also in French,
-# German and Spanish.
-_NOUN = r'(?:answer|antwort|r[e\u00e9]ponse|respuesta)'
-_MARKS = re.compile(
-  rf'(?:\b(?:(?:the|my|final|correct|best)[ ]){{0,3}}{_NOUN}"?[ ]?'
-  r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
-  r'|[ \t]{0,4}(?=\n))'
-  r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result|correction)'
-  r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:)(?!\s?"[\s.,)])',
-  re.IGNORECASE | re.MULTILINE,
-)
-# A mark where a text has no other one.
-_WEAK_MARKS = re.compile(
-  rf'\b{_NOUN}(?: to (?:your|the|this) question)?'
-  r' (?:is|must be|should be|would be|has to be)\b(?! not\b)',
-  re.IGNORECASE,
-)
-# Keys of objects that hold an answer, and those that hold none.
-_ANSWER_KEYS = re.compile(r'(?:final_?)?(?:answer|result|verdict)', re.I)
-_ASIDE_KEYS = re.compile(
-  r'.*(?:reason|expla|why|confiden|note|thought|step|length|cost|reward'
-  r'|arrangement|comment|analysis)',
-  re.IGNORECASE,
-)
-_RETRACTS = re.compile(
-  r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
-  r'|oops|edit:|my mistake|on reflection|i overlooked'
-  r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
-  r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
-  r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
-  re.IGNORECASE,
-)
-DECLINES = re.compile(
-  r"\s*(?:i'?m sorry|i am sorry|sorry\b|i apologi[sz]e"
-  r"|i (?:cannot|can't|cant|can not|am unable|am not able|won'?t)"
-  r"|i'm (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
-  re.IGNORECASE,
-)
-SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
+YES, NO, UNSURE = '\u2713', '\u2717', '?'  # What marks of a list become.
 
 
 def plain(text: str) -> str:
   """A text without Markdown, LaTeX and HTML, and with MARKs."""
-  for pattern, replacement in _REPLACED:
+  text = text.translate(signs)
+  for pattern, replacement in replaced:
     text = pattern.sub(replacement, text)
-  text = _MARKS.sub(MARK, _unwrapped(text))
-  return text if MARK in text else _WEAK_MARKS.sub(MARK, text)
+  text = lex.marks.sub(MARK, _unwrapped(tables(text)))
+  return text if MARK in text else lex.weak_marks.sub(MARK, text)
+
+
+def tables(text: str) -> str:
+  """A text with its Markdown tables as lists of JSON."""
+  return lex.table.sub(_table, text) if '|' in text else text
+
+
+def _table(match: re.Match[str]) -> str:
+  lines = [line.strip().strip('|') for line in match[0].strip().split('\n')]
+  rows = [
+    [cell.strip(' `*') for cell in line.split('|')]
+    for line in lines
+    if not lex.rule.fullmatch(line)
+  ]
+  if not rows or len(rows) == len(lines):
+    return '\n'.join(': '.join(row) for row in rows)
+  head, *rows = rows
+  if len({*head}) < len(head) or {len(head)} != {*map(len, rows)}:
+    return match[0]
+  return json.dumps([dict(zip(head, row, strict=True)) for row in rows]) + '\n'
+
+
+def fields(text: str) -> list[dict[str, str]]:
+  """Records that are written as lines `- key: value`, as in YAML."""
+  records: list[dict[str, str]] = []
+  for dash, key, value in lex.field.findall(text):
+    if dash or not records:
+      records.append({})
+    records[-1][key] = value.strip(' \'"')
+  return records
+
+
+_REMARK = 150  # Characters of a remark behind a list.
 
 
 def _unwrapped(text: str) -> str:
-  """A text with what a JSON object in it gives as its answer in its place."""
-  for literal in [*literals(text, '{')][::-1]:
-    if isinstance(literal.value, dict) and not literal.failure:
-      words = written(answered(literal.value))
-      if words:
-        before, behind = text[: literal.start], text[literal.end :]
-        return f'{before}{MARK}{words}{END}{behind}'
+  """A text with what JSON in it gives as its answer in its place."""
+  start = max(len(text) - LONGEST, 0)
+  for literal in [*literals(text[start:])][::-1]:
+    value = literal.value
+    simple = isinstance(value, dict) or (
+      all(isinstance(item, bool | str | dict) for item in value or ())
+      # A list or table in a reasoning is followed by more of it.
+      and len(text) - start - literal.end < _REMARK
+    )
+    if literal.failure or not (simple or _pairs(value)):
+      continue
+    words = written(value)
+    if not words and 2 * (literal.end - literal.start) > len(text):
+      words = UNSURE  # Its text would be taken for an answer.
+    if words:
+      before = text[: start + literal.start]
+      behind = text[start + literal.end :]
+      return f'{before}{MARK}{words}{END}{behind}'
   return text
 
 
-def answered(value: dict[str, Any]) -> Any:
-  """The answer that an object holds; None where that is not clear."""
-  keys = [key for key in value if _ANSWER_KEYS.fullmatch(key)]
-  keys = keys or [key for key in value if not _ASIDE_KEYS.match(key)]
-  return value[keys[0]] if len(keys) == 1 else None
+def _pairs(value: list[Any]) -> bool:
+  """Is this a list of names, each with a verdict?"""
+  return all(
+    isinstance(item, list)
+    and len(item) == 2
+    and isinstance(item[0], str)
+    and lex.verdict.fullmatch(written(item[1]))
+    for item in value
+  )
+
+
+def key_words(key: str) -> str:
+  """A key in words: 'finalAnswer' and 'final_answer' are 'final answer'."""
+  key = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|[_\s-]+', ' ', key).strip().lower()
+  return re.sub(r'^(?:is|are|can) (?=\w)', '', key)
 
 
 def written(value: Any) -> str:
-  """A value of JSON as a person would write it; '' of None and objects."""
+  """A value of JSON as a person would write it; '' of what is not clear."""
   if isinstance(value, bool):
     return 'yes' if value else 'no'
+  if isinstance(value, dict):
+    return _written_object(value)
   if isinstance(value, list):
     inner = [written(item) for item in value]
+    if any(isinstance(item, dict) for item in value):
+      clear = all(inner) and not any('\n' in line for line in inner)
+      return '\n'.join(inner) if clear else ''
+    if value and _pairs(value):
+      return '\n'.join(f'{name}: {written(yes)}' for name, yes in value)
     nested = any(isinstance(item, list) for item in value)
-    return (
-      ', '.join(f'({item})' for item in inner) if nested else '; '.join(inner)
-    )
-  return '' if value is None or isinstance(value, dict) else str(value)
+    listed = ', '.join(f'({x})' for x in inner) if nested else '; '.join(inner)
+    return listed or '[]'
+  return '' if value is None else str(value)
+
+
+def _written_object(value: dict[str, Any]) -> str:
+  """The answer of an object, else its entries, a line each."""
+  words = {key_words(key): item for key, item in value.items()}
+  for key, item in words.items():
+    if lex.tool_keys.fullmatch(key) and len(words) < 5:
+      if isinstance(item, str):
+        item = next((x.value for x in literals(item) if not x.failure), item)
+      return written(item)
+  answers = [key for key in words if lex.answer_keys.fullmatch(key)]
+  ends = [
+    item
+    for end in (lex.from_key, lex.to_key)
+    for key, item in words.items()
+    if end.fullmatch(key)
+  ]
+  numbers = [
+    key
+    for key, item in words.items()
+    if lex.number_keys.fullmatch(key) and str(item).isdecimal()
+  ]
+  keys = [
+    key
+    for key in words
+    if not lex.aside_keys.match(key) and key not in numbers[:1]
+  ]
+  items = [written(words[key]) for key in keys]
+  denied = any(lex.denies.search(key) for key in keys)
+  if len(keys) == 2 and len(ends) == 2:
+    return f'{written(ends[0])} -> {written(ends[1])}'
+  if len(keys) == 2 and isinstance(words[keys[0]], str):
+    first, second = map(lex.verdict.fullmatch, items)
+    if second and not first:
+      return f'{items[0]}: {UNSURE if denied else items[1]}'
+  if len(answers) == 1:
+    keys, items, denied = answers, [written(words[answers[0]])], False
+  if len(keys) == 1 and not (denied and not isinstance(words[keys[0]], list)):
+    line = f'{keys[0]}: {items[0]}' if denied else items[0]
+    return f'{words[numbers[0]]}. {line}' if numbers else line
+  pairs = [
+    f'{m[1] + "." if (m := lex.item_key.fullmatch(key)) else key + ":"} {item}'
+    for key, item in zip(keys, items, strict=True)
+  ]
+  return '\n'.join(pairs) if all(items) else ''
 
 
 Parse = Callable[[str, bool], Any]
 
 
-class Unread(str):
-  """Why a parser reads nothing of a passage that is an answer."""
+class Unread(Exception):
+  """Why a parser reads nothing of an answer: a key of FAILURES."""
 
 
-SEVERAL = Unread('several')
+def refuse(condition: object, failure: str) -> None:
+  """Leaves an answer unread where a condition holds."""
+  if condition:
+    raise Unread(failure)
 
 
-def read(text: str, parse: Parse) -> Reading:
+def read(
+  text: str,
+  parse: Parse,
+  retractable: bool = True,
+  needed: Collection[str] = (),
+) -> Reading:
   """Reads a text by a parser of one kind of answer.
 
   The last marked passage counts, or all of a text without marks.
 
-  parse: (a passage, is it marked?) -> the value, Unread, or None.
+  Args:
+    text: any.
+    parse: (a passage, is it marked?) -> the value, or None; it raises Unread.
+    retractable: is an answer unread that the next sentences take back?
+    needed: words of an answer, in small letters; others are left over.
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
-  head, *passages = plain(seen.value).split(MARK)
-  passages = [x for x in passages if re.search(r'\w', x.split(END)[0])]
-  passage, _, behind = (passages or [head])[-1].partition(END)
-  value = parse(passage.strip(' \t\n:"'), bool(passages))
-  failure = ''
-  if value is None or isinstance(value, Unread):
-    value, failure = None, str(value or 'nothing')
-  elif passages:
-    # Is what the passage begins with taken back behind it?
-    first = SENTENCE.search(passage)
-    behind = (passage[first.end() :] if first else '') + behind
-    if _RETRACTS.search(behind):
-      value, failure = None, 'retracted'
-  if failure == 'nothing' and DECLINES.match(seen.value.replace('\u2019', "'")):
+  whole = plain(seen.value)
+  head, *passages = whole.split(MARK)
+  passages = [x for x in passages if _SAYS_SOMETHING.search(x.split(END)[0])]
+  # What an answer with an end of its own is followed by is a new paragraph.
+  passage = (passages or [head])[-1].replace(END, '\n\n').strip(' \t\n:"')
+  value, failure = None, ''
+  try:
+    if len(passage) > LONGEST:
+      raise Unread('too_long')
+    value = parse(passage, bool(passages))
+    first = lex.sentence.search(passage)
+    if retractable and first and lex.retracts.search(passage, first.end()):
+      raise Unread('retracted')
+  except Unread as reason:
+    value, failure = None, str(reason)
+  if value is None:
+    failure = failure or 'nothing'
+  text = seen.value.replace('\u2019', "'")
+  if failure == 'nothing' and lex.declines.match(text):
     failure = 'refused'
-  return Reading(value, failure, seen.reasoning)
+  others = [
+    word
+    for word in map(str.lower, lex.name_word.findall(whole))
+    if not (word in needed or word in sets['fillers'] or word.isdecimal())
+    and not lex.verdict.fullmatch(word)
+  ]
+  return Reading(value, failure, seen.reasoning, len(others))
 
 
-# Readers of each kind.
-
-_SAYS = re.compile(
-  r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short)?[\W_]*+
-  (?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u662f|no|nope|nein|non|\u5426)\b)
-  (?!\s*+(?:/|\?|(?:or|and|yes|no)\b)
-    |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
-_CLAUSE = re.compile(
-  r"""["')\]]*+(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n
-    |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
-  re.IGNORECASE | re.VERBOSE,
-)
-# A text without a mark that goes on so may come to another answer.
-_TURNS = {
-  yes: re.compile(
-    rf'\b(?:{other}|wait|actually|however|but|therefore|so|thus|hence|hmm)\b',
-    re.IGNORECASE,
-  )
-  for yes, other in ((True, 'no'), (False, 'yes'))
-}
-_YES = frozenset(('yes', 'yep', 'yeah', 'ja', 'oui', 's\u00ed', '\u662f'))
-
-
-def yes_no_words(text: str, marked: bool) -> Any:
-  """Yes or no as the word that a passage begins with, as bool; or None."""
-  match = _SAYS.match(text)
-  if match is None:
-    return None
-  yes = match['word'].lower() in _YES
-  if not marked and _TURNS[yes].search(text, match.end()):
-    return SEVERAL
-  return yes if yes or _CLAUSE.match(text, match.end()) else None
-
-
-def yes_no(text: str) -> Reading:
-  """Reads yes or no: the word that the answer begins with.
-
-  A text without a mark that goes on with a 'but', a 'so' or another answer is
-  'both'.
-
-  Returns:
-    value: bool.
-  """
-  reading = read(text, yes_no_words)
-  both = reading.failure == 'several'
-  return reading._replace(failure='both') if both else reading
-
-
-SHORT = {
-  'n': 'north',
-  's': 'south',
-  'e': 'east',
-  'w': 'west',
-  'ne': 'northeast',
-  'nw': 'northwest',
-  'se': 'southeast',
-  'sw': 'southwest',
-  'u': 'up',
-  'd': 'down',
-}  # What players type for a direction.
-_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
-_ARTICLE = re.compile(r'\b(?:the|an?)\s+')
-BRACKETED = re.compile(r'\([^()]{0,200}\)')
-_ITEM = re.compile(r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+)+')
-# What follows a name and is no part of it.
-_ASIDE = re.compile(
-  r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
-  r'|\s[-\u2013\u2014]\s|\s*->'
-)
-DENIES = re.compile(
-  r'\b(?:not|cannot|never|neither|nor|none|except|avoid|rather than|instead of'
-  r'|(?:any|every)thing but|invalid|illegal|impossible|forbidden'
-  r"|possibly|perhaps|maybe|probably)\b|n't\b",
-  re.IGNORECASE,
-)
-_LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
-STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
-
-
-class Spellings:
-  """Names that an answer may hold, each read in several spellings.
-
-  A name is read without regard to case, articles, hyphens and marks around it,
-  where no other name is alike; 'go north' and 'n' are north where that is a
-  name.
-  """
-
-  def __init__(self, names: Mapping[str, int]) -> None:
-    """names: name -> what it stands for."""
-    self._exact = dict(names)
-    alike = collections.Counter(map(_key, names))
-    self._ids = {
-      key: place
-      for name, place in names.items()
-      if alike[key := _key(name)] == 1
-    }
-    # Words of the longest name: more words than that are prose.
-    self.longest = max((len(name.split()) for name in names), default=0)
-
-  def exactly(self, text: str) -> int | None:
-    """What all of a text names, in one of its spellings."""
-    text = text.strip()
-    if text in self._exact:
-      return self._exact[text]
-    key = _key(text)
-    for spelling in (key, unabridged(key)):
-      if spelling in self._ids:
-        return self._ids[spelling]
-    return None
-
-  def item(self, text: str) -> int | None:
-    """What a text names that may be numbered, or go on with an aside."""
-    if text in self._exact or not self._exact:
-      return self._exact.get(text)
-    text = ' '.join(text.split())
-    head = _ITEM.match(text)
-    line = text[head.end() :] if head else text
-    for part in (text, line, BRACKETED.sub(' ', line)):
-      for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
-        token = self.exactly(words)
-        if token is not None:
-          return token
-    return None
-
-  def only(self, text: str) -> int | None:
-    """As `item`, of a text that goes on with no other name."""
-    if len(text) > _LINE_LENGTH:
-      return None
-    token = self.item(text)
-    others = [
-      self.item(part) for part in re.split('[,;]', text, maxsplit=2)[1:2]
-    ]
-    return token if set(others) <= {None, token} else None
-
-
-def unabridged(action: str) -> str:
-  """A direction without its verb, and in full: 'north' of 'go n'."""
-  bare = _VERB.sub('', action)
-  return SHORT.get(bare, bare)
-
-
-def _key(name: str) -> str:
-  name = name.casefold().strip(STRIPPED).replace('-', '')
-  return _ARTICLE.sub('', ' '.join(name.split()))
-
-
-def choice(text: str, names: Spellings) -> Reading:
-  """Reads one of several names, which the answer begins with.
-
-  Returns:
-    value: what it stands for.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    lines = [line for line in words.split('\n') if line.strip()]
-    if not marked and (len(lines) != 1 or len(words) > 200):
-      return None
-    token = names.only(lines[0])
-    return Unread('unknown_name') if token is None and marked else token
-
-  return read(text, parse)
-
-
-def listed(text: str, names: Spellings) -> Reading:
-  """Reads a list of names, divided by semicolons, lines or commas.
-
-  What has more words than any name is prose, and left out.
-
-  Returns:
-    value: sorted tuple of what they stand for, PAD for names of none; () of
-      the word 'nothing'.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    words = words.split('\n\n')[0] if marked else words.split('\n\n')[-1]
-    if re.fullmatch(r'(?:nothing|none)(?: (?:can|is)\b.*)?', _key(words)):
-      return ()
-    tokens = _items(words, names)
-    if tokens is None:
-      return Unread('nothing') if marked else None
-    if not marked and core.PAD in tokens:
-      return None
-    if marked and not tokens - {core.PAD}:
-      return Unread('unknown_name')
-    return tuple(sorted(tokens)) or None
-
-  return read(text, parse)
-
-
-def _items(words: str, names: Spellings) -> set[int] | None:
-  """Tokens of the lines of a list; those of nothing but prose have none.
-
-  None where a heading or an item denies or doubts what it names.
-  """
-  tokens: set[int] = set()
-  for line in filter(str.strip, words.split('\n')):
-    parts = line.split(';')
-    # Names may have commas: they separate only where nothing else does.
-    if len(parts) == 1 and '\n' not in words.strip():
-      parts = re.split(r',|\band\b', line)
-    head, colon, rest = parts[0].rpartition(':')
-    if colon and DENIES.search(head):
-      return None
-    if colon and names.item(parts[0]) is None:
-      parts[0] = rest  # 'The next elements are: north'
-    places = [names.item(part) for part in parts if part.strip()]
-    if places == [None] and len(_key(line).split()) > names.longest:
-      continue
-    if any(DENIES.search(x) and names.item(x) is None for x in parts):
-      return None
-    tokens |= {core.PAD if place is None else place for place in places}
-  return tokens
+_SAYS_SOMETHING = re.compile(rf'[\w{YES}{NO}\[]')

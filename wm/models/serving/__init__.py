@@ -9,7 +9,7 @@ in step. Each kind has its files:
   a user's own        user_objects, with stateless (no cache)
   Hugging Face        pretrained (reading a folder), tokenization
   language models     llm_predictor, with provider (calls), answer_cache,
-                      call_ledger (budgets), replies and structures (readers)
+                      call_ledger (budgets), grammar and values (readers)
 
 `process` is the shortest complete predictor to read; `networks` the usual one.
 """

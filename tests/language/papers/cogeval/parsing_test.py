@@ -79,7 +79,7 @@ def test_alternatives_are_no_answer():
   for text, outcome in (
     ('Answer: Wim', 'correct'),
     ('Answer: Vicky -> Wim -> Jing -> Nisha', 'correct'),
-    ('Answer: Amir or Wim', 'wrong_choice'),
+    ('Answer: Amir or Wim', 'no_answer'),
     ('Answer: Amir', 'wrong_choice'),
     ('Nobody.', 'no_answer'),
   ):

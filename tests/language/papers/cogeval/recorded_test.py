@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from wm.language.answers import structures
+from wm.language.answers import values
 from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -93,7 +93,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, structures.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, values.NodeReply(nodes, True))
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':
@@ -140,30 +140,30 @@ def verdicts(conversations):
 
 
 def test_texts_are_read_as_the_first_parser_did(verdicts):
-  """Prose without an answer is unread here: the first parser read all of it."""
+  """Prose and alternatives are unread here: the first parser read all of it."""
   assert len(verdicts) == 9_906
   read = [(a, v) for a, v in verdicts if v.outcome != 'no_answer']
-  assert len(read) >= 8_425
+  assert len(read) >= 8_330
   # It took the place before the comma for a part of this path, which is right.
   misread = 'From Amir, the shortest path to Jing is: Amir, Wim, Jing.'
   more = [
     asked.solver != 1 and v.outcome == 'correct' and asked.answer != misread
     for asked, v in verdicts
   ]
-  assert sum(more) <= 41
+  assert sum(more) <= 46
   less = [asked.solver == 1 and v.outcome != 'correct' for asked, v in verdicts]
-  assert len(verdicts) - sum(more) - sum(less) >= 9_820
-  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_180
-  # All but 119 answers of the strong models are read.
+  assert len(verdicts) - sum(more) - sum(less) >= 9_816
+  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_080
+  # All but 171 answers of the strong models are read.
   strong = [(a, v) for a, v in verdicts if a.model in STRONG]
   assert len(strong) == 6_170
-  assert sum(v.outcome == 'no_answer' for _, v in strong) <= 119
-  # What the first parser found right is right, but for 38 unread texts and four
+  assert sum(v.outcome == 'no_answer' for _, v in strong) <= 171
+  # What the first parser found right is right, but for 41 unread texts and 3
   # others: of alternatives, of words that are no answer, of the prompt quoted.
   lost = [
     (a, v) for a, v in verdicts if a.solver == 1 and v.outcome != 'correct'
   ]
-  assert len(lost) <= 42
+  assert len(lost) <= 44
   assert sum(asked.model in STRONG for asked, _ in lost) <= 7
   assert sum(v.outcome != 'no_answer' for _, v in lost) <= 4
 

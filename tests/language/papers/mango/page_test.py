@@ -5,7 +5,7 @@ import re
 import pytest
 
 from wm.language import pages
-from wm.language.papers.mango import facts, questions, recorded
+from wm.language.papers.mango import questions, recorded
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import Score
@@ -39,12 +39,12 @@ def answered(model, shares, kind='destination', failure='empty'):
       if share is None
       else Score('', share, reasoning=share == 1)
     )
-    result.append(facts.answer_row(model, asked, score))
+    result.append(scoring.answer_row(model, asked, score))
   return result
 
 
 def test_ill_formed_answers_count_or_are_left_out():
-  sample = facts.answer_frame(answered('a', [1, None, None, 1]))
+  sample = scoring.answer_frame(answered('a', [1, None, None, 1]))
   results = cells(reports.REPORT.table('success', sample, title='Success'))
   asked = sum(int(row['asked']) for row in results)
   formed = sum(int(row['well-formed']) for row in results)
@@ -72,7 +72,7 @@ def test_what_the_paper_prints_is_read():
 
 
 def test_a_page_needs_no_maps():
-  result = reports.answers_page(facts.answer_frame(answered('a', [1, None])))
+  result = reports.answers_page(scoring.answer_frame(answered('a', [1, None])))
   assert [*result.rows] == ['answers']
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from wm import core
 from wm.language import recorded_logs
-from wm.language.papers.mango import facts, questions, recorded
+from wm.language.papers.mango import questions, recorded
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
 from wm.worlds.text_game import maze as mazes
@@ -51,7 +51,7 @@ def test_the_worked_evaluation_of_905(folder, reading):
   mazes_of, answers, unmatched = authors_sample(folder)
   assert (len(answers), unmatched) == (32, 4)
   result = recorded.score_records(mazes_of, answers, reading=reading)
-  assert facts.well_formed(result).shape == result.shape
+  assert scoring.well_formed(result).shape == result.shape
   destinations = select(result, kind='destination')
   assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
   assert round(destinations.success.mean(), 6) == 0.897727
@@ -89,18 +89,18 @@ def test_all_answers_of_rwkv(folder):
   for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
     for easy, (num, well, value) in zip((True, False), expected, strict=True):
       sample = select(result, model=model, kind='destination', easy=easy)
-      formed = facts.well_formed(sample)
+      formed = scoring.well_formed(sample)
       assert (len(sample), len(formed)) == (num, well)
       assert round(formed.success.mean(), 3) == value
       # Below chance, and reasoning is never right.
-      assert facts.corrected(formed) < 0
+      assert scoring.corrected(formed) < 0
       assert formed.reasoning.sum() <= 1
   # Easy and hard routes depend on the order in which the authors' program lists
   # paths, which no data tells; their sums do not.
   for model, well, right in (('RWKV', 1052, 14), ('RWKV-S', 1037, 7)):
     sample = select(result, model=model, kind='route')
     assert len(sample) == 8034
-    formed = facts.well_formed(sample)
+    formed = scoring.well_formed(sample)
     assert (len(formed), formed.success.sum()) == (well, right)
   ill = result[result.failure != '']
   share = len(select(ill, kind='destination')) / (2 * 11478)
@@ -165,10 +165,10 @@ def test_the_map_as_shown_answers_every_question(folder, game):
   """As it does for all 53 games, 35,942 questions, in a minute and a half."""
   maze = readers.read(str(folder / 'camera-ready-70.tar.gz'), game)
   graph = questions.judge_graph(maze)
-  moves = facts.visible_moves(maze, mazes.LAST)
+  moves = scoring.visible_moves(maze, mazes.LAST)
   for kind in questions.KINDS:
     for asked in questions.questions(maze, kind):
-      path = facts.walk(moves, *asked[:3])
+      path = scoring.walk(moves, *asked[:3])
       text = repr([dict(zip(scoring.KEYS[0], m, strict=True)) for m in path])
       answer = scoring.parse(text, actions=graph.actions)
       result = scoring.judge(graph, asked, answer)

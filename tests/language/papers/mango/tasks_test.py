@@ -15,8 +15,9 @@ from inspect_ai.log import read_eval_log, write_eval_log  # noqa: E402
 from inspect_ai.model import ModelAPI  # noqa: E402
 
 import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
-from wm.language.papers.mango import facts, recorded  # noqa: E402
+from wm.language.papers.mango import recorded  # noqa: E402
 from wm.language.papers.mango import report as reports  # noqa: E402
+from wm.language.papers.mango import score as scoring  # noqa: E402
 from wm.language.papers.mango import task as tasks  # noqa: E402
 
 GAME = {'game': 905, 'tokenizer': 'estimate'}
@@ -116,7 +117,7 @@ def test_answers_of_other_models_and_other_ways_of_asking_stay_apart(solved):
     log('b/x'),
     log('b/y', num=3),
   ]
-  result = facts.answer_frame(reports.scored(several))
+  result = scoring.answer_frame(reports.scored(several))
   assert list(result.model) == [
     'a/x-S',
     'b/x-S',
@@ -152,7 +153,7 @@ def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
   # Files are called so.
   assert len({log.eval.task_id for log in results}) == 4
   scored = recorded.score_records(*recorded.rwkv(place, ['snacktime'])[:2])
-  table = facts.answer_frame(reports.scored(results))
+  table = scoring.answer_frame(reports.scored(results))
   both = [
     item.sort_values(['model', 'kind', 'key'], kind='stable').reset_index()
     for item in (scored, table)

@@ -1,7 +1,7 @@
 """Reads a sum."""
 
-from wm.language.answers import structures
+from wm.language.answers import values
 
 
 def read(text):
-  return structures.number(text, 'sum').value
+  return values.number(text, 'sum').value

@@ -25,7 +25,7 @@ from inspect_ai.scorer import Score
 
 from wm.core import inputs
 from wm.language import pages, recorded_logs
-from wm.language.answers.structures import NodeReply
+from wm.language.answers.values import NodeReply
 from wm.language.pages import AnswersPage
 from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval import report as reports

@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wm.language.answers import structures
-from wm.language.answers.structures import NodeReply
+from wm.language.answers import values
+from wm.language.answers.values import NodeReply
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion
 
-UNKNOWN = structures.UNKNOWN  # An item that names no node.
+UNKNOWN = values.UNKNOWN  # An item that names no node.
 LONGEST = 100_000  # Characters of a reply that are read, from its end.
 
 
@@ -39,13 +39,13 @@ def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
   text: the reply, reasoning included.
   node_names: node -> name.
   """
-  reading = structures.path(text, _table(tuple(node_names.items())))
+  reading = values.path(text, _table(tuple(node_names.items())))
   return reading.value or NodeReply(())
 
 
 def read_count(text: str) -> NodeReply:
   """The number of clusters that a reply gives, as its only node."""
-  count = structures.number(text[-LONGEST:], 'cluster').value
+  count = values.number(text[-LONGEST:], 'cluster').value
   return NodeReply(() if count is None else (count,))
 
 

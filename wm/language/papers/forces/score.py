@@ -17,7 +17,8 @@ import numpy as np
 import scipy
 
 from wm.core import schema
-from wm.language.answers import structures
+from wm.language.answers import values
+from wm.language.answers.replies import lex
 from wm.language.papers.forces.questions import System
 
 # A force beyond this is a slip of the pen; squares of it still have values.
@@ -43,8 +44,8 @@ class ForceReply(NamedTuple):
 
 
 def read(reply: str, steps: int) -> ForceReply:
-  """Reads the last numbers by step, see `structures.numbers`."""
-  reading = structures.numbers(reply, steps)
+  """Reads the last numbers by step, see `values.numbers`."""
+  reading = values.numbers(reply, steps)
   reply_forces = of_dict(reading.value or {}, steps)
   failure = reading.failure or reply_forces.failure
   return reply_forces._replace(failure=failure, reasoning=reading.reasoning)
@@ -72,7 +73,7 @@ def _step(key: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-  if isinstance(value, str) and structures.NUMBER.fullmatch(value.strip()):
+  if isinstance(value, str) and lex.number.fullmatch(value.strip()):
     value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):
     return None

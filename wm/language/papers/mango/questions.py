@@ -31,7 +31,7 @@ from wm import core
 from wm.core import fields, inputs
 from wm.core.fields import field
 from wm.language import provider
-from wm.language.answers import replies
+from wm.language.answers import grammar, replies
 from wm.language.papers import published
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
@@ -424,7 +424,7 @@ def judge_minigame(
     allowed: the list of the prompt.
   """
   names = list(dict.fromkeys([*allowed, right]))
-  reading = replies.choice(reply, scoring.action_names(tuple(names)))
+  reading = grammar.choice(reply, scoring.action_names(tuple(names)))
   if reading.failure:
     failure = reading.failure.replace('unknown_name', 'not_allowed')
     return JudgedMinigame(0.0, failure, '')

@@ -20,7 +20,7 @@ from inspect_ai.model import ChatMessageUser
 
 from wm.language import recorded_logs
 from wm.language.pages import AnswersPage
-from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import questions
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango import task as tasks
@@ -129,8 +129,8 @@ def score_records(
   graphs = {
     game: questions.judge_graph(maze) for game, maze in mazes_of.items()
   }
-  return facts.answer_frame(
-    facts.answer_row(
+  return scoring.answer_frame(
+    scoring.answer_row(
       model,
       asked,
       scoring.judge(graphs[asked.game], asked, scoring.parse(text, reading)),

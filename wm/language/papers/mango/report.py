@@ -11,7 +11,6 @@ import pandas as pd
 from wm import core
 from wm.language.pages import AnswersPage, Report
 from wm.language.papers import reports
-from wm.language.papers.mango import facts
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import KINDS
 from wm.language.papers.mango.score import Score
@@ -43,7 +42,7 @@ REPORT = Report(
   'mango',
   labels={'kind': {kind: kind for kind in KINDS}, 'easy': DIFFICULTY},
   measures={
-    'corrected': facts.corrected,
+    'corrected': scoring.corrected,
     'causes': _causes,
     'won': _won,
     # Each move has two places.
@@ -80,7 +79,7 @@ def answers_page(
   """All tables and figures that scored answers allow.
 
   Args:
-    rows: as facts.answer_frame makes them, of one model or several.
+    rows: as scoring.answer_frame makes them, of one model or several.
     more, drawings: further tables and figures, which come last.
   """
   models = ', '.join(rows.model.unique())
@@ -103,7 +102,7 @@ MINIGAMES = 'minigame', 'minigame with map'
 
 
 def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
-  """Rows of all samples that were scored, as `facts.answer_frame` takes them.
+  """Rows of all samples that were scored, as `scoring.answer_frame` takes them.
 
   Of several scores of a sample, as `inspect score --action append` makes them,
   the last one counts.
@@ -149,7 +148,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
       'no sample of these logs was scored by mango_scorer or minigame_scorer; '
       'score them with inspect score'
     )
-  every = facts.answer_frame(rows)
+  every = scoring.answer_frame(rows)
   is_asked = every.kind.isin(KINDS)
   games = every[~is_asked].sort_values('game', kind='stable')
   games = games.assign(asked=games.model + ', ' + games.kind)

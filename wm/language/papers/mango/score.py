@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import networkx as nx
+import pandas as pd
+
 from wm.core import inputs
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies, values
 from wm.worlds.text_game import maze as mazes
 
 with inputs.extra('language', 'an edit distance'):
@@ -176,6 +180,10 @@ KEYS = (
   ('location_before', 'action', 'location_after'),
   ('prev_node', 'action', 'node'),
 )
+_KEY_WORDS = (
+  *(tuple(map(replies.key_words, keys)) for keys in KEYS),
+  ('from', 'action', 'to'),
+)
 
 # How a list is found in a text.
 BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
@@ -214,7 +222,7 @@ def parse(
 
   Args:
     text: any string.
-    rule: 'balanced' reads the last list of moves, see `structures.records`.
+    rule: 'balanced' reads the last list of moves, see `values.records`.
       'first_bracket' is the published programs': all from the first '[' to the
       first ']', as a Python literal.
     actions: of the game. A move that is none, and is one in another spelling,
@@ -229,7 +237,7 @@ def parse(
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value))
   else:
-    reading = structures.records(text, ill_formed)
+    reading = values.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
   names = action_names(tuple(actions))
@@ -243,8 +251,8 @@ def parse(
 
 
 @functools.lru_cache(maxsize=64)
-def action_names(actions: tuple[str, ...]) -> replies.Spellings:
-  return replies.Spellings({name: k for k, name in enumerate(actions)})
+def action_names(actions: tuple[str, ...]) -> grammar.Spellings:
+  return grammar.Spellings({name: k for k, name in enumerate(actions)})
 
 
 def ill_formed(value: Any) -> str:
@@ -264,7 +272,8 @@ def ill_formed(value: Any) -> str:
 
 def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
   """The three values of a move, by either set of keys; None without one."""
-  for before, action, after in KEYS:
+  item = {replies.key_words(str(key)): part for key, part in item.items()}
+  for before, action, after in _KEY_WORDS:
     if before in item and action in item and after in item:
       return item[before], item[action], item[after]
   return None
@@ -419,3 +428,94 @@ def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
   """Whether each move begins where the last one ended, but for case."""
   ends = [start.lower(), *(move.after for move in seen)]
   return [move.before for move in seen] == ends[:-1]
+
+
+# Scored answers as rows, and walks on the moves that steps show.
+
+COLUMNS = [
+  *('model', 'game', 'kind', 'key', 'easy', 'length', 'imputed'),
+  *Score._fields,
+]
+
+
+def answer_row(model: str, asked: MazeQuestion, score: Score) -> dict[str, Any]:
+  """A scored answer with the columns of COLUMNS, and others."""
+  return {'model': model, **asked._asdict(), **score._asdict()}
+
+
+def answer_frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+  """A table of rows."""
+  # Tuples take a fifth of the memory of mappings.
+  values = [tuple(row[name] for name in COLUMNS) for row in rows]
+  return pd.DataFrame(values, columns=COLUMNS)
+
+
+def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
+  """The rows that the paper's scores are over."""
+  return rows[rows.failure == '']
+
+
+def corrected(rows: pd.DataFrame) -> float | None:
+  """Success above chance, over what is above chance: 0 guesses, 1 is right."""
+  if not len(rows):
+    return None
+  chance = rows.chance.mean()
+  return float((rows.success.mean() - chance) / (1 - chance))
+
+
+Moves = dict[str, dict[str, list[str]]]
+
+
+def visible_moves(maze: mazes.Maze, step: int) -> Moves:
+  """Place -> action -> places: the moves that steps 0..step show."""
+  moves: Moves = {}
+  words = [maze.words(edge) for edge in range(maze.edges.size)]
+  shown = maze.edges.answerable.total <= step
+  for source, action, target in itertools.compress(words, shown):
+    moves.setdefault(source, {}).setdefault(action, []).append(target)
+  return moves
+
+
+def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[MazeMove]:
+  """A path of the actions; an action that leads nowhere stays."""
+  # Where each action may lead, from any of the places before it: place -> one
+  # from which it is reached.
+  came: list[dict[str, str]] = []
+  places = [start]
+  for action in actions:
+    reached = {
+      after: place
+      for place in places
+      for after in moves.get(place, {}).get(action, ())
+    }
+    came.append(reached or {place: place for place in places})
+    places = list(came[-1])
+  place, path = places[0], []
+  for action, reached in zip(actions[::-1], came[::-1], strict=True):
+    path.append(MazeMove(reached[place], action, place))
+    place = reached[place]
+  return path[::-1]
+
+
+def _shortest(moves: Moves, start: str, end: str) -> list[MazeMove]:
+  graph = nx.DiGraph()
+  for place, ways in moves.items():
+    for action, targets in ways.items():
+      for after in targets:
+        if not graph.has_edge(place, after):
+          graph.add_edge(place, after, action=action)
+  if not {start, end} <= {*graph} or not nx.has_path(graph, start, end):
+    return []
+  return [
+    MazeMove(before, graph.edges[before, after]['action'], after)
+    for before, after in itertools.pairwise(nx.shortest_path(graph, start, end))
+  ]
+
+
+def walk(
+  moves: Moves, start: str, target: str, actions: Sequence[str]
+) -> list[MazeMove]:
+  """A path of the actions, or a shortest one where there are none."""
+  if actions:
+    return _follow(moves, start, actions)
+  return _shortest(moves, start, target)

@@ -28,7 +28,7 @@ from wm.language import providers
 from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, stderr, with_options
 from wm.language.papers import published
-from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import DESTINATION, ROUTE
 from wm.language.papers.mango.score import JudgeGraph
@@ -282,16 +282,18 @@ def known_answer(request: providers.Request) -> str:
       for action in asked.actions or ('north',)
     ]
   else:
-    path = facts.walk(moves, *asked[:3])
+    path = scoring.walk(moves, *asked[:3])
   keys = questions.KEYS[metadata['generation']]
   return repr([dict(zip(keys, move, strict=True)) for move in path])
 
 
 @functools.lru_cache(maxsize=4)
-def _shown(folder: str, game: str, step: int) -> tuple[mazes.Maze, facts.Moves]:
+def _shown(
+  folder: str, game: str, step: int
+) -> tuple[mazes.Maze, scoring.Moves]:
   """A game, and what its steps up to one show."""
   maze = readers.read(folder, game)
-  return maze, facts.visible_moves(maze, step)
+  return maze, scoring.visible_moves(maze, step)
 
 
 MINIGAMES_VERSION = 2  # As above.

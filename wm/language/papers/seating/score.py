@@ -29,7 +29,7 @@ from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.evaluation import query_plans, statistics
 from wm.language import llm_predictor, world_questions
-from wm.language.answers import replies, structures
+from wm.language.answers import grammar, replies, values
 from wm.language.answers.replies import Reading
 from wm.language.papers import published
 from wm.language.papers.seating import prompts
@@ -155,7 +155,7 @@ def verdict(reply: str, strict: bool = False) -> Reading:
     value: bool.
   """
   if not strict:
-    return replies.yes_no(reply)
+    return grammar.yes_no(reply)
   _, keyword, rest = reply.rpartition(f'{prompts.KEYWORD}: ')
   word = rest.replace('.', '').replace('\n', '') if keyword else ''
   return _strictly({'yes': True, 'no': False}.get(word), reply)
@@ -171,7 +171,7 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
     value: int, from 1 to `people`, and any if `strict`.
   """
   if not strict:
-    return structures.seat(reply, people)
+    return values.seat(reply, people)
   words = KEYWORD.findall(reply)
   number = words[-1] if words else ''
   plain = number.isdecimal() and len(number) < 4
