@@ -22,6 +22,7 @@ from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
   Asking,
   Extraction,
+  Reconstruction,
   RouteSource,
   Sampling,
   Scoring,
@@ -32,7 +33,6 @@ from wm.options.calls import (  # noqa: E402
   Units,
   Workers,
 )
-from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.training import Training  # noqa: E402
 
 FLAGS = flags.FLAGS

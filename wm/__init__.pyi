@@ -43,9 +43,9 @@ from wm.library.report import wrong_keys as wrong_keys
 from wm.library.trials import judge as judge
 from wm.library.trials import trials as trials
 from wm.models.serving.layout import InputLayout as InputLayout
+from wm.options.calls import Reconstruction as Reconstruction
 from wm.options.calls import Sampling as Sampling
 from wm.options.calls import Scoring as Scoring
-from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.training import Training as Training
 from wm.reporting.catalog import describe as describe
 from wm.studies.rows import Row as Row

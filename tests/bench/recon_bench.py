@@ -11,7 +11,7 @@ from tests.bench import harness
 from tests.kernels.maps import reconstruction_ref
 from wm.core import registry
 from wm.data import text
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, routes
 from wm.worlds.maps import streets
 

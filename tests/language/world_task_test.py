@@ -475,3 +475,25 @@ def test_structured_answers_are_compared_with_text(form, tmp_path):
 def test_a_form_goes_with_single_questions_in_text():
   with pytest.raises(Exception, match='expected per_prompt=1'):
     world_task.world('maps(rows=3, columns=3)', form='tool', per_prompt=4)
+
+
+def test_a_cancelled_log_says_what_was_never_asked(tmp_path):
+  """Questions that were not asked are not questions without an answer."""
+  whole = _run(tmp_path / 'whole', 'solver')
+  cut = whole.model_copy(deep=True)
+  cut.status = 'cancelled'
+  left = len(whole.samples) // 2
+  cut.samples = cut.samples[:left]
+  cut.eval.task_id = 'cut'
+  path = tmp_path / 'cut.json'
+  inspect_ai.log.write_eval_log(cut, str(path))
+  lines = []
+  (folder,) = logs.report([path], tmp_path / 'out', lines.append).results
+  missing = len(whole.samples) - left
+  assert any(f'cancelled, {left} samples, {missing} more' in x for x in lines)
+  entries = json.loads((folder / 'scores.json').read_text())
+  for entry in entries:
+    assert entry['status'] in ('partial', 'nothing measured')
+    (caution,) = (c for c in entry['cautions'] if 'never asked' in c)
+    assert f'(status cancelled): {missing} samples' in caution
+  assert logs.never_asked(whole) == 0

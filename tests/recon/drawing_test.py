@@ -15,7 +15,7 @@ from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
 from wm.core import registry
 from wm.data import text
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import draw, reconstruct, routes
 from wm.runtime import pages
 

@@ -11,7 +11,7 @@ from tests.kernels.maps import ref
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
 from wm.kernels.maps import reconstruction
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct
 from wm.recon.reconstruct import FALSE, TRUE, UNUSED
 

@@ -8,7 +8,7 @@ import pytest
 import wm
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct
 from wm.recon import routes as routes_lib
 from wm.recon.routes import Routes

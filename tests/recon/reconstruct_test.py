@@ -13,7 +13,7 @@ from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import reconstruction
 from wm.kernels.maps.reconstruction import OK, PlacementProblem
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, routes
 
 DEAD = core.DEAD

@@ -15,7 +15,7 @@ from wm.core import accept, capabilities, registry
 from wm.data import text
 from wm.evaluation.scoring import Loaded
 from wm.models.serving import stateless
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, run
 from wm.recon import routes as routes_lib
 from wm.runtime import provenance

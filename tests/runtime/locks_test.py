@@ -17,8 +17,7 @@ from wm import core
 from wm.core import registry
 from wm.data import pgn_ingest, sampling
 from wm.evaluation import scoring
-from wm.options.calls import Sampling
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction, Sampling
 from wm.recon import run as recon
 from wm.reporting import write
 from wm.runtime import files

@@ -61,6 +61,13 @@ def task(log: EvalLog) -> str:
   return log.eval.task.rpartition('/')[2]
 
 
+def never_asked(log: EvalLog) -> int:
+  """Number of samples that a log planned and has not, as it was cancelled."""
+  planned = log.eval.dataset.sample_ids or ()
+  epochs = log.eval.config.epochs or 1
+  return max(len(planned) * epochs - len(log.samples or ()), 0)
+
+
 def rows(log: EvalLog) -> Iterator[Row]:
   """A row for each number that a scorer gave a sample in an epoch.
 
@@ -193,7 +200,10 @@ def report(
   for place in places:
     run = read(place)
     if run.status != 'success':
-      log(f'{place}: status {run.status}, {len(run.samples or ())} samples')
+      log(
+        f'{place}: status {run.status}, {len(run.samples or ())} samples, '
+        f'{never_asked(run)} more were never asked'
+      )
     identity = run.eval.task_id or str(place)
     if identity in last:
       both = sorted((last[identity], run), key=lambda each: each.eval.created)
@@ -211,7 +221,9 @@ def report(
       from wm.language import world_questions
 
       reported.results.extend(
-        world_questions.score_logs(logs, pathlib.Path(out), log)
+        world_questions.score_logs(
+          logs, pathlib.Path(out), log, [*map(never_asked, logs)]
+        )
       )
       continue
     folder = '' if alone and len(by_paper) == 1 else paper or 'others'
@@ -247,6 +259,8 @@ def _scored(
   scored = []
   for log in logs:
     samples = []
+    if missing := never_asked(log):
+      lost['never_asked'] += missing
     for sample in log.samples or []:
       if sample.scores:
         samples.append(sample)

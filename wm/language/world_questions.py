@@ -25,7 +25,7 @@ from wm.core import inputs, plugins, queries, registry, schema
 from wm.core.measure import headline_quantities, lacks
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
-from wm.evaluation import query_plans, shared_prompts, statistics
+from wm.evaluation import query_plans, results, shared_prompts, statistics
 from wm.evaluation import scoring as trials
 from wm.language import llm_predictor, provider
 from wm.language.answers import grammar
@@ -450,10 +450,22 @@ def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
     yield sample.metadata, answer
 
 
+def _cut(run: EvalLog, missing: int) -> dict[str, Any]:
+  """Fields of scores whose log lacks some of its samples."""
+  if not missing:
+    return {}
+  line = (
+    f'is scored on a part of its log (status {run.status}): {missing} samples '
+    'were never asked, and trials that need them are unmeasured'
+  )
+  return {'status': results.PARTIAL, 'cautions': [line]}
+
+
 def score_logs(
   logs: Sequence[EvalLog],
   out: pathlib.Path,
   log: Callable[[str], None] = lambda line: None,
+  missing: Sequence[int] = (),
 ) -> list[pathlib.Path]:
   """Runs the metrics of logs on their answers.
 
@@ -461,12 +473,13 @@ def score_logs(
     logs: of `wm/world`.
     out: each log and variant gets a folder in OUT/logs, as `score` writes it.
     log: gets what scoring tells.
+    missing: of each log, how many samples were never asked; () is none.
 
   Returns:
     The folders.
   """
   folders = []
-  for run in logs:
+  for run, never_asked in zip(logs, missing or [0] * len(logs), strict=True):
     answers_of_run = gathered(log_answers(run))
     for _, table in paired_tests(answers_of_run):
       for row in table:
@@ -488,7 +501,7 @@ def score_logs(
           recalled_predictor(setting, answers),
           made_world(setting.world),
           name,
-          {'model_spec': spec, 'checkpoint': 'none'},
+          {'model_spec': spec, 'checkpoint': 'none', **_cut(run, never_asked)},
         ),
         [registry.make('metric', spec) for spec in setting.metrics],
         seed=setting.seed,

@@ -24,8 +24,14 @@ from wm.core import inputs, registry
 from wm.core.accept import Accept
 from wm.options import Option, declared, fits, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
-from wm.options.calls import RouteSource, Sampling, Scoring, Sweeping, Units
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import (
+  Reconstruction,
+  RouteSource,
+  Sampling,
+  Scoring,
+  Sweeping,
+  Units,
+)
 from wm.options.training import Training
 from wm.runtime import compute, files, remote
 

@@ -30,13 +30,13 @@ from wm.options.calls import (
   Asking,
   Loading,
   Path,
+  Reconstruction,
   RouteSource,
   Sampling,
   Scoring,
   Share,
   Workers,
 )
-from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
 from wm.runtime import compute, files, progress, tasks
 

@@ -125,6 +125,7 @@ class Model(core.Model):
     """Pieces before every sequence; InputError for a text that has none."""
     if not isinstance(self.before, str):
       return layout.InputLayout(self.before).before
+    # A table of tokens knows the model better than its tokenizer does.
     if self.tokens and self.before == 'tokenizer':
       table = user_objects.read_tokens(self.tokens, self.name)
       named = layout.with_bos(layout.PLAIN, table, world.vocab, self.name)

@@ -19,7 +19,7 @@ from wm import core
 from wm.evaluation import statistics
 from wm.kernels.maps import reconstruction
 from wm.kernels.maps.reconstruction import PlacementProblem, UsedEdges
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, PATH, Fate, Routes
 from wm.worlds.maps import streets
 

@@ -17,7 +17,7 @@ from wm.core import basics, registry, resources
 from wm.data import text
 from wm.evaluation import results, scoring
 from wm.metrics import audit, coherence
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import draw, reconstruct
 from wm.recon import routes as routes_lib
 from wm.runtime import files, pages, progress, provenance, tasks

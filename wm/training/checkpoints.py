@@ -544,6 +544,7 @@ def steps(run: str | pathlib.Path) -> list[int]:
 
 def _start(path: str | pathlib.Path) -> tuple[pathlib.Path, str]:
   """The run and the checkpoint that RUN or RUN/checkpoints/STEP names."""
+  # A run may be called by a number, too: its folder is not `checkpoints`.
   path = pathlib.Path(path)
   if path.name.isdecimal() and path.parent.name == 'checkpoints':
     return path.parent.parent, path.name

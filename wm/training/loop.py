@@ -509,6 +509,7 @@ def _continue(out: pathlib.Path, run: dict[str, Any]) -> None:
   before = earlier.get('steps')
   if not isinstance(before, int) or before >= run['steps']:
     return
+  # All but the number of steps must be as it was.
   usual = Training.usual()
   files.same(out, setup.STAGE, run | {'steps': before}, {**usual, **earlier})
   # A run that was stopped before a checkpoint starts anew, by the new schedule.
@@ -686,6 +687,7 @@ class Trainer(CompiledSteps):
         # All processes ask at every step, and get the same answer.
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
+        # A checkpoint that stays need not be one of the regular saves.
         save |= bool(every) and done % every == 0
         if evaluate or save:
           # This step's loss is checked before its state is evaluated or saved.

@@ -174,6 +174,7 @@ class NextTokenLoss(Objective):
     )
     # Logits at t predict token t + 1: place_T = 1, .., L - 1.
     place_T = jnp.arange(1, tokens_BL.shape[1])
+    # Reports and evaluations are of the plain loss, whatever is trained.
     smoothed_BT = None
     if share := self._smoothing:
       # No sequence contains padding: its logit gets none of the target.

@@ -8,7 +8,7 @@ from wm.core import basics, registry
 from wm.kernels import chess, dfa, othello, othello_games, pgn
 from wm.kernels.base import calls
 from wm.kernels.maps import paths
-from wm.options.reconstruction import Reconstruction
+from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, routes
 
 

@@ -310,6 +310,7 @@ def _exported(program: Any) -> Callable[[np.ndarray], Any]:
 
 def _session(session: Any) -> Callable[[np.ndarray], Any]:
   """The program of an ONNX session as a function of tokens."""
+  # Masks and caches are other inputs: what they mean is not known.
   first, *others = session.get_inputs()
   if others:
     raise core.InputError(

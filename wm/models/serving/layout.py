@@ -246,6 +246,7 @@ class LaidOut:
     return chosen
 
   def _hidden(self, tokens: np.ndarray, layer: int) -> Any:
+    # Activations before the sequence belong to no token of the world.
     values = as_array(self._thing.hidden(self.ids(tokens), layer))
     return values[:, len(self.layout.before) :]
 
@@ -260,6 +261,7 @@ class LaidOut:
     return self._of_world(values[:, num:], np.asarray(tokens) != core.PAD)
 
   def _start(self, tokens: np.ndarray, lengths: np.ndarray) -> Any:
+    # Lengths count what is before a sequence, as the model reads it.
     after = np.asarray(lengths) + len(self.layout.before)
     states, values = self._thing.start(self.ids(tokens), after.astype(np.int32))
     return states, self._of_world(as_array(values), np.ones(len(after), bool))

@@ -219,6 +219,7 @@ class FromCallable(stateless.Stateless):
   ) -> np.ndarray:
     """See `last`; rows of one length form calls, without padding."""
     out = np.empty((len(tokens), self.vocab_size), np.float32)
+    # The last position of a padded row would be one of padding.
     for size in np.unique(lengths):
       of_size = np.flatnonzero(lengths == size)
       for part in core.predictor.chunks(len(of_size), 1, self.rows):

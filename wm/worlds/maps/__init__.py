@@ -562,13 +562,13 @@ def district(
   )
   # Of equal parts the one with the first intersection.
   sizes = np.bincount(component[inside], minlength=component.max() + 1)
-  kept = inside & (component == sizes.argmax())
-  if kept.sum() < 2:
+  chosen = inside & (component == sizes.argmax())
+  if chosen.sum() < 2:
     raise core.InputError(
       f'maps: no two intersections of {where} have routes to each other '
       f'inside; {inside.sum()} of {size} lie there: expected a larger part'
     )
-  rows = np.flatnonzero(kept)
+  rows = np.flatnonzero(chosen)
   # The number of each row in the part; DEAD of others, and of no street.
   number = np.full(size + 1, core.DEAD, np.int32)
   number[rows] = np.arange(len(rows))
