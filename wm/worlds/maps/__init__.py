@@ -170,7 +170,7 @@ class World(
   def _part(self, graph: streets.StreetGraph) -> streets.StreetGraph:
     """The part that `around` and `radius`, or `box`, cut out of the map."""
     if self.around:
-      lat, lon = _coordinates('around', self.around, 'LAT,LON')
+      lat, lon = np.array(_coordinates('around', self.around, 'LAT,LON'))
       apart = streets.great_circle(graph.lat, graph.lon, lat, lon)
       return district(graph, apart <= self.radius, f'{self.radius:g} m')
     if self.box:
