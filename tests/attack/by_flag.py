@@ -145,7 +145,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
-    'keep': ('-1', 'x'),
+    'keep_best': ('-1', 'x'),
     'cluster': CLUSTER[:1],
     'per': ('width',),
     'winners_of': ('none', 'm.osm'),

@@ -198,7 +198,7 @@ def test_only_runs_that_keep_their_checkpoints_are_scored(tmp_path):
   todo = runs('lr=3|1|4', 'seed=0|1')
   for run in todo:
     (tmp_path / 'runs' / run.name / 'checkpoints').mkdir(parents=True)
-  names, _ = score(tmp_path, todo, keep=1)
+  names, _ = score(tmp_path, todo, keep_best=1)
   assert names == ['lr=1,seed=0', 'lr=1,seed=1']
   kept = sorted(p.parent.name for p in tmp_path.glob('runs/*/checkpoints'))
   assert kept == names
@@ -333,12 +333,12 @@ def test_only_the_best_keep_their_checkpoints(tmp_path):
   todo = runs('lr=3|1|2', 'seed=0|1')
   for run in todo:
     (tmp_path / 'runs' / run.name / 'checkpoints').mkdir(parents=True)
-  work(tmp_path, todo, keep=1)
+  work(tmp_path, todo, keep_best=1)
   kept = sorted(p.parent.name for p in tmp_path.glob('runs/*/checkpoints'))
   assert kept == ['lr=1,seed=0', 'lr=1,seed=1']
   for run in runs('lr=1|2'):
     (tmp_path / 'per' / 'runs' / run.name / 'checkpoints').mkdir(parents=True)
-  work(tmp_path / 'per', runs('lr=1|2'), keep=1, per=['lr'])
+  work(tmp_path / 'per', runs('lr=1|2'), keep_best=1, per=['lr'])
   assert len(list(tmp_path.glob('per/runs/*/checkpoints'))) == 2
 
 

@@ -231,12 +231,14 @@ def _unusable(value: Any) -> str:
 def accepts(value: Any, field: dataclasses.Field) -> bool:
   """Is a literal of the type of a field's default, or else of its annotation?
 
-  The annotation counts if the default is None, or if it names several types.
-  Integers count as floats.
+  The annotation counts if the default is None, or a text beside which it names
+  other types. Integers count as floats.
   """
   default = field.default
-  named = [x.partition('[')[0].strip() for x in str(field.type).split('|')]
-  if default is None or default is dataclasses.MISSING or len(named) > 1:
+  named = [name.strip() for name in str(field.type).split('|')]
+  if isinstance(default, str) and len(named) > 1:
+    return any(_is_of(value, _TYPES[x.partition('[')[0]]) for x in named)
+  if default is None or default is dataclasses.MISSING:
     types = [_TYPES[name] for name in named if name in _TYPES]
     if value is None or not types:
       return value is not None or default is None

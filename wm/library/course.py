@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from wm import core
+from wm.core.measure import headline_quantities
 from wm.library import calls, loading
 from wm.library.calls import Log, no_log
 from wm.options import takes
@@ -97,8 +98,7 @@ def _picture(table: pd.DataFrame, metrics: Sequence[core.Metric]) -> bytes:
   head = {
     (metric.name, name)
     for metric in metrics
-    for name, measure in metric.measures.items()
-    if measure.headline
+    for name in headline_quantities(metric)
   }
   shown = [
     {**row, 'x': row['step'], 'model': f'{row["metric"]}: {row["quantity"]}'}
@@ -114,7 +114,7 @@ def _picture(table: pd.DataFrame, metrics: Sequence[core.Metric]) -> bytes:
     ['held-out loss'],
   )
   panels = [
-    charts.Panel('training steps', title, rows, width=420)
+    charts.Panel('training steps', title, rows, y_scale={'zero': False})
     for title, rows in (('value', shown), ('nats a token', losses))
     if rows
   ]

@@ -528,7 +528,7 @@ def checked_predictor(
     with plugins.user_code(label):
       laid_out = layouts.lay_out(adapted, layout, ids, label, seen)
       if callable(adapted):
-        laid_out.probe(layouts.probing(world, rows))
+        laid_out.probe(layouts.probing(world, rows), len(world.vocab))
       return laid_out, user_objects.predictor(
         laid_out if laid_out.matters else adapted,
         vocab_size=len(world.vocab),

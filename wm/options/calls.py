@@ -305,7 +305,7 @@ class Sweeping(Jobs):
     flag='device',
     many=True,
   )
-  keep: int = option(
+  keep_best: int = option(
     0, 'Number of best runs that keep their checkpoints; 0 is all.', least=0
   )
   # This grid is run for each of their settings.

@@ -118,8 +118,8 @@ class Sweep:
     out: the folder.
     runs: grid points to run, in this order.
     options: `per` (axes; each combination of their values has a best
-      candidate), `keep` (candidates per combination that keep checkpoints; 0
-      keeps all), and jobs.
+      candidate), `keep_best` (candidates per combination that keep
+      checkpoints; 0 keeps all), and jobs.
     pool: executes the processes.
   """
 
@@ -189,9 +189,9 @@ class Sweep:
     self.pool.work([[run] for run in runs], line, log)
 
   def score(self, scoring: Scoring, log: Log) -> list[str]:
-    """Scores the best candidates that `keep` keeps; returns their folders."""
+    """Scores candidates whose checkpoints stay; returns their folders."""
     ranked = groups(self.table(), self.options.per).values()
-    keep = self.options.keep or None
+    keep = self.options.keep_best or None
     best = [c for candidates in ranked for c in candidates[:keep]]
     names = {member.run.name for c in best for member in c if member.summary}
     runs = [self.scored(x, scoring) for x in self.runs if x.name in names]
@@ -216,12 +216,12 @@ class Sweep:
 
   def table(self) -> list[Standing]:
     """Reads the status of all runs, writes the table, and deletes the
-    checkpoints of candidates beyond `keep`."""
+    checkpoints of candidates beyond `keep_best`."""
     now, options = self.standings(), self.options
     write(self.out, now, options.per)
     for candidates in groups(now, options.per).values():
       ended = [candidate for candidate in candidates if has_ended(candidate)]
-      for candidate in ended[options.keep :] if options.keep else []:
+      for candidate in ended[options.keep_best :] if options.keep_best else []:
         for member in candidate:
           folder = self.out / FOLDER / member.run.name
           shutil.rmtree(folder / 'checkpoints', ignore_errors=True)

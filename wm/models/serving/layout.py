@@ -151,12 +151,12 @@ class LaidOut:
     ids = [vocab_size - 1] if self._ids is None else self._ids.tolist()
     return max([*ids, *self.layout.before]) + 1
 
-  def probe(self, tokens: np.ndarray) -> None:
+  def probe(self, tokens: np.ndarray, vocab_size: int) -> None:
     """Finds out of which positions the object returns logits.
 
     An object that fails here is refused later, with the reason.
 
-    tokens: [R, L] of the world, L > 1.
+    tokens: [R, L] of the world, L > 1. vocab_size: V.
     """
     # A window of 0 cuts nothing: x[:, -0:] is all of x.
     ids = self.ids(tokens)[:, -self.layout.window :]
@@ -166,8 +166,12 @@ class LaidOut:
     except core.InputError:
       return
     if len(shape) in (2, 3) and shape[0] == len(ids):
+      fits = shape[-1] == vocab_size
+      if self._ids is not None:
+        fits = shape[-1] > self._ids.max()
       # [R, V], or [R, 1, V] for inputs of more than one token.
-      self.last_only = len(shape) == 2 or shape[1] == 1 < ids.shape[1]
+      alone = len(shape) == 2 or shape[1] == 1 < ids.shape[1]
+      self.last_only = bool(fits and alone)
       self.size = shape[-1]
 
   def describe(self) -> str:
