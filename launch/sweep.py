@@ -9,8 +9,8 @@ on --data, or on the folders of --grid='data=LABEL: FOLDER|LABEL: FOLDER'.
 OUT/sweep.md lists the runs with the lowest held-out loss, for each value of
 --per; runs that differ in --seed alone count as one. --winners_of=OUT1 --top=2
 combines the settings of the two best runs of another sweep with this grid. With
---metric, the runs (with --keep_best, the best) are then scored in --score_world,
-by one --seed, and reported in OUT/report. A run that fails stops no other, and the
+--metric, the runs (or the --keep_best=N best) are scored in --score_world, by
+one --seed, and reported in OUT/report. A run that fails stops no other, but the
 sweep exits with 1. Rerunning the command resumes; several processes share one.
 """
 
