@@ -252,9 +252,9 @@ def counting(last):
 
 
 def test_a_model_that_counts_its_calls():
-  refuses(counting(6), 'changes the prediction')
+  refuses(counting(30), 'changes the prediction')
   with pytest.raises(core.InputError, match='now answers otherwise than it di'):
-    wm.score(counting(24), 'next_token(num=300)', MAPS)
+    wm.score(counting(60), 'next_token(num=300)', MAPS)
   (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS)
   assert entry['drift'] == 0
 

@@ -126,7 +126,7 @@ def test_files_of_the_untrained_are_beside_those_of_the_model(tmp_path):
   [
     (3, "3 is of type int; expected a run's folder, a spec such as 'unif"),
     (Linen, 'is a class; expected'),
-    (lambda tokens: TABLE[tokens][:, 0], 'expected floats of shape [rows,'),
+    (lambda tokens: TABLE[tokens][:, 0], 'expected floats of shape [rows, '),
     (lambda tokens: TABLE[np.roll(tokens, -1, 1)], 'another later token'),
     (lambda tokens: 1 / 0, 'ZeroDivisionError'),
     ('/no/such/run', '/no/such/run: there is no such run; expected a folder'),

@@ -242,7 +242,7 @@ def logits(tokens):
   return out
 
 def short(tokens):
-  return np.zeros((len(tokens), 8))
+  return np.zeros((len(tokens), 7))
 
 def nan(tokens):
   return np.full((*tokens.shape, 8), np.nan)
@@ -328,7 +328,7 @@ def test_user_module_may_import_its_neighbours(model_file, monkeypatch):
 @pytest.mark.parametrize(
   ('attribute', 'message'),
   [
-    ('short', r'\(16, 8\) for tokens .*expected floats of shape'),
+    ('short', r'\(16, 7\) for tokens .*expected floats of shape'),
     ('nan', 'NaN'),
     ('words', 'expected floats'),
   ],

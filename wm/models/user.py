@@ -522,18 +522,24 @@ def checked_predictor(
   with plugins.user_code(label):  # An object may fail where it is looked at.
     adapted = adapters.adapted(thing, label)
 
+  limit = max_len or world.max_len + len(layout.before)
+
   def read(layout: InputLayout) -> Any:
     """The object as a predictor, not checked, and its layout."""
+    # No input is longer than the model takes, in any layout.
+    room = limit if layout.window else limit - len(layout.before)
     seen = outputs.Outputs(ids)
     with plugins.user_code(label):
       laid_out = layouts.lay_out(adapted, layout, ids, label, seen)
       if callable(adapted):
-        laid_out.probe(layouts.probing(world, rows), len(world.vocab))
+        sample = layouts.probing(world, rows, room)
+        laid_out.probe(sample, len(world.vocab))
+        laid_out.check_last(sample)
       return laid_out, user_objects.predictor(
         laid_out if laid_out.matters else adapted,
         vocab_size=len(world.vocab),
         end=world.end,
-        max_len=max_len or world.max_len,
+        max_len=min(room, max_len or world.max_len),
         rows=rows,
         label=label,
         outputs=seen,
@@ -545,24 +551,24 @@ def checked_predictor(
   if isinstance(reader, core.QueryModel):
     _check_answers(reader, world, label)
   else:
+    # Before the checks: these see the model as it is scored.
+    compared = _layouts_compared(read, laid_out, world)
     check(reader, world, label, **checks)
-    if reader.contract:
-      _compare_layouts(reader, read, laid_out, world)
+    _add_layout(reader, laid_out, compared)
   with plugins.user_code(label):
     return reasked.recorded(few_shot.adaptable(reader, thing, laid_out, label))
 
 
-def _compare_layouts(
-  reader: Any,
+def _layouts_compared(
   read: Callable[[InputLayout], Any],
   laid_out: layouts.LaidOut,
   world: core.World,
-) -> None:
-  """Adds the best layout to the reader's cautions and diagnostics."""
+) -> layouts.LayoutLosses:
+  """The losses of an object in several layouts; `read` makes its predictor."""
   layout = laid_out.layout
   if not callable(laid_out):  # Steps alone: whole sequences are slow.
-    return
-  compared = layouts.compare(
+    return layouts.NOTHING
+  return layouts.compare(
     lambda before: read(dataclasses.replace(layout, before=before))[1],
     world,
     layout.before,
@@ -570,6 +576,14 @@ def _compare_layouts(
     lambda before: f'before={before}',
     layouts.SEQUENCES // 2 if laid_out.stepwise else layouts.SEQUENCES,
   )
+
+
+def _add_layout(
+  reader: Any, laid_out: layouts.LaidOut, compared: layouts.LayoutLosses
+) -> None:
+  """Adds the layout to a reader's diagnostics, and a better one to cautions."""
+  if not reader.contract:
+    return
   # Those on probability outside the world's tokens come later, by calls.
   cautions = reader.contract.cautions
   reader.contract.cautions = lambda: [*cautions(), *compared.cautions]

@@ -174,6 +174,33 @@ class LaidOut:
       self.last_only = bool(fits and alone)
       self.size = shape[-1]
 
+  def check_last(self, tokens: np.ndarray) -> None:
+    """Raises InputError for one row of logits that is not of the last token.
+
+    Sequences are changed at their last token, and at their first one: logits of
+    the first position would depend on the first one alone.
+
+    tokens: [R, L] of the world.
+    """
+    if not self.last_only or tokens.shape[1] < 2:
+      return
+    ids = self.ids(tokens)
+    # The sequences of other rows: tokens that the model knows.
+    last, first = ids.copy(), ids.copy()
+    last[:, -1] = np.roll(ids[:, -1], 1)
+    start = len(self.layout.before)
+    first[:, start] = np.roll(ids[:, start], 1)
+    with plugins.user_code(self._label):
+      here, other_last, other_first = map(self._last, (ids, last, first))
+    if np.array_equal(here, other_last) and not np.array_equal(
+      here, other_first
+    ):
+      raise core.InputError(
+        f'{self._label} gives a row of logits for each sequence, which depends '
+        'on its first token and not on its last one; expected floats of shape '
+        '[rows, length, vocabulary], or those after the last token'
+      )
+
   def describe(self) -> str:
     """The layout in words."""
     before, window = self.layout.before, self.layout.window
@@ -311,13 +338,13 @@ def lay_out(
   return cls(thing, layout, ids, label, outputs)
 
 
-def probing(world: core.World, rows: int) -> np.ndarray:
-  """[rows, L] tokens of sequences, L > 1, to ask a model with."""
+def probing(world: core.World, rows: int, most: int) -> np.ndarray:
+  """[rows, L] tokens of sequences to ask a model with, L of at most `most`."""
   # Few worlds have fewer sequences than a call has rows: some come twice.
   tokens = world.sample(rows, 0).tokens
   if not len(tokens):
     tokens = np.ones((1, 2), np.int32)
-  length = int(np.clip(tokens.shape[1], 2, 16))
+  length = min(int(np.clip(tokens.shape[1], 2, 16)), most)
   return np.resize(tokens[:, :length], (rows, length))
 
 

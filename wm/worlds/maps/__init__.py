@@ -100,7 +100,7 @@ class World(
     format=f'{_READER}.load_file',
   )
   around: str = field('', "'LAT,LON': the part of the map within `radius`")
-  radius: float = field(0.0, 'metres', least=0)
+  radius: float = field(0.0, 'metres from there', least=0)
   box: str = field('', "'SOUTH,WEST,NORTH,EAST': the part of the map inside")
   rows: int = 8
   columns: int = field(8, 'crossings across it')
