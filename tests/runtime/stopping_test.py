@@ -149,7 +149,7 @@ def test_without_it_signals_are_those_of_python():
 
 
 def test_the_readme_names_the_codes(root):
-  text = (root / 'README.md').read_text()
+  text = (root / 'launch' / 'docs' / 'pages' / 'shell.md').read_text()
   (listed,) = re.findall(r'Exit codes: (.*?);', text, re.S)
   codes = [int(number) for number in re.findall(r'\b\d+\b', listed)]
   assert codes == [code.value for code in stopping.Exit]

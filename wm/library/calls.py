@@ -548,11 +548,8 @@ def _aliases_of(
   """What stands in files -> token of the world; InputError for a bad table."""
   if not tokens:
     return {}
-  if isinstance(tokens, Mapping):
-    label, table = 'tokens=', dict(tokens)
-  else:
-    label = f'tokens={tokens}'
-    table = user_objects.read_tokens(tokens, 'ingest')
+  label = 'tokens=' if isinstance(tokens, Mapping) else f'tokens={tokens}'
+  table = user_objects.read_tokens(tokens, 'ingest')
   schema.check(table, schema.Dictionary(str | int), label)
   aliases: dict[str, str] = {}
   for token in world.vocab[1:]:

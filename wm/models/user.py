@@ -514,9 +514,7 @@ def checked_predictor(
       )
   ids = None
   if tokens is not None:
-    table = tokens
-    if not isinstance(table, Mapping):
-      table = user_objects.read_tokens(table, label)
+    table = user_objects.read_tokens(tokens, label)
     ids = user_objects.token_ids(table, world.vocab, label)
     layout = layouts.with_bos(layout, table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.

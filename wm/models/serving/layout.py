@@ -191,10 +191,9 @@ class LaidOut:
     start = len(self.layout.before)
     first[:, start] = np.roll(ids[:, start], 1)
     with plugins.user_code(self._label):
-      here, other_last, other_first = map(self._last, (ids, last, first))
-    if np.array_equal(here, other_last) and not np.array_equal(
-      here, other_first
-    ):
+      plain, other_last, other_first = map(self._last, (ids, last, first))
+    reads_last = not np.array_equal(plain, other_last)
+    if not reads_last and not np.array_equal(plain, other_first):
       raise core.InputError(
         f'{self._label} gives a row of logits for each sequence, which depends '
         'on its first token and not on its last one; expected floats of shape '

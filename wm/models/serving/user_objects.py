@@ -235,7 +235,9 @@ class FromCallable(stateless.Stateless):
 State = Any
 
 
-def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
+def read_tokens(
+  path: Mapping[str, Any] | str | os.PathLike[str], label: str
+) -> Mapping[str, Any]:
   """Reads the model's id or spelling of each token of a world.
 
   JSON, an object:                  CSV, with a header:
@@ -252,6 +254,8 @@ def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
   Raises:
     InputError: no such file, or another format; label names the model.
   """
+  if isinstance(path, Mapping):  # A table in a call is taken as it is.
+    return path
   path = pathlib.Path(path)
   if not path.is_file():  # Reading a pipe would block.
     raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
