@@ -82,6 +82,22 @@ def test_the_layout_is_told_in_one_line():
     f'{BOS} before each sequence'
   )
   assert 'with nothing; ' in compared
+  assert 'if its logits are of the token just read' in compared
+
+
+def test_layouts_are_compared_on_the_same_tokens():
+  """A context that has no room for more leaves out the last token of all."""
+  loaded = wm.wrap(oracle_logits, WORLD, max_len=WORLD.max_len)
+  _, compared, *_ = loaded.predictor.diagnostics()
+  assert compared.count(' nats') == 1
+
+
+def test_logits_of_the_token_just_read_are_a_caution():
+  """Tokens of the sequence, shifted: `copies` lets them pass the checks."""
+  sure = lambda tokens: 20.0 * np.eye(SIZE)[tokens]  # noqa: E731
+  _, cautions = values(sure, copies=True)
+  (caution,) = (text for text in cautions if 'nats a token' in text)
+  assert caution.endswith('shift them by one')
 
 
 def test_no_layout_is_better_for_a_model_that_was_not_trained():

@@ -14,6 +14,7 @@ tries, the right one has the least loss on sequences of the world.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ SEQUENCES = 32  # Sequences by which layouts are compared.
 # A layout is better if its loss is lower by so many nats a token, and by so
 # many standard errors of the difference.
 MARGIN, ERRORS = 0.05, 4
+# Logits that are of the token just read, among losses by ids before sequences.
+SHIFTED = (-1,)
 FEW = 8  # Most ids of the model beyond the world's that are tried before.
 
 
@@ -409,13 +412,16 @@ def compare(
   """
   # Nothing, and twice what is chosen: what people most often get wrong.
   several = dict.fromkeys((chosen, (), (*chosen, *chosen), *candidates))
-  if len(several) < 2 or not (losses := _losses(reader, world, several, num)):
+  if not (losses := _losses(reader, world, several, num)):
     return NOTHING
   mean = {key: float(each.mean()) for key, each in losses.items()}
+  names = {key: f'with {_named(key)}' for key in several} | {
+    SHIFTED: 'if its logits are of the token just read'
+  }
   shown = '; '.join(
-    f'{loss:.3g} with {_named(key)}'
-    for key, loss in mean.items()
-    if key != chosen
+    f'{mean[key]:.3g} {text}'
+    for key, text in names.items()
+    if key in mean and key != chosen
   )
   line = (
     f'{mean[chosen]:.3g} nats a token with {_named(chosen)} before a sequence '
@@ -423,16 +429,18 @@ def compare(
   )
   best = min(mean, key=lambda key: mean[key])
   gain = losses[chosen] - losses[best]
-  # The same sequences in both layouts: their differences are compared.
+  # The same tokens in both layouts: their differences are compared.
   error = gain.std() / np.sqrt(len(gain))
   if gain.mean() <= max(MARGIN, ERRORS * error):
     return LayoutLosses(line, ())
+  advice = 'shift them by one'
+  if best != SHIFTED:
+    advice = f'it was trained so; give {flag(best)}'
   return LayoutLosses(
     line,
     (
       f'has {mean[chosen]:.3g} nats a token with {_named(chosen)} before a '
-      f'sequence, and {mean[best]:.3g} with {_named(best)}: it was trained so; '
-      f'give {flag(best)}',
+      f'sequence, and {mean[best]:.3g} {names[best]}: {advice}',
     ),
   )
 
@@ -448,29 +456,43 @@ def _losses(
   layouts: Iterable[tuple[int, ...]],
   num: int,
 ) -> dict[tuple[int, ...], np.ndarray]:
-  """Layout -> [N] nats a token of each sequence; {} without sequences.
+  """Layout -> [N] nats a token of each sequence; {} if there are none.
 
-  A layout in which the model fails, as its input is too long, is left out.
+  SHIFTED has the first layout's, if logits are of the token just read. A layout
+  in which the model fails, as its input is too long, is left out.
   """
   sequences = world.sample(num, 2)
-  losses = {}
+  predictors = {}
   for before in layouts:
+    with contextlib.suppress(core.InputError):  # No room in its window, say.
+      predictors[before] = reader(before)
+  # All are asked about the same tokens, so that their losses can be compared.
+  length = min(each.max_len for each in predictors.values())
+  length = min(length, sequences.tokens.shape[1])
+  tokens = sequences.tokens[:, :length]
+  sizes = np.minimum(sequences.lengths, length)
+  # A prompt is not predicted, and the first token has no prediction.
+  at = np.arange(1, length)
+  scored = (at >= max(world.prompt_len, 1)) & (at < sizes[:, None])
+  rows = np.flatnonzero(scored.any(1))
+  if not len(rows):
+    return {}
+  tokens, sizes, scored = tokens[rows], sizes[rows], scored[rows]
+
+  def nats(log_probs: np.ndarray) -> np.ndarray:
+    """[N] from log-probabilities [N, L - 1, V] of all tokens but the first."""
+    picked = np.take_along_axis(log_probs, tokens[:, 1:, None], 2)[..., 0]
+    # One impossible token must not decide.
+    lost = -np.where(scored, np.maximum(picked, np.log(1e-6)), 0)
+    return lost.sum(1) / scored.sum(1)
+
+  losses: dict[tuple[int, ...], np.ndarray] = {}
+  for before, predictor in predictors.items():
     try:
-      predictor = reader(before)
-      length = min(sequences.tokens.shape[1], predictor.max_len)
-      sizes = np.minimum(sequences.lengths, length)
-      tokens = sequences.tokens[:, :length]
-      # A prompt is not predicted, and the first token has no prediction.
-      at = np.arange(1, length)
-      scored = (at >= max(world.prompt_len, 1)) & (at < sizes[:, None])
-      rows = np.flatnonzero(scored.any(1))
-      log_probs = predictor.log_probs(tokens[rows], sizes[rows])
+      log_probs = np.asarray(predictor.log_probs(tokens, sizes))
     except core.InputError:  # Too long for the model, say.
       continue
-    picked = np.take_along_axis(
-      np.asarray(log_probs)[:, :-1], tokens[rows, 1:, None], 2
-    )[..., 0]
-    # One impossible token must not decide.
-    nats = -np.where(scored[rows], np.maximum(picked, np.log(1e-6)), 0).sum(1)
-    losses[before] = nats / scored[rows].sum(1)
-  return losses if len(losses) > 1 and all(map(len, losses.values())) else {}
+    if not losses:
+      losses[SHIFTED] = nats(log_probs[:, 1:])
+    losses[before] = nats(log_probs[:, :-1])
+  return losses if next(iter(predictors)) in losses else {}
