@@ -160,3 +160,54 @@ def test_an_onnx_session_is_the_module(plain, tmp_path):
   model.ir_version = 8
   session = onnxruntime.InferenceSession(model.SerializeToString())
   assert values(session) == values(lambda tokens: table[tokens])
+
+
+@pytest.mark.parametrize('tokens', [False, True])
+def test_a_model_of_hugging_face_uses_its_cache(tokens):
+  """The same values as without, in fewer calls; it stays as it was."""
+  hub = pytest.importorskip('transformers')
+  torch.manual_seed(0)
+  more = 5 if tokens else 0
+  config = hub.GPT2Config(
+    vocab_size=SIZE + more, n_positions=40, n_embd=16, n_layer=2, n_head=2
+  )
+  model = hub.GPT2LMHeadModel(config).train()
+  table = {word: token + 3 for token, word in enumerate(WORLD.vocab)}
+  options = {'tokens': table | {'<bos>': 1}} if tokens else {}
+  calls, forward = [], model.forward
+
+  def counted(*arguments, **named):
+    calls.append(1)
+    return forward(*arguments, **named)
+
+  model.forward = counted
+  before = everything(model)
+  cached = values(model, **options)
+  with_cache = len(calls)
+  assert everything(model) == before
+
+  def plain(ids):
+    with torch.no_grad():
+      return forward(torch.as_tensor(ids).long()).logits
+
+  model.eval()
+  calls.clear()
+  model.forward = forward
+  whole = values(plain, **options)
+  assert cached == pytest.approx(whole, abs=1e-4)
+  loaded = wm.wrap(model, WORLD, **options)
+  assert 'continuations' in loaded.predictor.contract.checked
+  assert with_cache < 400
+  # Activations and small tasks are those of the model, too.
+  sequences = WORLD.sample(3, 0)
+  hidden = loaded.predictor.hidden(sequences.tokens, sequences.lengths, -1)
+  assert hidden.shape[2] == 16
+
+
+def test_a_model_of_hugging_face_with_other_ids_is_refused_in_one_line():
+  hub = pytest.importorskip('transformers')
+  config = hub.GPT2Config(
+    vocab_size=SIZE + 2, n_positions=40, n_embd=16, n_layer=1, n_head=2
+  )
+  with pytest.raises(wm.InputError, match=rf'{SIZE + 2}\).*expected floats'):
+    wm.wrap(hub.GPT2LMHeadModel(config).eval(), WORLD)

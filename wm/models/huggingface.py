@@ -15,8 +15,6 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from wm import core
 from wm.core import contract, inputs, plugins
 from wm.core.fields import field
@@ -85,7 +83,7 @@ class Model(core.Model):
     max_len = self._max_len(world, spelled, network)
     # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
-    texts = _texts(spelled, tokenization.ROWS, size)
+    texts = tokenization.sample_texts(spelled, size)
     reader, why = tokenization.text_reader(network, texts, label, self.batch)
     # With an inexact cache, each text is read whole: slower, but correct.
     if why:
@@ -215,21 +213,6 @@ def _limit(network: Any) -> int | None:
   # The text config: the text part of a model of text and pictures.
   config = network.config.get_text_config()
   return getattr(config, 'max_position_embeddings', None)
-
-
-def _texts(
-  spelled: tokenization.TokenSpelling, num: int, size: int
-) -> np.ndarray:
-  """[num, size] pieces of sequences of any tokens."""
-  # Any tokens, legal or not: these texts check only the network's cache.
-  rng, rows = np.random.default_rng(0), []
-  for _ in range(num):
-    row = list(spelled.before)
-    # [before ...][pieces of a token][pieces of another] ..., cut at `size`.
-    while len(row) < size:
-      row += spelled.paths[rng.integers(1, len(spelled.paths))]
-    rows.append(row[:size])
-  return np.array(rows)
 
 
 class _FolderTokenizer:

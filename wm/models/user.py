@@ -521,6 +521,7 @@ def checked_predictor(
     adapted = adapters.adapted(thing, label)
 
   limit = max_len or world.max_len + len(layout.before)
+  cached = _cached_reader(thing, world, label, ids, rows)
 
   def read(layout: InputLayout) -> Any:
     """The object as a predictor, not checked, and its layout."""
@@ -533,6 +534,8 @@ def checked_predictor(
         sample = layouts.probing(world, rows, room)
         laid_out.probe(sample, len(world.vocab))
         laid_out.check_last(sample)
+      if cached and (predictor := cached(layout, room)):
+        return laid_out, predictor
       return laid_out, user_objects.predictor(
         laid_out if laid_out.matters else adapted,
         vocab_size=len(world.vocab),
@@ -554,7 +557,63 @@ def checked_predictor(
     check(reader, world, label, **checks)
     _add_layout(reader, laid_out, compared)
   with plugins.user_code(label):
-    return reasked.recorded(few_shot.adaptable(reader, thing, laid_out, label))
+    if not isinstance(reader, few_shot.TunedReader):
+      reader = few_shot.adaptable(reader, thing, laid_out, label)
+    return reasked.recorded(reader)
+
+
+def _cached_reader(
+  thing: Any, world: core.World, label: str, ids: np.ndarray | None, rows: int
+) -> Callable[[InputLayout, int], Any] | None:
+  """Makes predictors that use the cache of a model of Hugging Face.
+
+  Args:
+    thing, world, label, ids, rows: as in `checked_predictor`.
+
+  Returns:
+    (layout, tokens of the longest sequence) -> predictor, or None where the
+    object has to be called as it is. None for other objects.
+  """
+  if not adapters.is_a(thing, 'transformers', 'PreTrainedModel'):
+    return None
+  from wm.models.serving import tokenization  # Needs PyTorch.
+
+  pieces = np.arange(len(world.vocab)) if ids is None else ids
+  config = thing.config.get_text_config()
+  own = ids is not None or config.vocab_size == len(world.vocab)
+  if not own or pieces.max() >= config.vocab_size:
+    return None
+  longest = getattr(config, 'max_position_embeddings', None)
+  table = {
+    word: (int(piece),)
+    for word, piece in zip(world.vocab[1:], pieces[1:], strict=True)
+  }
+  readers: list[tokenization.TextReader] = []
+
+  def read(layout: InputLayout, room: int) -> Any:
+    before = layout.before
+    if layout.window or (longest and longest < len(before) + room):
+      return None
+    spelled = tokenization.spelling(world.vocab, table, before)
+    if not readers:  # The cache is checked once, for all layouts.
+      size = len(before) + min(room, world.max_len)
+      texts = tokenization.sample_texts(spelled, size)
+      # With a cache, larger batches cost no more memory than whole texts do.
+      batch = max(rows, CACHED_ROWS)
+      readers.append(tokenization.text_reader(thing, texts, label, batch)[0])
+    return tokenization.PiecePredictor(
+      readers[0],
+      spelled,
+      end=world.end,
+      max_len=min(room, world.max_len),
+      renormalised=True,
+      batch=readers[0].batch,
+    )
+
+  return read
+
+
+CACHED_ROWS = 256  # Rows of a call to a model of Hugging Face with a cache.
 
 
 def _layouts_compared(
@@ -585,10 +644,8 @@ def _add_layout(
   # Those on probability outside the world's tokens come later, by calls.
   cautions = reader.contract.cautions
   reader.contract.cautions = lambda: [*cautions(), *compared.cautions]
-  reader.remarks = (
-    f'{reader.label}: {laid_out.describe()}',
-    *([f'{reader.label}: {compared.line}'] if compared.line else []),
-  )
+  lines = laid_out.describe(), compared.line
+  reader.remarks = [f'{laid_out.label}: {line}' for line in lines if line]
 
 
 def _check_answers(reader: Any, world: core.World, label: str) -> None:

@@ -182,7 +182,7 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
   method = states if name == 'hidden_states' else getattr(module, name)
   # `__call__` of a module takes anything; `forward` has the names.
   options = modes(module.forward, label) if name == '__call__' else {}
-  untouched = _Untouched(module)
+  untouched = Untouched(module)
 
   def call(*arguments: Any) -> Any:
     """The method in evaluation mode, on the device of the weights."""
@@ -215,7 +215,7 @@ def own_random_numbers(devices: Collection[Any] = ()) -> Iterator[None]:
     yield
 
 
-class _Untouched:
+class Untouched:
   """Runs a PyTorch module in evaluation mode, and leaves it as it was."""
 
   def __init__(self, module: Any) -> None:

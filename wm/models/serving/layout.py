@@ -80,6 +80,7 @@ class LaidOut:
 
   Attributes:
     layout: see InputLayout.
+    label: name of the model in errors.
     last_only: whether the object returns logits of the last position alone.
     size: tokens of its output, 0 until it was called.
   """
@@ -103,7 +104,7 @@ class LaidOut:
       outputs: collects statistics of the outputs of all ids.
     """
     self._thing, self.layout, self._ids = thing, layout, ids
-    self._label, self._outputs = label, outputs
+    self.label, self._outputs = label, outputs
     self.last_only, self.size = False, 0
     # Capabilities are found by the methods that an object has.
     for name in METHODS:
@@ -164,7 +165,7 @@ class LaidOut:
     # A window of 0 cuts nothing: x[:, -0:] is all of x.
     ids = self.ids(tokens)[:, -self.layout.window :]
     try:
-      with plugins.user_code(self._label), np.errstate(all='ignore'):
+      with plugins.user_code(self.label), np.errstate(all='ignore'):
         shape = as_array(logits_of(self._thing(ids), len(ids))).shape
     except core.InputError:
       return
@@ -193,12 +194,12 @@ class LaidOut:
     last[:, -1] = np.roll(ids[:, -1], 1)
     start = len(self.layout.before)
     first[:, start] = np.roll(ids[:, start], 1)
-    with plugins.user_code(self._label):
+    with plugins.user_code(self.label):
       plain, other_last, other_first = map(self._last, (ids, last, first))
     reads_last = not np.array_equal(plain, other_last)
     if not reads_last and not np.array_equal(plain, other_first):
       raise core.InputError(
-        f'{self._label} gives a row of logits for each sequence, which depends '
+        f'{self.label} gives a row of logits for each sequence, which depends '
         'on its first token and not on its last one; expected floats of shape '
         '[rows, length, vocabulary], or those after the last token'
       )
@@ -267,7 +268,7 @@ class LaidOut:
       return values
     if (large := ids[ids >= self.size]).size:
       raise core.InputError(
-        f'{self._label} gives logits of {self.size} tokens; tokens= has the id '
+        f'{self.label} gives logits of {self.size} tokens; tokens= has the id '
         f'{large[0]}'
       )
     if values.shape[:-1] == used.shape and values.dtype.kind in 'fiu':

@@ -26,7 +26,7 @@ import transformers
 
 from wm import core
 from wm.core import adapting, plugins
-from wm.models.serving import few_shot
+from wm.models.serving import adapters, few_shot
 
 # Largest permitted difference, nats, from reading whole texts, for
 # log-probabilities above FLOOR.
@@ -128,6 +128,7 @@ class TextReader:
       batch: texts per forward pass.
     """
     self.label, self.batch, self.model = label, batch, model
+    self._untouched = adapters.Untouched(model)
     self._takes = inspect.signature(model.forward).parameters
 
   def run(self, ids: torch.Tensor, **inputs: Any) -> Any:
@@ -137,7 +138,7 @@ class TextReader:
     for key in ('attention_mask', 'position_ids'):  # Some families lack them.
       if key not in self._takes:
         inputs.pop(key, None)
-    with plugins.user_code(self.label):
+    with plugins.user_code(self.label), self._untouched():
       return self.model(input_ids=ids, **inputs)
 
   @torch.inference_mode()
@@ -393,6 +394,19 @@ def spelling(
   )
 
 
+def sample_texts(spelled: TokenSpelling, size: int) -> np.ndarray:
+  """[ROWS, size] pieces of sequences of any tokens, for `text_reader`."""
+  # Any tokens, legal or not: these texts check only the network's cache.
+  rng, rows = np.random.default_rng(0), []
+  for _ in range(ROWS):
+    row = list(spelled.before)
+    # [before ...][pieces of a token][pieces of another] ..., cut at `size`.
+    while len(row) < size:
+      row += spelled.paths[rng.integers(1, len(spelled.paths))]
+    rows.append(row[:size])
+  return np.array(rows)
+
+
 class Leak:
   """The probability of pieces that spell no token."""
 
@@ -433,7 +447,7 @@ class PiecePredictor(few_shot.TunedReader):
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
     if not self.leak.places:
-      return self.remarks
+      return [*self.remarks]
     mean = self.leak.total / self.leak.places
     done = 'renormalised' if self.renormalised else 'left out'
     return [

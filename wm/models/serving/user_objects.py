@@ -99,7 +99,7 @@ class FromCallable(stateless.Stateless):
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self.spacing, self.outputs = 2**-23, outputs or Outputs()
     self._place = plugins.placed(function)
-    self.remarks: tuple[str, ...] = ()
+    self.remarks: list[str] = []
     self._last: Callable[[np.ndarray], np.ndarray] | None = None
     if isinstance(function, LaidOut) and function.stepwise:
       self._last = function.last
