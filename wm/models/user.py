@@ -580,8 +580,8 @@ def _cached_reader(
 
   pieces = np.arange(len(world.vocab)) if ids is None else ids
   config = thing.config.get_text_config()
-  own = ids is not None or config.vocab_size == len(world.vocab)
-  if not own or pieces.max() >= config.vocab_size:
+  fits = ids is not None or config.vocab_size == len(world.vocab)
+  if not fits or pieces.max() >= config.vocab_size:
     return None
   longest = getattr(config, 'max_position_embeddings', None)
   table = {
