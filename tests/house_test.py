@@ -263,7 +263,9 @@ SNIFFED = {
   },
   'wm/core/resources.py': {'sysconf_names'},  # Unix has it.
   'wm/library/loading.py': {'__name__'},  # Functions have one, models none.
-  'wm/models/huggingface.py': {'max_position_embeddings'},  # Some networks'.
+  'wm/models/serving/tokenization.py': {
+    'max_position_embeddings'  # Some networks'.
+  },
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
   'wm/language/provider.py': {
     'last_attempt',  # Of one kind of errors.

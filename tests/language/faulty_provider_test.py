@@ -145,14 +145,18 @@ def _asked(settings, folder, words):
 def test_every_failure_has_a_cause(settings, server, tmp_path):
   results, predictor = _asked(settings, tmp_path, CAUSES)
   causes = dict(zip(CAUSES, (item.failure for item in results), strict=True))
-  assert causes == CAUSES
+  # A connection that ends early may be reset before its half is read.
+  half = causes['half']
+  assert half in ('bad_reply', 'no_connection')
+  assert causes == CAUSES | {'half': half}
   assert results[0].value is True
   counted = predictor.diagnostics()[-1]
-  assert 'bad_reply 3' in counted
+  assert f'bad_reply {2 + (half == "bad_reply")}' in counted
   # Answers that came are kept, also those that cannot be read.
   server.asked.clear()
   again, _ = _asked(settings, tmp_path, CAUSES)
-  assert [item.failure for item in again] == [item.failure for item in results]
+  failures = dict(zip(CAUSES, (item.failure for item in again), strict=True))
+  assert failures == CAUSES | {'half': failures['half']}
   lost = {'rate_limit', 'server_error', 'bad_reply', 'no_connection'}
   assert {*server.asked} == {w for w, cause in CAUSES.items() if cause in lost}
 

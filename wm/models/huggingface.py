@@ -93,7 +93,7 @@ class Model(core.Model):
       """The predictor whose texts begin with some pieces."""
       # More pieces before a sequence leave less room for its tokens.
       room = max_len
-      if limit := _limit(network):
+      if limit := tokenization.position_limit(network):
         longest = max(map(len, spelled.paths))
         room = min(max_len, (limit - len(before)) // longest)
       return tokenization.PiecePredictor(
@@ -159,7 +159,9 @@ class Model(core.Model):
           f'huggingface: {what} has piece {bad[0]}; expected '
           f'0..{num_pieces - 1}'
         )
-    limit = _limit(network)
+    from wm.models.serving import tokenization  # Needs PyTorch.
+
+    limit = tokenization.position_limit(network)
     if limit is None:
       return world.max_len
     before, longest = len(spelled.before), max(map(len, spelled.paths))
@@ -206,13 +208,6 @@ class Model(core.Model):
         )
       paths[word] = tuple(path)
     return paths
-
-
-def _limit(network: Any) -> int | None:
-  """Most pieces of a text; None without learned positions."""
-  # The text config: the text part of a model of text and pictures.
-  config = network.config.get_text_config()
-  return getattr(config, 'max_position_embeddings', None)
 
 
 class _FolderTokenizer:

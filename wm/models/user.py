@@ -522,44 +522,67 @@ def checked_predictor(
 
   limit = max_len or world.max_len + len(layout.before)
   cached = _cached_reader(thing, world, label, ids, rows)
-
-  def read(layout: InputLayout) -> Any:
-    """The object as a predictor, not checked, and its layout."""
-    # No input is longer than the model takes, in any layout.
-    room = limit if layout.window else limit - len(layout.before)
-    seen = outputs.Outputs(ids)
-    with plugins.user_code(label):
-      laid_out = layouts.lay_out(adapted, layout, ids, label, seen)
-      if callable(adapted):
-        sample = layouts.probing(world, rows, room)
-        laid_out.probe(sample, len(world.vocab))
-        laid_out.check_last(sample)
-      if cached and (predictor := cached(layout, room)):
-        return laid_out, predictor
-      return laid_out, user_objects.predictor(
-        laid_out if laid_out.matters else adapted,
-        vocab_size=len(world.vocab),
-        end=world.end,
-        max_len=min(room, max_len or world.max_len),
-        rows=rows,
-        label=label,
-        outputs=seen,
-      )
-
+  most = max_len or world.max_len
+  door = _Door(adapted, world, label, ids, rows, (limit, most), cached)
   # Other layouts are read by predictors of their own, with statistics apart.
-  laid_out, reader = read(layout)
+  laid_out, reader = door.read(layout)
   # Yes or no answers have no probabilities to check.
   if isinstance(reader, core.QueryModel):
     _check_answers(reader, world, label)
   else:
     # Before the checks: these see the model as it is scored.
-    compared = _layouts_compared(read, laid_out, world)
+    compared = _layouts_compared(door.read, laid_out, world)
     check(reader, world, label, **checks)
     _add_layout(reader, laid_out, compared)
   with plugins.user_code(label):
     if not isinstance(reader, few_shot.TunedReader):
       reader = few_shot.adaptable(reader, thing, laid_out, label)
     return reasked.recorded(reader)
+
+
+class _Door(NamedTuple):
+  """A user's object, to be read in any layout.
+
+  Attributes:
+    adapted: its methods of NumPy arrays.
+    world, label, ids, rows: as in `checked_predictor`.
+    limits: most ids of an input, and most tokens of a sequence.
+    cached: see `_cached_reader`.
+  """
+
+  adapted: Any
+  world: core.World
+  label: str
+  ids: np.ndarray | None
+  rows: int
+  limits: tuple[int, int]
+  cached: Callable[[InputLayout, int], Any] | None
+
+  def read(self, layout: InputLayout) -> tuple[layouts.LaidOut, Any]:
+    """The object in a layout, and a predictor that is not checked."""
+    limit, most = self.limits
+    # No input is longer than the model takes, in any layout.
+    room = limit if layout.window else limit - len(layout.before)
+    seen = outputs.Outputs(self.ids)
+    with plugins.user_code(self.label):
+      laid_out = layouts.lay_out(
+        self.adapted, layout, self.ids, self.label, seen
+      )
+      if callable(self.adapted):
+        sample = layouts.probing(self.world, self.rows, room)
+        laid_out.probe(sample, len(self.world.vocab))
+        laid_out.check_last(sample)
+      if self.cached and (predictor := self.cached(layout, room)):
+        return laid_out, predictor
+      return laid_out, user_objects.predictor(
+        laid_out if laid_out.matters else self.adapted,
+        vocab_size=len(self.world.vocab),
+        end=self.world.end,
+        max_len=min(room, most),
+        rows=self.rows,
+        label=self.label,
+        outputs=seen,
+      )
 
 
 def _cached_reader(
@@ -583,7 +606,7 @@ def _cached_reader(
   fits = ids is not None or config.vocab_size == len(world.vocab)
   if not fits or pieces.max() >= config.vocab_size:
     return None
-  longest = getattr(config, 'max_position_embeddings', None)
+  longest = tokenization.position_limit(thing)
   table = {
     word: (int(piece),)
     for word, piece in zip(world.vocab[1:], pieces[1:], strict=True)
@@ -591,6 +614,7 @@ def _cached_reader(
   readers: list[tokenization.TextReader] = []
 
   def read(layout: InputLayout, room: int) -> Any:
+    """The predictor in a layout; None if it has no room there."""
     before = layout.before
     if layout.window or (longest and longest < len(before) + room):
       return None

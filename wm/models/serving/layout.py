@@ -31,6 +31,7 @@ SEQUENCES = 32  # Sequences by which layouts are compared.
 # A layout is better if its loss is lower by so many nats a token, and by so
 # many standard errors of the difference.
 MARGIN, ERRORS = 0.05, 4
+LEARNED = 0.9  # Largest loss of a trained model, as a share of a uniform one's.
 # Logits that are of the token just read, among losses by ids before sequences.
 SHIFTED = (-1,)
 FEW = 8  # Most ids of the model beyond the world's that are tried before.
@@ -428,20 +429,21 @@ def compare(
     f'{mean[chosen]:.3g} nats a token with {_named(chosen)} before a sequence '
     f'({shown})'
   )
-  best = min(mean, key=lambda key: mean[key])
+  # Logits one off are refused by evidence of their own, see `wm.models.user`.
+  best = min(losses.keys() - {SHIFTED}, key=lambda key: mean[key])
   gain = losses[chosen] - losses[best]
   # The same tokens in both layouts: their differences are compared.
   error = gain.std() / np.sqrt(len(gain))
-  if gain.mean() <= max(MARGIN, ERRORS * error):
+  # What was not trained prefers a layout by chance, and knows no token.
+  untrained = mean[best] > LEARNED * np.log(len(world.vocab) - 1)
+  if untrained or gain.mean() <= max(MARGIN, ERRORS * error):
     return LayoutLosses(line, ())
-  advice = 'shift them by one'
-  if best != SHIFTED:
-    advice = f'it was trained so; give {flag(best)}'
   return LayoutLosses(
     line,
     (
       f'has {mean[chosen]:.3g} nats a token with {_named(chosen)} before a '
-      f'sequence, and {mean[best]:.3g} {names[best]}: {advice}',
+      f'sequence, and {mean[best]:.3g} {names[best]}: it was trained so; give '
+      f'{flag(best)}',
     ),
   )
 

@@ -394,6 +394,13 @@ def spelling(
   )
 
 
+def position_limit(network: Any) -> int | None:
+  """Most pieces that a network reads; None without learned positions."""
+  # The text config: the text part of a model of text and pictures.
+  config = network.config.get_text_config()
+  return getattr(config, 'max_position_embeddings', None)
+
+
 def sample_texts(spelled: TokenSpelling, size: int) -> np.ndarray:
   """[ROWS, size] pieces of sequences of any tokens, for `text_reader`."""
   # Any tokens, legal or not: these texts check only the network's cache.
