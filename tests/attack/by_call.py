@@ -161,7 +161,9 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'decay_all': ('x', 5),
     'average': ('x', 0.9),
     'data': (5, OBJECT),
-    'first_batch': ('x', 3),
+    'keep': ('500', 5),
+    'accumulate': ('x', 3),
+    'smoothing': ('x', 1.5),
     'log_every': (0, -1, 'x'),
   },
   'Reconstruction': {
