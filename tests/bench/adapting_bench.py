@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +34,7 @@ def bench_adapting() -> Iterator[harness.Line]:
   asked = adapting.QueryPoints(tokens[:, :1], places[:, :1])
   network = predictor.spec, predictor.placed(predictor.devices[0])
 
-  def adapt(chunk: int, at_once: int) -> Callable[[], adapting.Adapted]:
+  def adapt(chunk: int, at_once: int) -> Callable[[], Any]:
     adapter = adaptation.Adapter(*network, chunk, at_once)
     task = sets, asked, adapting.Classes(2), (STEPS,), 0, adapting.FINE_TUNE
     return lambda: adapter.adapt(*task)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from tests.bench import harness
-from wm.language.papers.mango import facts, questions
+from wm.language.papers.mango import questions
 from wm.language.papers.mango import score as scoring
 from wm.worlds import mazes
 
@@ -30,9 +30,9 @@ def _asked() -> list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]]:
   while len(results) < ANSWERS:
     maze = mazes.World(seed=seed, places=20).maze
     graph = questions.judge_graph(maze)
-    known = facts.visible_moves(maze, maze.last)
+    known = scoring.visible_moves(maze, maze.last)
     for asked in questions.questions(maze, questions.DESTINATION, maze.last):
-      right = facts.walk(known, *asked[:3])
+      right = scoring.walk(known, *asked[:3])
       for number in range(EACH):
         # The right moves, all or some of them; every other answer invents one.
         moves = [*right[number:], scoring.MazeMove('a', f'go {seed}', 'b')]

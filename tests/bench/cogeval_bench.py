@@ -14,7 +14,8 @@ from wm.worlds.cognitive_graph import questions
 def _verdict(asked: Any) -> scoring.AnswerVerdict:
   problem = questions.problem(asked.question)
   names = recorded.known_names(asked.question)
-  return scoring.scored(problem, asked.answer, names)[1]
+  reply = scoring.read_reply(problem, asked.answer, names)
+  return scoring.judge(problem, reply)
 
 
 def bench_rescoring() -> Iterator[harness.Line]:
@@ -29,12 +30,10 @@ def bench_rescoring() -> Iterator[harness.Line]:
   texts = [asked for asked in result.itertuples() if asked.expected]
 
   def ours() -> None:
-    scoring._read.cache_clear()  # No text was read before.
     for asked in texts:
       _verdict(asked)
 
   def whole() -> None:
-    scoring._read.cache_clear()
     for asked in recorded.load(folder).itertuples():
       if asked.expected:
         _verdict(asked)

@@ -19,6 +19,7 @@ any string, and time linear in its length.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import pathlib
@@ -437,6 +438,15 @@ def _pairs(value: list[Any]) -> bool:
 
 def key_words(key: str) -> str:
   """A key in words: 'finalAnswer' and 'final_answer' are 'final answer'."""
+  # Answers repeat a few keys; a long one is not worth its room.
+  return _key_words(key) if len(key) <= _KEY else _key_words.__wrapped__(key)
+
+
+_KEY = 40  # Characters.
+
+
+@functools.lru_cache(maxsize=1024)
+def _key_words(key: str) -> str:
   key = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|[_\s-]+', ' ', key).strip().lower()
   return re.sub(r'^(?:is|are|can) (?=\w)', '', key)
 
