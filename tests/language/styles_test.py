@@ -150,13 +150,18 @@ def _judged(form, good, bad, sep='\n'):
   return wrap
 
 
+def _parts(text, names):
+  """The names of a path or a list; () where the answer is another."""
+  parts = _items(text) if names else body(text).split(', ')
+  plain = all(part.replace(' ', '').isalnum() for part in parts)
+  return parts if len(parts) > 1 and plain else ()
+
+
 def _joined(sep):
   """Names with another separator, where the answer is a path or a list."""
 
   def wrap(text, names):
-    parts = _items(text) if names else body(text).split(', ')
-    plain = all(part.replace(' ', '').isalnum() for part in parts)
-    if len(parts) < 2 or not plain:
+    if not (parts := _parts(text, names)):
       return text
     return 'Answer: ' + sep.join(parts)
 
@@ -167,9 +172,7 @@ def _lines(form):
   """Names on lines of their own."""
 
   def wrap(text, names):
-    parts = _items(text) if names else body(text).split(', ')
-    plain = all(part.replace(' ', '').isalnum() for part in parts)
-    if len(parts) < 2 or not plain:
+    if not (parts := _parts(text, names)):
       return text
     lines = [
       form.format(n=n, name=x, circle=chr(0x245F + n))

@@ -352,7 +352,19 @@ def test_edges_say_whether_their_errors_recur(world, samples, tmp_path, kind):
       'kind': np.where(legal, reconstruct.TRUE, reconstruct.FALSE),
     }
   )
-  run.add_errors(edges, graph, routes, tmp_path)
+  loaded = wm.load_predictor(model, world)
+  errors = run.stored_errors(
+    loaded, registry.spec(accept.epsilon(0.01)), tmp_path
+  )
+  run.add_errors(edges, graph, routes, errors)
+  # Those of another model, or by another rule, are not this model's.
+  other = wm.load_predictor('null(illegal_mass=0.3)', world)
+  assert not run.stored_errors(
+    other, registry.spec(accept.epsilon(0.01)), tmp_path
+  )
+  assert not run.stored_errors(
+    loaded, registry.spec(accept.epsilon(0.05)), tmp_path
+  )
   audited = wm.audit(model, world)
   false = {move[:2]: move.share for move in audited.false}
   missing = {move[:2]: move.share for move in audited.missing}
