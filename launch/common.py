@@ -192,6 +192,7 @@ flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 
 # recorded.
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
+flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
 flags.DEFINE_bool('logs', False, 'Also make logs of Inspect.')
 flags.DEFINE_bool('errors', False, 'List wrong answer keys instead.')
 

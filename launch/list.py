@@ -3,6 +3,7 @@
   python launch/list.py
   python launch/list.py --model=slice
   python launch/list.py --world='othello(size=6)'
+  python launch/list.py --papers
 
 Without a name it lists everything with fields and defaults. Parameters of
 networks are counted for 1,000 tokens and sequences of 100, or for those of
@@ -12,6 +13,8 @@ metric needs of a world and a model.
 prompt for a language model, and the least memory and time that the world, the
 model and the metrics need. --world and --model explain the format of each file
 that a field names.
+--papers lists every table and figure of the papers: which flagfile or test has
+it, in miniature or not, and what it takes at the paper's size.
 """
 
 import common
@@ -22,8 +25,11 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call for each name."""
   from wm.core import registry, resources
-  from wm.reporting import catalog
+  from wm.reporting import catalog, papers
 
+  if FLAGS.papers:
+    print(papers.listed())
+    return
   if not any((FLAGS.world, FLAGS.model, FLAGS.metric, FLAGS.accept)):
     print(catalog.everything())
     return
@@ -51,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'model', 'metric', 'accept')
+  common.run(main, 'world', 'model', 'metric', 'accept', 'papers')

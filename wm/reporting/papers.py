@@ -26,6 +26,11 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
     files: flagfile -> the numbers that its head says to expect.
 
 In a spec, '...' stands for any value but an empty one.
+
+`papers.json` beside these folders lists every table and figure, and which
+flagfiles have it: `recomputed` from the paper's own data or exactly, in
+`miniature`, or `prepared` at its size; `impossible` says why not, and a
+`drawing` holds no results.
 """
 
 from __future__ import annotations
@@ -34,13 +39,14 @@ import dataclasses
 import functools
 import pathlib
 import re
+import textwrap
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import registry
-from wm.reporting import tables
+from wm.reporting import catalog, tables
 from wm.reporting.collect import Entry, Run
 from wm.runtime import files
 
@@ -198,6 +204,70 @@ def _trained(record: Mapping[str, Any]) -> Trained:
     record.get('training', {}),
     record.get('parameters', 0),
   )
+
+
+HOURS = re.compile(r'needs ([\d.,]+) H100-hours')
+STATUSES = 'recomputed', 'miniature', 'prepared', 'impossible', 'drawing'
+
+
+def contents() -> Iterator[dict[str, Any]]:
+  """Yields every table and figure of the papers, and what became of it here.
+
+  Yields:
+    `paper`, `item`, `what`, `status` (the first of STATUSES that it has),
+    `where` (flagfiles or tests), `hours` of an H100 by the heads of the
+    flagfiles that are prepared, and `note`.
+
+  Raises:
+    InputError: papers.json is not JSON.
+  """
+  for paper, items in files.read_json(folder() / 'papers.json').items():
+    for item, record in items.items():
+      status = next(each for each in STATUSES if record.get(each))
+      sources = record[status]
+      prepared = record.get('prepared', [])
+      hours = [HOURS.search(_head(name)) for name in prepared]
+      yield {
+        'paper': paper,
+        'item': item,
+        'what': record['what'],
+        'status': status,
+        'where': sources if isinstance(sources, list) else [],
+        'hours': sum(float(x[1].replace(',', '')) for x in hours if x),
+        'note': '; '.join(
+          record[name]
+          for name in ('impossible', 'note')
+          if isinstance(record.get(name), str)
+        ),
+      }
+
+
+def _head(name: str) -> str:
+  """The comment at the top of a flagfile, in one line."""
+  text = (folder() / f'{name}.flags').read_text(encoding='utf-8')
+  return text.partition('\n--')[0].replace('\n# ', ' ')
+
+
+def listed() -> str:
+  """Returns every table and figure of the papers, with its status here."""
+  parts, paper, indent = [], '', ' ' * 4
+  for row in contents():
+    if row['paper'] != paper:
+      paper = row['paper']
+      parts += ['', paper]
+    status = row['status']
+    if row['hours']:
+      hours = f'{row["hours"]:.{0 if row["hours"] >= 10 else 2}f}'
+      status += f"; the paper's size takes {hours} H100-hours"
+    lines = [f'{row["what"]}: {status}', ', '.join(row['where']), row['note']]
+    parts.append(f'  {row["item"]}')
+    parts += [
+      textwrap.fill(
+        line, catalog.WIDTH, initial_indent=indent, subsequent_indent=indent
+      )
+      for line in filter(None, lines)
+    ]
+  return '\n'.join(parts[1:])
 
 
 def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
