@@ -7,30 +7,43 @@ from setuptools.command import build_py
 
 
 class BuildPy(build_py.build_py):
-  """Also copies the papers' numbers, which live beside their flagfiles."""
+  """Also copies the programs, and the flagfiles and numbers of the papers."""
 
   def run(self) -> None:
     """Builds the packages; an editable install reads the checkout's files."""
     super().run()
     if self.editable_mode:
       return
-    for path in sorted(pathlib.Path('launch/flags').glob('*/published.json')):
-      folder = pathlib.Path(self.build_lib, 'wm/reporting/published')
-      folder = folder / path.parent.name
-      self.mkpath(str(folder))
-      self.copy_file(str(path), str(folder / path.name))
+    paths = [*pathlib.Path('launch').glob('*.py')]
+    for kind in ('flags/**/*.flags', 'flags/**/*.json', 'examples/*'):
+      paths += pathlib.Path('launch').glob(kind)
+    for path in sorted(paths):
+      if path.is_file() and 'results' not in path.parts:
+        target = pathlib.Path(self.build_lib, 'wm', path)
+        self.mkpath(str(target.parent))
+        self.copy_file(str(path), str(target))
 
 
 setuptools.setup(
-  name='wm',
-  version='0.1.0',
+  name='wm-metrics',  # The name wm is another project's; the import is wm.
+  version='0.2.0',
   description='Does this sequence model have a world model, and how good?',
+  long_description=pathlib.Path('README.md').read_text(encoding='utf-8'),
+  long_description_content_type='text/markdown',
   license='Apache-2.0',
+  classifiers=[
+    'Intended Audience :: Science/Research',
+    'Programming Language :: Python :: 3 :: Only',
+    'Topic :: Scientific/Engineering :: Artificial Intelligence',
+  ],
   python_requires='>=3.11',
   cmdclass={'build_py': BuildPy},
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
   # Tasks and providers of language models, found by Inspect.
-  entry_points={'inspect_ai': ['wm = wm.language.registry']},
+  entry_points={
+    'console_scripts': ['wm = wm.__main__:main'],
+    'inspect_ai': ['wm = wm.language.registry'],
+  },
   package_data={
     'wm': ['py.typed', '*.pyi'],
     'wm.explorer': ['templates/*'],

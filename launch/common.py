@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from absl import app, flags, logging
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
+if (ROOT / 'setup.py').exists():  # A clone, whether wm is installed or not.
+  sys.path.insert(0, str(ROOT))
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
@@ -427,18 +428,46 @@ def _goes_on() -> bool:
 
 
 def _check_words(words: Sequence[str]) -> None:
-  """Raises flags.Error where text is no UTF-8, or a flagfile would hang."""
-  for word, after in zip(words, [*words[1:], ''], strict=True):
+  """Raises flags.Error where text is no UTF-8."""
+  for word in words:
     if not word.isascii() and any('\ud800' <= c <= '\udfff' for c in word):
       raise flags.Error(f'{word!a} is not UTF-8')
+
+
+def flagfile(name: str) -> pathlib.Path:
+  """The path of a flagfile: as it is, from the root, or in launch/flags."""
+  path = pathlib.Path(os.path.expanduser(name))
+  folder = ROOT / 'launch' / 'flags'
+  for each in (path, ROOT / path, folder / path, folder / f'{path}.flags'):
+    if each.is_file():
+      return each
+  if name and path.exists():
+    raise flags.Error(f'{path} is no regular file; expected a flagfile')
+  raise flags.Error(f'--flagfile: No such file or directory: {name!r}')
+
+
+def expanded(words: Sequence[str], read: tuple[str, ...] = ()) -> list[str]:
+  """Words with those of flagfiles in their places, as absl has them.
+
+  read: flagfiles that these words are from; one that reads itself is left out.
+  """
+  result, rest = [], list(words)
+  while rest:
+    word = rest.pop(0)
+    if word == '--':
+      return [*result, word, *rest]
     name, equals, path = word.lstrip('-').partition('=')
-    if name == 'flagfile' and word.startswith('-'):
-      path = path if equals else after
-      path = os.path.expanduser(path)
-      if not os.path.exists(path):
-        raise flags.Error(f'--flagfile: No such file or directory: {path!r}')
-      if not os.path.isfile(path):
-        raise flags.Error(f'{path} is no regular file; expected a flagfile')
+    if name != 'flagfile' or not word.startswith('-'):
+      result.append(word)
+      continue
+    if not equals:
+      path = rest.pop(0) if rest else ''
+    source = flagfile(path)
+    if str(source) not in read:
+      lines = map(str.strip, source.read_text(encoding='utf-8').splitlines())
+      inner = [x for x in lines if x and not x.startswith(('#', '//'))]
+      result += expanded(inner, (*read, str(source)))
+  return result
 
 
 def parse_words(known: flags.FlagValues, words: Sequence[str]) -> list[str]:
@@ -447,7 +476,7 @@ def parse_words(known: flags.FlagValues, words: Sequence[str]) -> list[str]:
   Returns the words that are no flags.
   """
   try:
-    rest: list[str] = known(words)
+    rest: list[str] = known(expanded(words))
   except flags.UnrecognizedFlagError as error:
     if error.flagname not in RENAMED:
       raise

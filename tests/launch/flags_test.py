@@ -150,6 +150,7 @@ def test_an_ablation_adds_metrics_to_a_run(flags):
     f
     for f in FILES
     if f.startswith(folder)
+    and not f.endswith('district_metrics.flags')  # A whole run's.
     and f not in runs()
     and 'metric' in flags['found'][f]
   )

@@ -19,6 +19,7 @@ import itertools
 import math
 import numbers
 import os
+import pathlib
 import types
 import typing
 from collections.abc import Callable, Collection
@@ -32,6 +33,13 @@ _LONGEST = 60  # Characters of a value in an error's line.
 _ONE = ': expected one of the two'
 T = TypeVar('T')
 R = TypeVar('R')
+
+
+def launch_folder() -> pathlib.Path:
+  """launch/ of the checkout, or its copy in the package as installed."""
+  package = pathlib.Path(__file__).resolve().parents[1]
+  installed = package / 'launch'
+  return installed if installed.is_dir() else package.parent / 'launch'
 
 
 class Option(NamedTuple):

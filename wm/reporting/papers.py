@@ -1,7 +1,7 @@
 """Reads the values that papers print, and their settings.
 
 Each paper is a folder of flagfiles with a `published.json` beside them, in
-`launch/flags` of a checkout, or in the package as setup.py installs it:
+`launch/flags`:
 
     worlds: name of a world ->
       table: where it is printed, and on how many trials.
@@ -44,7 +44,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from wm import core
+from wm import core, options
 from wm.core import registry
 from wm.reporting import catalog, tables
 from wm.reporting.collect import Entry, Run
@@ -107,14 +107,8 @@ class Paper(types.SimpleNamespace):
 
 
 def folder() -> pathlib.Path:
-  """Returns where the papers' folders are: in the package as installed, or in a
-  checkout.
-  """
-  package = pathlib.Path(__file__).parent
-  installed = package / 'published'
-  return (
-    installed if installed.is_dir() else package.parents[1] / 'launch/flags'
-  )
+  """Returns where the papers' folders are."""
+  return options.launch_folder() / 'flags'
 
 
 @functools.cache

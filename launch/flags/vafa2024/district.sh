@@ -10,21 +10,20 @@ source "$(dirname "$0")/../../env.sh"
 
 OUT="${OUT:-runs/vafa2024}"
 FLAGS=launch/flags/vafa2024
-runs=''
-for name in "${@:-shortest noisy random}"; do
-  for each in $name; do
-    "$PY" launch/study.py --flagfile="$FLAGS/district_$each.flags" --jobs=2
-    for run in "$OUT/district_$each"/*_seed_0; do
-      for degree in 4 8; do
-        for pairs in uniform train; do
-          "$PY" launch/reconstruct.py --flagfile="$FLAGS/district_$each.flags" \
-            --checkpoint="$run" --pairs="$pairs" --max_degree="$degree" \
-            --name="$(basename "$run")" --order=0 --shuffles=4 \
-            --out="$OUT/district_maps/${each}_${degree}_$pairs"
-        done
+runs=()
+[ $# -gt 0 ] || set -- shortest noisy random
+for each in "$@"; do
+  "$PY" launch/study.py --flagfile="$FLAGS/district_$each.flags" --jobs=2
+  for run in "$OUT/district_$each"/*_seed_0; do
+    for degree in 4 8; do
+      for pairs in uniform train; do
+        "$PY" launch/reconstruct.py --flagfile="$FLAGS/district_$each.flags" \
+          --checkpoint="$run" --pairs="$pairs" --max_degree="$degree" \
+          --name="$(basename "$run")" --order=0 --shuffles=4 \
+          --out="$OUT/district_maps/${each}_${degree}_$pairs"
       done
     done
-    runs="$runs,$OUT/district_$each"
   done
+  runs+=(--runs="$OUT/district_$each")
 done
-"$PY" launch/report.py --runs="${runs#,}" --out="$OUT/district"
+"$PY" launch/report.py "${runs[@]}" --out="$OUT/district"
