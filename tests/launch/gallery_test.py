@@ -1,6 +1,7 @@
 """The documentation: all plug-ins have a place, and nothing needs a network."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -15,14 +16,44 @@ from wm.core import registry
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope='module')
-def gallery():
-  """The hook of MkDocs, as a module."""
-  path = ROOT / 'launch/docs/gallery.py'
-  spec = importlib.util.spec_from_file_location('gallery', path)
+def hook(name):
+  """A hook of MkDocs, as a module."""
+  path = ROOT / 'launch' / 'docs' / f'{name}.py'
+  spec = importlib.util.spec_from_file_location(name, path)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   return module
+
+
+@pytest.fixture(scope='module')
+def gallery():
+  return hook('gallery')
+
+
+def test_every_recorded_model_is_on_the_page_of_results():
+  results = hook('results')
+  every = list(results.rows())
+  paths = [
+    path
+    for kind in ('miniatures', 'cross')
+    for path in (results.FLAGS / kind / 'results').glob('*/*.json')
+  ]
+  assert sum(len(row.seeds) for row in every) == len(paths) > 1000
+  names = {(row.study, row.name): row for row in every}
+  row = names['maps', 'random_walks']
+  unit = json.loads(
+    (results.FLAGS / 'miniatures/results/maps/random_walks-6.json').read_text()
+  )
+  values = dict(x[:2] for x in unit['scores']['audit()'])
+  # Units of seeds 3 to 5 have no audit.
+  assert row.values['false states'][0] == values['false']
+  oracle = names['maps', 'oracle']
+  for heading in ('next token', 'compression', 'distinction, recall'):
+    assert set(oracle.values[heading]) == {1.0}
+  text = results.page('flags')
+  assert 'flags/miniatures/results/maps/random_walks-6.png' in text
+  assert 'href' not in results.page()
+  assert text.count('<tr>') == len(every) + 1
 
 
 def test_the_gallery_has_all_plug_ins_and_their_files(gallery):
