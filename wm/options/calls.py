@@ -256,13 +256,6 @@ class Asking:
   """Budget for a language model's answers: keywords of `wm.ask`."""
 
   budget: str = option('', "Maximum cost of all calls: '5usd' or '200000tok'.")
-  width: float = option(
-    0.0,
-    'Stop when 95 % intervals are this narrow; their level is raised to allow '
-    'for stopping. 0 uses the whole budget.',
-    least=0,
-    most=1,
-  )
   prices: Path | None = option(
     None,
     'JSON file of prices in dollars per million tokens: '
