@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,7 +97,6 @@ class Explorer:
     accept: which next tokens count as possible.
     seed: of prefixes, continuations and probes.
     worst: worst trials that the page jumps to, see `wm.library.explore`.
-    report: page of the runs' report, which is served too; None is none.
   """
 
   world: core.World
@@ -106,7 +104,6 @@ class Explorer:
   accept: Accept
   seed: int = 0
   worst: Sequence[View] = ()
-  report: pathlib.Path | None = None
   # Many requests come at once: one reads models, and one at most asks for what
   # takes long, so that clicks wait for a model alone.
   lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -126,7 +123,6 @@ class Explorer:
       'apart': isinstance(self.world, core.Enumerable),
       'labels': self._labels(),
       'worst': list(self.worst),
-      'report': f'report/{self.report.name}' if self.report else '',
     }
 
   def _model(self, name: str) -> View:
