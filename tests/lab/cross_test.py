@@ -285,17 +285,6 @@ def test_a_draft_without_results_has_a_page(tmp_path):
   assert '0 of 288 trained models' in page
 
 
-def test_models_that_the_rule_excludes_are_left_out_at_all_levels(folder):
-  design = cross.load(folder)
-  above = {'measure': 'loss', 'above': 0.5}
-  out = cells_of(folder, dataclasses.replace(design, exclusions=[above])).models
-  gone = out[out.reason == 'excluded by the rule']
-  assert set(gone.level) == {1, 2}
-  assert gone.value.isna().all()
-  last = out[(out.level == 2) & (out.metric == 'loss')]
-  assert (last.value.isna() == (last.raw > 0.5)).all()
-
-
 def test_cells_without_a_value_say_why(tmp_path):
   folder = written(tmp_path / 'x')
   rules = {'registration': findings.registration_hash(folder)}
@@ -319,7 +308,6 @@ def test_cells_without_a_value_say_why(tmp_path):
     ({'levels': 3}, 'levels: expected a list, has 3'),
     ({'worlds_': []}, "unknown 'worlds_'"),
     ({'rules': {'margins': 1}}, "unknown 'margins'"),
-    ({'exclusions': [{'measure': 'loss'}]}, 'either `below` or `above`'),
     ({'metrics': {'loss': {'metric': 'next_tokens', 'quantity': 'x'}}}, 'next'),
   ],
 )

@@ -16,8 +16,6 @@ recipes in each. FOLDER/findings.json has its design under "registration":
     metrics       name -> measure, in the order of pages
     control       measure that is held constant: the excess loss
     criteria      measures that metrics are to tell of, the deciding one first
-    exclusions    {"measure": ..., "below" or "above": number}: models whose
-                  value at the last level is so are left out, all levels
     rules         fields of `wm.lab.agreement.AgreementRules`
     hypotheses, exceptions, pilot, power
                   in words and numbers, for readers
@@ -48,7 +46,7 @@ import collections
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -99,7 +97,6 @@ class Design:
   control: str
   criteria: Sequence[str]
   rules: AgreementRules
-  exclusions: Sequence[Mapping[str, Any]]
   hash: str
 
   @property
@@ -132,7 +129,7 @@ _NEEDED = {
   **{'metrics': dict, 'seeds': int, 'criteria': list},
 }
 _OPTIONAL = {
-  **dict.fromkeys(('pending', 'exclusions', 'hypotheses', 'exceptions'), list),
+  **dict.fromkeys(('pending', 'hypotheses', 'exceptions'), list),
   **dict.fromkeys(('rules', 'pilot', 'power'), dict),
   'first_seed': int,
 }
@@ -169,23 +166,8 @@ def load(folder: str | pathlib.Path) -> Design | None:
     first_seed=body.get('first_seed', 0),
     metrics=measures,
     rules=AgreementRules(**body.get('rules', {})),
-    exclusions=[
-      _exclusion(each, where, measures) for each in body.get('exclusions', [])
-    ],
     hash=findings.registration_hash(folder),
   )
-
-
-def _exclusion(
-  record: Any, where: str, measures: Iterable[str]
-) -> dict[str, Any]:
-  bounds = {'below': _NUMBER, 'above': _NUMBER}
-  findings.check(record, f'{where}: exclusions', {'measure': str}, bounds)
-  if record['measure'] not in measures or len(record) != 2:
-    raise core.InputError(
-      f'{where}: exclusions: expected a measure, and either `below` or `above`'
-    )
-  return record
 
 
 def _measure(record: Any, where: str) -> ScaledMeasure:
@@ -281,8 +263,7 @@ def cells(every: StudyUnits, design: Design) -> CrossCells:
         scaled, why = _scaled(value, floor, ceiling, why)
         about = world, recipe, level, unit.seed, name
         models.append((*about, value, scaled, ceiling, why))
-  frame = pd.DataFrame(models, columns=_COLUMNS)
-  return CrossCells(_kept(frame, design), refused)
+  return CrossCells(pd.DataFrame(models, columns=_COLUMNS), refused)
 
 
 def _versions(every: StudyUnits) -> dict[str, str]:
@@ -363,20 +344,6 @@ def _scaled(
   if scaled != scaled:
     return None, 'untrained models reach the ceiling'
   return scaled, ''
-
-
-def _kept(frame: pd.DataFrame, design: Design) -> pd.DataFrame:
-  """Without the models that an exclusion leaves out."""
-  keys = ['world', 'recipe', 'seed']
-  last = frame[frame.level == design.levels[-1]]
-  for exclusion in design.exclusions:
-    of = last[last.metric == exclusion['measure']]
-    below, above = exclusion.get('below'), exclusion.get('above')
-    out = of[of.raw < below] if above is None else of[of.raw > above]
-    gone = pd.MultiIndex.from_frame(out[keys])
-    inside = pd.MultiIndex.from_frame(frame[keys]).isin(gone)
-    frame.loc[inside, ['value', 'reason']] = None, 'excluded by the rule'
-  return frame
 
 
 class Prediction(NamedTuple):

@@ -354,13 +354,6 @@ class Extraction:
     least=1,
     most=100_000,
   )
-  tails: int = option(
-    0,
-    'Merge words after which the model accepts the same words of up to this '
-    'many tokens; 0: learn the suffixes that separate words instead.',
-    least=0,
-    most=100,
-  )
 
   def __post_init__(self) -> None:
     check(self)

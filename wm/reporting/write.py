@@ -312,7 +312,7 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
   of_metrics = [*_of_metrics(measured.together)]  # First: may be refused.
-  drawn = *_charts(measured), *of_metrics, *_automata(measured.runs)
+  drawn = *_charts(measured), *of_metrics
   taken: set[str] = set()
   written = []
   for picture in drawn:
@@ -382,16 +382,6 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       png = charts.to_png(figure)
       part = f'metric-{metric}'
       yield Picture(f'{spec}.png', f'{spec}: {words}{few}', png, part=part)
-
-
-def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
-  """Yields the pictures of implied automata."""
-  for run, label in zip(runs, tables.labels(runs), strict=True):
-    path = run.folder / 'extraction.svg'
-    if run.extraction is not None and path.is_file():
-      name = f'automaton_{label}.svg'
-      caption = f"The automaton that {label} implies, on the world's own"
-      yield Picture(name, caption, path.read_bytes(), part='automata')
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:
