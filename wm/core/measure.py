@@ -247,11 +247,6 @@ class Metric(Bounded, abc.ABC):
     if 'glossary' not in vars(cls):
       cls.glossary = section(cls.__doc__, 'Glossary') or cls.glossary
 
-  @property
-  def trials_per_draw(self) -> int:
-    """Trials of each draw; the number of trials is a multiple of it."""
-    return 1
-
   def cost(self, world: World | None = None) -> Cost:
     """See Bounded. Memory holds two sequences a trial, and those of `sized_by`.
 

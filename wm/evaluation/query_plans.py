@@ -210,10 +210,10 @@ def _fitting(
     )
   # Trials need different numbers of calls: the cut plan may still be too large.
   while fitting.calls > most:
-    draw, num = fitting.metric.trials_per_draw, _trials(fitting.metric)
-    # In proportion, and at least one draw fewer, so that the loop ends.
-    fits = min(num * most // fitting.calls, num - draw)
-    if fits < draw:
+    num = _trials(fitting.metric)
+    # In proportion, and at least one fewer, so that the loop ends.
+    fits = min(num * most // fitting.calls, num - 1)
+    if fits < 1:
       raise core.InputError(
         f'{asks}; expected at most {most:,} calls (--max_calls): no number of '
         'trials fits'
@@ -234,12 +234,10 @@ def _trials(metric: core.Metric) -> int:
 
 
 def _with_trials(metric: Any, most: int) -> core.Metric:
-  """The metric with at most `most` trials, but at least one draw."""
-  # Whole draws: both labels of a pair, or all pairs of a state.
-  num = max(most // metric.trials_per_draw, 1) * metric.trials_per_draw
-  if _trials(metric) <= num:
+  """The metric with at most `most` trials, but at least one."""
+  if _trials(metric) <= max(most, 1):
     return metric
-  return dataclasses.replace(metric, **{metric.sized_by[0]: num})
+  return dataclasses.replace(metric, **{metric.sized_by[0]: max(most, 1)})
 
 
 PILOT = 8  # Trials before the cost of answers is measured.
@@ -350,7 +348,7 @@ class BudgetPlan:
   def _shared_out(self, share: float) -> list[Plan]:
     """Plans of a share of all trials of each metric."""
     return [
-      self._plan(metric, max(int(share * _trials(metric)), 1))
+      self._plan(metric, int(share * _trials(metric)))
       for metric in self.metrics
     ]
 
@@ -398,7 +396,7 @@ class BudgetPlan:
         affordable = self._affordable()
         self._take(
           [
-            self._plan(metric, max(int(share * _trials(plan.metric)), 1))
+            self._plan(metric, int(share * _trials(plan.metric)))
             for metric, plan in zip(self.metrics, affordable, strict=True)
           ]
         )
@@ -443,5 +441,5 @@ class BudgetPlan:
 
 
 def _fewest(plans: Sequence[Plan]) -> bool:
-  """Has every metric of some plans no more than one draw of trials?"""
-  return all(_trials(p.metric) <= p.metric.trials_per_draw for p in plans)
+  """Has every metric of some plans no more than one trial?"""
+  return all(_trials(plan.metric) <= 1 for plan in plans)

@@ -155,17 +155,8 @@ class Metric(fewshot.FewShotMetric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.num % self.trials_per_draw:
+    if self.num % 2:  # Labels and their complement.
       raise field_error(self, 'num', 'an even number')
-
-  @property
-  def trials_per_draw(self) -> int:
-    """See core.Metric: labels and their complement."""
-    return 2
-
-  def why_not_static(self) -> str:
-    """See core.Metric."""
-    return ''
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
