@@ -75,7 +75,9 @@ def agreement_picture(several: Sequence[MetricAgreement]) -> list[Picture]:
   if not rows:
     return []
   looks = charts.palette(dict.fromkeys(row['model'] for row in rows))
-  panel = charts.Panel('correlation', '', rows, guides=[{'value': 0.0}])
+  panel = charts.Panel(
+    'correlation', '', rows, guides=[{'model': 'none', 'value': 0.0}]
+  )
   drawn = charts.dots([panel], looks, apart=False)
   return [charts.picture('agreement', tables.note('agreement_picture'), drawn)]
 
