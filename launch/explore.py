@@ -10,8 +10,8 @@
 Prints the page's address and opens it. Tokens are chosen on the world's picture
 or from a list: legal ones that the model accepts (--accept) are green, illegal
 ones that it accepts are red, legal ones that it refuses are grey. The page
-finds two ways to one place, tells two places apart, reads the state by a probe
-and changes it, and jumps to the worst trials of the run's results. --run is
+finds two ways to one place, tells two places apart, reads the state by a probe,
+and jumps to the worst trials of the run's results. --run is
 repeated for models side by side, up to four; --model is one that needs no
 training, or is used untrained with --checkpoint=none. --open is the view to
 begin with: the page's address has it after '#'.

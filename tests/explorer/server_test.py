@@ -85,7 +85,7 @@ def test_others_are_refused(client, token, headers):
     ('follow', json.dumps({'tokens': [11], 'model': 'none'}), 422),
     ('follow', json.dumps({'tokens': [11], 'seed': 1e99}), 422),
     ('twins', json.dumps({'tokens': [11, 12], 'seed': 'x'}), 422),
-    ('patch', json.dumps({'tokens': [11, 12], 'model': 'oracle'}), 422),
+    ('patch', json.dumps({'tokens': [11, 12], 'model': 'oracle'}), 404),
     ('read', json.dumps({'model': ['x']}), 422),
   ],
 )

@@ -72,10 +72,6 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[View], View]]:
     ),
     'apart': lambda query: explorer.apart(prefix(query), second(query)),
     'read': lambda query: explorer.read(model(query), prefix(query)),
-    'patch': lambda query: explorer.patch(
-      *(model(query), prefix(query)),
-      *(number(query, 'label'), number(query, 'value')),
-    ),
   }
 
 

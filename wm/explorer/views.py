@@ -21,7 +21,7 @@ from wm.core import basics, inputs, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
 from wm.core.capabilities import Box
-from wm.evaluation import probing, state_edits
+from wm.evaluation import probing
 from wm.evaluation.scoring import Loaded
 from wm.explorer import state_probe
 
@@ -35,7 +35,6 @@ LANES = 24
 SESSIONS, ANSWERS = 4, 200  # Cached for each model between clicks.
 AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
-STRENGTH = 2.0  # Of edits, see `StateProbe.moved`.
 # Fields of a permalink: prefix shown, prefix of another place, and a trial's
 # prefixes, continuation and place where it fails; five are lists of tokens.
 FRAGMENT = (
@@ -134,7 +133,6 @@ class Explorer:
       'predicts': isinstance(reader, core.Predictor),
       'names_states': labelled and isinstance(reader, core.StatePredictor),
       'probed': probed,
-      'patched': probed and core.can(reader, core.HiddenStates.patched),
     }
 
   def _labels(self) -> int:
@@ -505,11 +503,11 @@ class Explorer:
     ]
 
   @functools.cached_property
-  def _probes(self) -> dict[tuple[str, int], state_probe.StateProbe]:
+  def _probes(self) -> dict[str, state_probe.StateProbe]:
     return {}
 
-  def probe(self, name: str, layer: int) -> state_probe.StateProbe:
-    """A model's probe after a layer, fitted at the first call.
+  def probe(self, name: str) -> state_probe.StateProbe:
+    """A model's probe, fitted at the first call.
 
     Raises:
       InputError: its activations cannot be read, or the world has no labels.
@@ -517,27 +515,27 @@ class Explorer:
     reader = self._predictor(name)
     if not self._model(name)['probed']:
       raise core.InputError(f'{name}: there is no state that a probe reads')
-    if (name, layer) not in self._probes:
+    if name not in self._probes:
       assert isinstance(reader, core.HiddenStates)
       assert isinstance(self.world, core.Labelled)
       with self.lock:
-        self._probes[name, layer] = state_probe.fit(
-          reader, self.world, layer, PROBED, self.seed
+        self._probes[name] = state_probe.fit(
+          reader, self.world, PROBED, self.seed
         )
-    return self._probes[name, layer]
+    return self._probes[name]
 
   def read(self, name: str, tokens: np.ndarray) -> View:
     """The true labels, the labels that a probe reads, and its accuracy.
 
     Returns:
       accuracy: mean over labels.
-      labels: a row [name, true, read, accuracy, values] for each label.
+      labels: a row [name, true, read, accuracy] for each label.
     """
-    probe = self.probe(name, state_probe.READ_LAYER)
+    probe = self.probe(name)
     reader = self._interactive(name)
     assert isinstance(reader, core.HiddenStates)
     true = self._targets(tokens)
-    hidden = self._hidden(reader, tokens, probe.layer)
+    hidden = self._hidden(reader, tokens)
     read = probe.read(hidden[0, len(tokens) - 1])
     named = self._label_names(len(true))
     return {
@@ -548,7 +546,6 @@ class Explorer:
           int(true[k]),
           int(read[k]),
           float(probe.accuracy[k]),
-          probe.values[k].tolist(),
         ]
         for k in range(len(true))
       ],
@@ -576,71 +573,15 @@ class Explorer:
     return names[start : start + num]
 
   def _hidden(
-    self, reader: core.HiddenStates, tokens: np.ndarray, layer: int
+    self, reader: core.HiddenStates, tokens: np.ndarray
   ) -> np.ndarray:
     """[1, L, D] activations of a prefix that the model can read."""
     if len(tokens) > reader.max_len:
       raise core.InputError(f'the model reads up to {reader.max_len} tokens')
     with self.lock:
-      return np.array(reader.hidden(*_padded(reader, tokens), layer))
-
-  def patch(
-    self, name: str, tokens: np.ndarray, label: int, value: int
-  ) -> View:
-    """Next tokens after an edit of one probed label in the hidden state.
-
-    Like the metric intervention at one layer (Li et al. 2023, section 4).
-
-    Args:
-      name: of a model that can be patched.
-      tokens: [L] prefix.
-      label: index of a probed label.
-      value: new value of the label.
-
-    Raises:
-      InputError: the model cannot be patched, or there is no such label or
-        value.
-    """
-    reader = self._interactive(name)
-    if not self._model(name)['patched']:
-      raise core.InputError(f'{name}: its activations cannot be replaced')
-    assert isinstance(reader, core.HiddenStates)
-    probe = self.probe(name, state_probe.EDIT_LAYER)
-    true = self._targets(tokens)
-    if not 0 <= label < len(true):
-      raise core.InputError(
-        f'label {label}: expected 0 to {len(true) - 1} of {self.world.name}'
+      return np.array(
+        reader.hidden(*_padded(reader, tokens), state_probe.LAYER)
       )
-    hidden = self._hidden(reader, tokens, probe.layer)
-    at = len(tokens) - 1
-    hidden[0, at] = probe.moved(hidden[0, at], label, value, STRENGTH)
-    with self.lock:
-      log_probs = np.asarray(
-        reader.patched(*_padded(reader, tokens), probe.layer, hidden)
-      )
-    state = self._edited(tokens, label, value)
-    legal = np.zeros(len(self.world.vocab), bool)
-    if state is not None:
-      legal = self.world.legal(state[None])[0]
-    return {
-      'next': self._ranked(log_probs[0, at], legal),
-      'place': None if state is None else self.place(state),
-    }
-
-  def _edited(
-    self, tokens: np.ndarray, label: int, value: int
-  ) -> np.ndarray | None:
-    """The state with this label; None where the world has no such state."""
-    world = self.world
-    if not isinstance(world, core.Labelled) or not core.can(
-      world, core.Labelled.edited
-    ):
-      return None
-    _, state = self.state(tokens)
-    values = np.array([label]), np.array([value])
-    edited = state_edits.changed(world, state[None], *values)
-    dead = world.state_id(edited)[0] == core.DEAD
-    return None if dead else edited[0]
 
 
 def _padded(

@@ -86,7 +86,7 @@ def explore(
 
   Tokens are chosen on the world's picture or from the list of what is legal or
   accepted. The page shows two ways to one place and what tells two places
-  apart, reads the state by a probe, changes it, and jumps to the worst trials
+  apart, reads the state by a probe, and jumps to the worst trials
   of the run's results. It needs no network and is served on 127.0.0.1 alone, at
   an address with a random token.
 
