@@ -12,7 +12,7 @@ import functools
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from wm.core.accept import Accept
 from wm.core.capabilities import Box
 from wm.evaluation import probing
 from wm.evaluation.scoring import Loaded
-from wm.explorer import state_probe
 
 View = dict[str, Any]
 
@@ -35,12 +34,85 @@ LANES = 24
 SESSIONS, ANSWERS = 4, 200  # Cached for each model between clicks.
 AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
+PROBE_LAYER = -1  # The last layer, where most of the state is computed.
+PROBE_POINTS = 20_000  # Most positions to fit, and most to test.
+PROBE_EPOCHS = 40
 # Fields of a permalink: prefix shown, prefix of another place, and a trial's
 # prefixes, continuation and place where it fails; five are lists of tokens.
 FRAGMENT = (
   *('prefix', 'second', 'first', 'other', 'suffix'),
   *('at', 'trial', 'model', 'tab', 'seed'),
 )
+
+
+class StateProbe(NamedTuple):
+  """A linear softmax classifier for each of K labels after the last layer.
+
+  Attributes:
+    weights: [D, K, C] float32.
+    biases: [K, C] float32.
+    values: K arrays, the value of each class of a label.
+    accuracy: [K] accuracy on held-out positions.
+  """
+
+  weights: np.ndarray
+  biases: np.ndarray
+  values: list[np.ndarray]
+  accuracy: np.ndarray
+
+  def read(self, hidden: np.ndarray) -> np.ndarray:
+    """[K] label values that the probe predicts from activations [D]."""
+    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
+
+    classes = linear_probe.named(hidden[None], self.weights, self.biases)[0]
+    return np.array([v[c] for v, c in zip(self.values, classes, strict=True)])
+
+
+def fit_probe(
+  predictor: core.HiddenStates,
+  world: core.Labelled,
+  num: int,
+  seed: int,
+) -> StateProbe:
+  """Fits a probe on sequences of a world (Vafa et al. 2024, section 3.1).
+
+  Fits on about four fifths of the tasks, and tests on the rest.
+
+  Args:
+    predictor: whose activations are read.
+    world: its states are the labels, as `metrics.probe` reads them.
+    num: held-out sequences.
+    seed: of the sequences and of the fit.
+
+  Raises:
+    InputError: the sequences have no labelled state.
+  """
+  from wm.evaluation import linear_probe  # Deferred: it imports JAX.
+
+  sequences = world.sample(num, seed, split='heldout')
+  fits = sequences.lengths <= predictor.max_len
+  sequences = sequences.take(np.flatnonzero(fits))
+  points = probing.label(world, sequences)
+  if not len(points.row):
+    raise core.InputError(f'{world.name}: no state to read in {num} sequences')
+  test = probing.by_task(points, world.split_key(sequences), seed)
+  target, values = probing.classes(points.label)
+  features = probing.activations(predictor, sequences, points, PROBE_LAYER)
+  train = np.flatnonzero(~test) if (~test).any() else np.arange(len(test))
+  train = np.random.default_rng([seed, 1]).permutation(train)[:PROBE_POINTS]
+  weights, biases = linear_probe.fit(
+    features[train],
+    target[train],
+    np.array([len(seen) for seen in values]),
+    lr=0.01,
+    batch=2048,
+    epochs=PROBE_EPOCHS,
+    seed=seed,
+  )
+  tested = np.flatnonzero(test)[:PROBE_POINTS]
+  named = linear_probe.named(features[tested], weights, biases)
+  accuracy = (named == target[tested]).mean(0)
+  return StateProbe(weights, biases, values, accuracy)
 
 
 class KeptSessions:
@@ -503,10 +575,10 @@ class Explorer:
     ]
 
   @functools.cached_property
-  def _probes(self) -> dict[str, state_probe.StateProbe]:
+  def _probes(self) -> dict[str, StateProbe]:
     return {}
 
-  def probe(self, name: str) -> state_probe.StateProbe:
+  def probe(self, name: str) -> StateProbe:
     """A model's probe, fitted at the first call.
 
     Raises:
@@ -519,9 +591,7 @@ class Explorer:
       assert isinstance(reader, core.HiddenStates)
       assert isinstance(self.world, core.Labelled)
       with self.lock:
-        self._probes[name] = state_probe.fit(
-          reader, self.world, PROBED, self.seed
-        )
+        self._probes[name] = fit_probe(reader, self.world, PROBED, self.seed)
     return self._probes[name]
 
   def read(self, name: str, tokens: np.ndarray) -> View:
@@ -579,9 +649,7 @@ class Explorer:
     if len(tokens) > reader.max_len:
       raise core.InputError(f'the model reads up to {reader.max_len} tokens')
     with self.lock:
-      return np.array(
-        reader.hidden(*_padded(reader, tokens), state_probe.LAYER)
-      )
+      return np.array(reader.hidden(*_padded(reader, tokens), PROBE_LAYER))
 
 
 def _padded(
