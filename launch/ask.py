@@ -4,33 +4,21 @@
     --model="language(model='openai/gpt-5')" --prices=prices.json \\
     --metric="compression(suffixes='world', k=1, samples=5)" \\
     --metric='distinction(samples=0, max_elements=5)' \\
-    --budget=5usd --width=.1 --out=runs/gpt
+    --budget=5usd --out=runs/gpt
 
 Before anything is asked, it tells the calls of each metric, their tokens and
 their price. --dry_run stops there, and prints ten prompts. Tokens per character
 and the length of answers are guesses at first; after the first answers they are
 measured, and the rest of the plan follows them.
 
-A metric gets at most as many trials as it says. Trials are shared out so that
-intervals are as narrow as the budget allows: the next ones go to the metric
-whose squared widths they decrease most for their price (Neyman 1934; Cochran
-1977, Sampling Techniques, 5.5).
-
---width=.1 stops a metric as soon as the intervals of its headline quantities
-are no wider. So that they hold the truth in 95 % of samples all the same, they
-are made at the level .975, and are called `sequential` in scores.json.
+A metric gets at most as many trials as it says, and all metrics get the same
+share of theirs.
 
 The budget is of all calls for --out, in earlier runs too, and is never passed:
 a call is made only if the most that it can cost is left, by the bytes of its
 prompt, the provider's template of a chat (256 tokens at most) and `max_tokens`
 of --model. A call that fails counts in full, unless nobody charges for it. Only
 a provider that counts more than that can pass the budget, by its first calls.
-
---model="language(model='openai/gpt-5', per_prompt=10)" puts up to ten
-yes-or-no questions about one prefix into a prompt (batch prompting, Cheng et
-al. 2023), which takes fewer calls and tokens; the plan prints both. Some of the
-questions are first asked both ways. The rest is asked only if the shares of
-right answers and of yes are shown to be within .1 of each other.
 
 --prices=FILE is JSON, in dollars per million tokens, as Inspect reads it:
   {"openai/gpt-5": {"input": 1.25, "output": 10, "input_cache_read": 0.125,

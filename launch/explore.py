@@ -10,12 +10,11 @@
 Prints the page's address and opens it. Tokens are chosen on the world's picture
 or from a list: legal ones that the model accepts (--accept) are green, illegal
 ones that it accepts are red, legal ones that it refuses are grey. The page
-finds two ways to one place, tells two places apart, reads the state by a probe
-and changes it, and jumps to the worst trials of the run's results. Where the
-run has a report, both link to each other. --run is repeated for models side by
-side, up to four; --model is one that needs no training, or is used untrained
-with --checkpoint=none. --open is the view to begin with: the page's address has
-it after '#', and a report gives it for its worst trials.
+finds two ways to one place, tells two places apart, reads the state by a probe,
+and jumps to the worst trials of the run's results. --run is
+repeated for models side by side, up to four; --model is one that needs no
+training, or is used untrained with --checkpoint=none. --open is the view to
+begin with: the page's address has it after '#'.
 
 The page is served on 127.0.0.1 alone, at an address with a random token, until
 Ctrl-C. It needs `pip install -e '.[explore]'`.

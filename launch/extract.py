@@ -5,7 +5,6 @@
   python launch/extract.py --flagfile=launch/flags/laptop.flags --out=runs/city
   python launch/extract.py --world='connect4(rows=3,columns=3)' \\
     --model='oracle()' --most_states=500 --queries=20000 --out=runs/four
-  python launch/extract.py --world='lattice()' --model='uniform()' --tails=2
 
 The minimal automaton over the tokens that the model accepts, under --accept, is
 learned by queries: words that the model reads. The world's boundaries, and
@@ -13,8 +12,6 @@ learned by queries: words that the model reads. The world's boundaries, and
 it is wrong, until a round finds none, --most_states or half of --queries are
 used up; the other half is for fresh walks. A world of more than 1,000 states is
 explored along its walks alone. The metric automaton() gives intervals.
-With --tails=k, words are merged after which the same words of up to k tokens
-are accepted.
 
 Printed are the number of states beside the world's; how many fresh walks differ
 from the automaton, and which share of all walks do at most, with 95 %
@@ -30,8 +27,7 @@ world agree, and at which share of their places not (wrong_places); and
 A model that was trained on sequences of at most L tokens may know where they
 end, and imply states that count tokens: --longest_word below L leaves them out.
 
-With --out: OUT/extraction.json; OUT/extraction.svg, the world's automaton with
-missing edges dashed and extra ones red, which launch/report.py shows; and
+With --out: OUT/extraction.json, which launch/report.py tables, and
 OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')".
 Run again after a stop, the command resumes.
 """

@@ -47,12 +47,9 @@ paper. --osm_place needs internet; both need the extra `maps`.
     --out=runs/championship
 
 make a published PyTorch checkpoint a run that score.py can load. --weights is a
-state dict, loaded with weights only. Names and shapes tell what it is: GPT-2;
-minGPT, as Othello-GPT is published; one of the families of Walker and Lyons
-2026, as their program saves it with its settings (transformer, SLiCE, gated
-DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or LSTM of Vafa et al. 2025
-(inductive bias probes). --model says what they do not tell, such as GPT-2's
-heads. Needs the extra `torch`.
+state dict, loaded with weights only. Names and shapes tell what it is: GPT-2 or
+minGPT, as Othello-GPT is published. --model says what they do not tell, such as
+GPT-2's heads. Needs the extra `torch`.
 """
 
 import json

@@ -146,7 +146,7 @@ compared.trials[['quantity', 'state', 'other_state', 'a', 'b', 'change']].head()
 # %% [markdown]
 # ## The report
 #
-# One page holds all of it, with a glossary, and pictures of the worst trials.
+# One page holds all of it, with a glossary.
 
 # %%
 page = wm.report([folder, other], folder / 'both')

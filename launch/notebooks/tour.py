@@ -125,8 +125,7 @@ rows[rows.metric != 'next_token'].groupby(['metric', 'quantity']).value.agg(
 # %% [markdown]
 # ## The report
 #
-# `wm.report` has written one page with all tables, and pictures of the worst
-# trials. Its charts lie beside it.
+# `wm.report` has written one page with all tables. Its charts lie beside it.
 
 # %%
 print(page.name, page.stat().st_size // 1000, 'kB')

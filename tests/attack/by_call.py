@@ -108,7 +108,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'ask': {
     'budget': (5, '', None, '5', '1usd', '9tok'),
-    'width': (-1, 'x', 2.0, float('nan')),
     'prices': (5, 'gone.json'),
     'dry_run': ('x', 5),
     'seed': (-1, 'x'),
@@ -136,7 +135,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'most': (0, 'x', None),
     'out': (5, ''),
     'queries': (99, 'x'),
-    'tails': (-1, 'x'),
     'walks': (0, 2.5),
   },
   'classes': {'most': (0, 'x')},

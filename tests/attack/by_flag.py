@@ -82,7 +82,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
       '1usd',
       LONG,
     ),
-    'width': ('-1', '2', 'x', 'nan'),
     'prices': ('gone.json', 'm.osm'),
     'metric_overrides': ('trials', 'nope=1'),
     'name': ('', 'a\nb'),
@@ -99,7 +98,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'longest_word': ('-1', '1', '13', 'x'),
     'out': (' ', 'm.osm', 'm.osm/inner'),
     'queries': ('99', '1e9', 'x'),
-    'tails': ('-1', '101', 'x'),
   },
   'ingest': {
     'games': ('-1', 'all'),

@@ -221,18 +221,6 @@ def test_many_trials_that_ask_little_are_all_listed(predictor):
   assert 1 < result.calls < 200
 
 
-def test_data_sets_that_come_in_twos_are_cut_by_twos(predictor, tmp_path):
-  few = registry.make('world', 'lattice(length=20)')
-  model = registry.make('model', "language(model='a/b')").predictor(few, 0)
-  spec = 'inductive_bias(num={}, examples=9, states=4, pool=8)'
-  metric = registry.make('metric', spec.format(10**6))
-  (result,) = query_plans.plans([metric], model, few, 0, 7, print)
-  assert result.metric == registry.make('metric', spec.format(6))
-  assert result.calls == 6
-  with pytest.raises(core.InputError, match='no number of trials fits'):
-    query_plans.plans([metric], model, few, 0, 1, print)
-
-
 def test_what_depends_on_answers_is_refused_with_what_does_not(
   predictor, tmp_path
 ):

@@ -110,45 +110,32 @@ def test_a_link_restores_the_view(page, browser):
   other.close()
 
 
-def test_report_and_explorer_are_one_click_apart(browser, tmp_path):
-  home, name = tmp_path / 'runs', 'noisy_oracle(wrong=0.3, by="prefix")'
-  wm.score(name, ['compression(trials=20)'], CITY, out=home / 'a')
-  wm.report([home / 'a'], home / 'report')
+def test_a_worst_trial_is_one_click_away(browser, tmp_path):
+  name = 'noisy_oracle(wrong=0.3, by="prefix")'
+  wm.score(name, ['compression(trials=20)'], CITY, out=tmp_path / 'a')
   place = registry.make('world', CITY)
-  groups = explore.worst_trials('a', home / 'a', place)
-  report = explore.find_report([home / 'a'], groups)
+  groups = explore.worst_trials('a', tmp_path / 'a', place)
   loaded = {'a': wm.load_predictor(name, place)}
   accept = registry.make('accept', 'epsilon(0.01)')
-  view = views.Explorer(place, loaded, accept, 0, groups, report)
-  served = explore.ExplorerPage(view, 0)
+  served = explore.ExplorerPage(
+    views.Explorer(place, loaded, accept, 0, groups), 0
+  )
   page, errors = browser.new_page(), []
   page.on('pageerror', lambda error: errors.append(str(error)))
   page.goto(served.url)
   page.click('#tab-worst')
   page.click('[data-worst] summary')
-  page.click('[data-worst] a')
-  page.wait_for_selector('section.trial')
-  anchor = page.url.split('#')[1]
-  trial = page.locator(f'#{anchor}')
-  assert trial.is_visible()
-  # Long prefixes are cut on the page, not in the link.
-  cut = trial.locator('dd code').all_inner_texts()[:2]
-  prefixes = [text.removeprefix('… ') for text in cut]
-  assert not trial.locator('.static').is_visible()
-  trial.locator('.served a').click()
+  page.click('[data-worst] button')
   page.wait_for_selector('#trial')
-  assert ' '.join(prefix(page)).endswith(prefixes[0])
-  assert prefixes[1] in page.inner_text('#trial')
-  assert f'trial={anchor}' in page.url
+  text = page.inner_text('#trial')
+  assert ' '.join(prefix(page)) in text
+  assert 'trial=shown' in page.url
+  other = browser.new_page()
+  other.goto(page.url)
+  other.wait_for_selector('#trial')
+  assert other.inner_text('#trial') == text
   assert errors == []
-  page.goto(report.as_uri())  # Nothing serves it: a command, to be copied.
-  page.evaluate(
-    'for (const d of document.querySelectorAll("details")) d.open = true'
-  )
-  assert not page.locator('.served').first.is_visible()
-  command = page.locator('.static code').first.inner_text()
-  assert command.startswith('python launch/explore.py --world=')
-  assert '--open=' in command
+  other.close()
   page.close()
   served.stop()
 

@@ -1,9 +1,7 @@
 """The explorer's application: what it answers, and whom."""
 
-import html
 import itertools
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +17,6 @@ from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.explorer import server, views
-from wm.library import explore
 
 testclient = pytest.importorskip('starlette.testclient')
 
@@ -88,7 +85,7 @@ def test_others_are_refused(client, token, headers):
     ('follow', json.dumps({'tokens': [11], 'model': 'none'}), 422),
     ('follow', json.dumps({'tokens': [11], 'seed': 1e99}), 422),
     ('twins', json.dumps({'tokens': [11, 12], 'seed': 'x'}), 422),
-    ('patch', json.dumps({'tokens': [11, 12], 'model': 'oracle'}), 422),
+    ('patch', json.dumps({'tokens': [11, 12], 'model': 'oracle'}), 404),
     ('read', json.dumps({'model': ['x']}), 422),
   ],
 )
@@ -138,51 +135,6 @@ def test_ten_tabs_at_once_get_their_own_answers():
       for answer in (view, other)
     )
     assert first == pytest.approx(second, abs=1e-5)
-
-
-@pytest.fixture(scope='module')
-def reported(tmp_path_factory):
-  """Two runs and the report beside them, and the first one's page."""
-  home = tmp_path_factory.mktemp('runs')
-  for name in ('a', 'b'):
-    noisy = f'noisy_oracle(wrong=0.{ord(name) - 95}, by="prefix")'
-    wm.score(
-      noisy, ['compression(trials=20)'], CITY, name=name, out=home / name
-    )
-  wm.report([home / 'a', home / 'b'], home / 'report')
-  place = registry.make('world', CITY)
-  groups = explore.worst_trials('a', home / 'a', place)
-  report = explore.find_report([home / 'a'], groups)
-  assert report == home / 'report' / 'report.html'
-  loaded = {'a': wm.load_predictor('oracle()', place)}
-  accept = registry.make('accept', 'epsilon(0.01)')
-  return views.Explorer(place, loaded, accept, 0, groups, report)
-
-
-def test_the_report_is_served_and_links_to_the_explorer(reported):
-  app = server.application(reported, TOKEN)
-  with testclient.TestClient(app, base_url='http://127.0.0.1') as client:
-    page = client.get(f'/{TOKEN}/report/report.html')
-    assert 'data-explorer' in page.text
-    assert page.headers['content-security-policy'].startswith('sandbox ')
-    trials = [t for group in reported.worst for t in group['trials']]
-    shown = [t['anchor'] for t in trials if t['anchor']]
-    assert shown
-    for anchor in shown:
-      assert f'<section class="trial" id="{anchor}">' in page.text
-    for fragment in re.findall(r'href="\.\./#([^"]+)"', page.text):
-      reported.check_fragment(html.unescape(fragment))
-    picture = next(re.finditer(r'src="(trials/[^"]+)"', page.text))[1]
-    assert client.get(f'/{TOKEN}/report/{picture}').text.startswith('<svg')
-    for path in ('gone.svg', '..%2Fa%2Frows.csv', '%2Fetc%2Fpasswd', ''):
-      assert client.get(f'/{TOKEN}/report/{path}').status_code == 404
-    assert client.get('/stale/report/report.html').status_code == 403
-
-
-def test_no_report_is_no_link(client, tmp_path):
-  assert 'Report of the run' not in client.get(f'/{TOKEN}/').text
-  assert client.get(f'/{TOKEN}/report/report.html').status_code == 404
-  assert explore.find_report([tmp_path], []) is None
 
 
 def test_every_error_of_the_caller_is_a_line(tmp_path):

@@ -202,9 +202,7 @@ def test_what_is_no_view_is_refused_in_a_line(city, fragment, line):
   assert '\n' not in str(error.value)
 
 
-def test_a_probe_reads_and_an_edit_moves_what_it_reads():
-  from wm.explorer import state_probe
-
+def test_a_probe_reads_the_state():
   board = explorer(OTHELLO, SMALL)
   tokens = board.tokens(board.world.sample(1, 3).tokens[0, :9].tolist())
   view = board.read(SMALL, tokens)
@@ -212,24 +210,9 @@ def test_a_probe_reads_and_an_edit_moves_what_it_reads():
   assert 0.3 < view['accuracy'] <= 1
   true = [row[1] for row in view['labels']]
   assert true == board._targets(tokens).tolist()
-  probe = board.probe(SMALL, state_probe.EDIT_LAYER)
-  reader = board.loaded[SMALL].predictor
-  hidden = board._hidden(reader, tokens, state_probe.EDIT_LAYER)[0, 8]
-  before = probe.read(hidden)
-  other = next(v for v in probe.values[14] if v != before[14])
-  moved = probe.moved(hidden, 14, int(other), views.STRENGTH)
-  assert probe.read(moved)[14] in probe.values[14]
-  logits = moved @ probe.weights[:, 14] + probe.biases[14]
-  new, old = (
-    int((probe.values[14] == v).argmax()) for v in (other, before[14])
-  )
-  assert logits[new] > logits[old]
-  patched = board.patch(SMALL, tokens, 14, int(other))
-  assert patched['next']['tokens']
-  with pytest.raises(core.InputError, match='seen only'):
-    board.patch(SMALL, tokens, 14, 99)
-  with pytest.raises(core.InputError, match='expected 0 to 35'):
-    board.patch(SMALL, tokens, 36, 1)
+  probe = board.probe(SMALL)
+  hidden = board._hidden(board.loaded[SMALL].predictor, tokens)[0, 8]
+  assert [row[2] for row in view['labels']] == probe.read(hidden).tolist()
 
 
 @pytest.mark.parametrize('world', ['lattice()', 'groups()', 'connect4()'])

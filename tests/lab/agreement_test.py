@@ -82,18 +82,6 @@ def test_disattenuation_by_seeds_undoes_noise_that_a_seed_shares():
     assert many.mean() == pytest.approx(expected, abs=0.04)
 
 
-def test_reliability_is_the_correlation_between_seeds():
-  values = planted(0.5, 1, 400, 2, reliability=0.6)
-  table = tidy(values)
-  number, recipes = agreement.reliability(table, 'x')
-  assert recipes == 400
-  expected = scipy.stats.spearmanr(*values[0, 0].T).statistic
-  assert number == pytest.approx(expected)
-  alone = agreement.reliability(table[table.seed == 0], 'x')
-  assert np.isnan(alone[0])
-  assert alone[1] == 400
-
-
 def test_planted_pairs_are_told_apart():
   draw = np.random.default_rng(1)
   values = planted(0.9, spread=0.0, reliability=0.95, seed=3)

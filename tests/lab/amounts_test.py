@@ -1,6 +1,5 @@
 """Quantities of rows, from units made up for the purpose."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy import stats
 from tests.lab.units_made_up import entry, unit
 from wm.evaluation import statistics
 from wm.lab import units
-from wm.lab.findings import Exclusion, Quantity
+from wm.lab.findings import Quantity
 
 PRECISION = Quantity('compression', 'precision')
 
@@ -120,20 +119,6 @@ def test_counts_and_shares_of_maps():
   bare = units.amount([result], Quantity('map', 'bare'))
   assert (bare.value, bare.low, bare.variances) == (2, None, ())
   assert units.amount([result], Quantity('map', 'none')) is None
-
-
-def test_exclusions_are_strict_and_need_the_quantity():
-  result = unit('a', 0, entry(0.5))
-  for relation, bound, expected in (
-    *(('below', 0.5, False), ('below', 0.51, True)),
-    *(('above', 0.5, False), ('above', 0.49, True)),
-  ):
-    rule = Exclusion(PRECISION, relation, bound)
-    assert units.excluded(result, [rule]) == expected
-  other = Exclusion(Quantity('compression', 'recall'), 'below', 9)
-  assert not units.excluded(result, [other])
-  bare = dataclasses.replace(result, scores=[entry(None)])
-  assert not units.excluded(bare, [Exclusion(PRECISION, 'below', 9)])
 
 
 # Intervals over seeds.

@@ -246,66 +246,6 @@ def test_another_quantity_is_compared_within_seeds():
   assert judged(finding(claim), single).verdict == ONE_SEED
 
 
-def test_seeds_are_excluded_by_the_rule_and_not_counted():
-  rule = {'metric': 'compression', 'quantity': 'recall', 'below': 0.5}
-  claim = {**WALKS, 'exclusions': [rule]}
-  walks = [
-    unit('walks', seed, entry(value), entry(recall, quantity='recall'))
-    for seed, (value, recall) in enumerate(
-      [(0.9, 0.9), (0.91, 0.8), (0.1, 0.2), (0.89, 0.5)]
-    )
-  ]
-  paths = [
-    unit('paths', seed, entry(value), entry(0.9, quantity='recall'))
-    for seed, value in enumerate(NEAR)
-  ]
-  by_row = {'walks': walks, 'paths': paths}
-  assert judged(finding(WALKS), by_row).verdict == BIMODAL
-  result = judged(finding(claim), by_row)
-  assert result.verdict == SHOWN
-  assert result.comparisons[0].amount.values == (0.9, 0.91, 0.89)
-  few = judged(finding(claim), {**by_row, 'walks': walks[:3]})
-  assert few.verdict == UNTESTED
-  assert few.reasons == (
-    'walks: 2 of 3 seeds of compression: precision, 1 excluded by the rule',
-  )
-
-
-def test_a_rule_that_cannot_exclude_is_not_tested():
-  """A seed that lacks the quantity may be one that the rule leaves out."""
-  rule = {'metric': 'compression', 'quantity': 'recall', 'below': 0.5}
-  claim = {**WALKS, 'exclusions': [rule]}
-
-  def row(name: str, values: tuple, recalls: tuple) -> list:
-    return [
-      unit(
-        name,
-        seed,
-        entry(value),
-        *([] if recall == '' else [entry(recall, quantity='recall')]),
-      )
-      for seed, (value, recall) in enumerate(zip(values, recalls, strict=True))
-    ]
-
-  whole = {
-    'walks': row('walks', FAR, (0.9, 0.8, 0.7)),
-    'paths': row('paths', NEAR, (0.9, 0.8, 0.7)),
-  }
-  assert judged(finding(claim), whole).verdict == SHOWN
-  for recalls in ((0.9, None, 0.7), (0.9, '', 0.7)):
-    by_row = {**whole, 'walks': row('walks', FAR, recalls)}
-    result = judged(finding(claim), by_row)
-    assert result.label == 'not tested here'
-    assert result.reasons == (
-      'walks: lacks compression: recall, by which the rule excludes seeds '
-      '(of seed 1)',
-    )
-    assert (result.shown, result.absent) == (1, 1)
-  # What no verdict is by may lack it.
-  extra = {**whole, 'walks': row('walks', (*FAR, 0.1), (0.9, 0.8, 0.7, ''))}
-  assert judged(finding(claim), extra).verdict == SHOWN
-
-
 def test_counts_of_maps_have_the_variance_between_seeds():
   by_row = {
     row: [

@@ -147,7 +147,6 @@ READERS = (
   lambda text: values.number(text, 'cluster'),
   lambda text: values.seat(text, 3),
   lambda text: values.path(text, {'1': 1, 'rose': 2}),
-  lambda text: values.labels(text, 2, 1, 2),
   lambda text: values.numbers(text, 2),
   lambda text: values.records(text, lambda value: ''),
 )

@@ -323,8 +323,6 @@ def _tasks(testdata):
   game['tokenizer'] = 'estimate'
   city = 'maps(rows=3, columns=3)'
   yield 'world', world_task.world(city, metrics), 'right'
-  shared = world_task.world(city, metrics, per_prompt=4)
-  yield 'shared prompts', shared, 'right'
   yield (
     'choices',
     world_task.world('seating()', 'capability(num=4)'),

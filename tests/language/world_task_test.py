@@ -33,7 +33,6 @@ from wm.language import (
 from wm.language import registry as registered
 from wm.language.models import language
 from wm.library import report as reports
-from wm.reporting import collect
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = (
@@ -200,32 +199,6 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   assert len(folders) == len(variants)
 
 
-def test_shared_prompts_score_the_same_and_are_tested(found, tmp_path):
-  log = _run(tmp_path, 'yes', per_prompt=4)
-  assert len(log.samples) > 1.2 * len(found['yes'].samples) / 4
-  single, shared = _numbers(found['yes']), _numbers(log)
-  for name in single:
-    if name.startswith('answers '):
-      assert shared[name] == pytest.approx(single[name], nan_ok=True), name
-  assert shared['answers shared_less_single_right_answers'] == 0
-  assert shared['answers shared_less_single_yes'] == 0
-  kinds = [sample.metadata['kind'] for sample in log.samples]
-  assert kinds.count('yes_no_list') > kinds.count('all_next') > 0
-  lines = []
-  (folder,) = world_questions.score_logs([log], tmp_path / 'out', lines.append)
-  assert '4-a-prompt' in folder.name
-  assert 'per_prompt=4' in collect.load(folder).entries[0]['model_spec']
-  assert any(line.startswith('right answers of ') for line in lines)
-  # Older logs have no such field.
-  older = found['yes'].model_copy(deep=True)
-  for sample in older.samples:
-    del sample.metadata['per_prompt']
-  ((setting, _),) = world_questions.gathered(
-    world_questions.log_answers(older)
-  ).items()
-  assert setting.per_prompt == 1
-
-
 def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
   log = _run(
     tmp_path,
@@ -355,8 +328,7 @@ def test_options_of_the_command_line_reach_a_task():
     ({'max_calls': -5}, 'at most -5 calls'),
     ({'logprobs': 'maybe'}, 'expected bool'),
     ({'most_told': 0}, 'expected at least 1'),
-    ({'per_prompt': 0}, 'expected at least 1'),
-    ({'per_prompt': 2, 'logprobs': True}, 'expected per_prompt=1'),
+    ({'form': 'tool', 'read': 'logprobs'}, "expected read='text'"),
     ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
     ({'before': 'groups()'}, 'cannot be told'),
   ],
@@ -447,7 +419,7 @@ def test_outputs_are_read_without_inspects_types():
 
 
 @pytest.mark.parametrize('form', ['schema', 'tool'])
-def test_structured_answers_are_compared_with_text(form, tmp_path):
+def test_structured_answers_are_read(form, tmp_path):
   asked = world_task.world(
     'maps(rows=3, columns=3)',
     "compression(suffixes='world', k=1, samples=2, trials=4); "
@@ -459,22 +431,15 @@ def test_structured_answers_are_compared_with_text(form, tmp_path):
   )
   assert log.status == 'success'
   forms = [sample.metadata['form'] for sample in log.samples]
-  assert {*forms} == {form, 'text'}
-  first, last = log.samples[0].output, log.samples[-1].output
+  assert {*forms} == {form}
+  first = log.samples[0].output
   answers = first.message.tool_calls or [json.loads(first.completion)]
   assert answers
-  assert last.completion in ('Yes.', 'No.')
   by_scorer = {score.name: score.metrics for score in log.results.scores}
   assert by_scorer['right_all']['mean'].value == 1
   assert by_scorer['leftover']['mean'].value == 0
   (measured,) = [x for x in by_scorer.values() if 'next_token_validity' in x]
   assert measured['next_token_validity'].value == 1
-  assert measured[f'{form}_less_text_right_answers'].value == 0
-
-
-def test_a_form_goes_with_single_questions_in_text():
-  with pytest.raises(Exception, match='expected per_prompt=1'):
-    world_task.world('maps(rows=3, columns=3)', form='tool', per_prompt=4)
 
 
 def test_a_cancelled_log_says_what_was_never_asked(tmp_path):

@@ -168,8 +168,7 @@ def test_a_report_draws_it_by_layer(tmp_path):
   about = {'seed': 0, 'model_name': 'm', 'extra': {}}
   parts = results.summarize(metric, result, world, **about)
   drawn = curves.curves(
-    [collect.Run(tmp_path, *parts, [], None)],
-    tables.results([collect.Run(tmp_path, *parts, [], None)], breakdown=True),
+    tables.results([collect.Run(tmp_path, *parts, [], None)], breakdown=True)
   )
   quantities = [item.quantity for item in drawn]
   assert quantities == [

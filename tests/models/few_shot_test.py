@@ -7,13 +7,10 @@ import pytest
 from flax import nnx
 
 import wm
-from tests.language.stand_ins import labels as labels_of_prompts
-from tests.language.stand_ins.asked import Asked
 from tests.marks import few
 from tests.metrics import table
 from wm import core
-from wm.core import adapting, registry, verbal
-from wm.language import llm_predictor
+from wm.core import adapting, registry
 from wm.metrics import inductive_bias
 from wm.models.serving import few_shot
 
@@ -102,18 +99,6 @@ class Nnx(nnx.Module):
 
   def __call__(self, tokens):
     return self.head(self.hidden(tokens, -1))
-
-
-class Answerer:
-  """A language model that looks labels up by the last token."""
-
-  repeats = per_prompt = 1
-
-  def answers(self, questions, model):
-    return [model.read(item, self.write(item.prompt)) for item in questions]
-
-  def write(self, prompt):
-    return labels_of_prompts.answer(Asked([prompt]))
 
 
 def torch_module():
@@ -314,17 +299,6 @@ def test_ids_of_its_own_reach_adapt_and_modules():
   used = truth.places != core.DEAD
   result = adapt(reader, KINDS[0])[0].argmax(-1)
   assert (result[used] == truth.labels[used]).all()
-
-
-def test_language_models_learn_in_context():
-  model = llm_predictor.LanguageModel(
-    WORLD, verbal.PromptStyle(), Answerer(), 100_000
-  )
-  outputs = adapt(model, KINDS[0])
-  truth = tasks(KINDS[0], 5, M)
-  used = truth.places != core.DEAD
-  assert outputs.shape == (1, D, M, 2, 1, 2)
-  assert np.isfinite(outputs[0][used]).all()
 
 
 def answering(value):

@@ -205,9 +205,6 @@ def test_only_yes_or_no_has_a_probability(made):
     "'solver'",
     "'a/b', args=('c',)",
     "'a/b', read='ear'",
-    "'a/b', per_prompt=0",
-    "'a/b', per_prompt=2, logprobs=True",
-    "'a/b', per_prompt=2, read='logprobs'",
     "'a/b', names=-1",
   ],
 )

@@ -133,15 +133,6 @@ def test_the_whole_interval_is_judged():
   ]
 
 
-def test_intervals_that_ended_the_measuring_are_told():
-  stopped = entry(1.0, 1.0, 1.0) | {'sequential': True}
-  other = entry(1.0, 1.0, 1.0, 'compression', 'precision')
-  assert lines(stopped, other) == [
-    'net was measured until the intervals of next_token were narrow enough; '
-    'these are 97.5 % intervals.'
-  ]
-
-
 @pytest.mark.parametrize(
   ('best', 'warned'), [(None, False), (0.5, False), (0.9, True)]
 )

@@ -45,7 +45,7 @@ def parts(tmp_path):
     for k, name in enumerate(NAMES)
   ]
   frame = tables.results(runs, breakdown=True)
-  (curve,) = curves.curves(runs, frame)
+  (curve,) = curves.curves(frame)
   return frame, curve
 
 

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
@@ -309,23 +308,21 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
   ]
   parts += [entry(quantity='trajectory', where={'head': n}) for n in (1, 2)]
   run = run_of(tmp_path, entry(), breakdown=parts)
-  (item,) = curves.curves([run], tables.results([run], breakdown=True))
+  (item,) = curves.curves(tables.results([run], breakdown=True))
   assert (item.metric, item.quantity, item.column) == (
     'exactness',
     'exact',
     'step',
   )
   assert item.points.groupby('spec', sort=False).size().tolist() == [30, 12]
-  table = curves.breakdown_table(tables.results([run], breakdown=True), [item])
+  table = curves.breakdown_table(tables.results([run], breakdown=True))
   assert {row[2] for row in table.rows} == {'exact', 'labelwise', 'trajectory'}
   rows = table.frame[table.frame.metric == 'exactness()']
   rows = rows[rows.quantity == 'exact']
   assert [*rows['where']] == [f'step={n}' for n in range(0, 600, 20)]
   assert rows.value.iloc[0].startswith('0.900')
   assert (
-    curves.breakdown_table(
-      tables.results([run_of(tmp_path)], breakdown=True), []
-    )
+    curves.breakdown_table(tables.results([run_of(tmp_path)], breakdown=True))
     is None
   )
 
@@ -431,7 +428,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
     for name in MODELS
   ]
   runs[0].breakdown[3].update(value=None, low=None, high=None)
-  (item,) = curves.curves(runs, tables.results(runs, breakdown=True))
+  (item,) = curves.curves(tables.results(runs, breakdown=True))
   assert curves.banded(item)
   spec = curves.draw_curves(item, {})
   assert chart_specs.title(spec) == ['default']
@@ -450,42 +447,6 @@ def test_curves_have_a_panel_for_each_setting(tmp_path):
   assert band['mark']['type'] == 'area'
   (few,) = band['transform']
   assert few['filter']['oneOf'] == [*MODELS]
-
-
-def test_figure_7_has_its_correlation(tmp_path):
-  """Of measured trials in rows.csv; a setting without rows has none."""
-  place = [n % 5 for n in range(40)]
-  value = [float(n % 7 > x) for n, x in enumerate(place)]
-  metric = {'metric': 'compression', 'quantity': 'precision'}
-  rows = pd.DataFrame(
-    {
-      **{**metric, 'spec': 'compression()', 'reason': ''},
-      **{'group': range(40), 'weight': 1.0, 'value': value, 'two_way': place},
-    }
-  )
-  other = rows.assign(quantity='precision_published', value=0.0)
-  lost = rows.assign(reason='vacuous', value='')
-  pd.concat([rows, lost, other]).to_csv(tmp_path / 'rows.csv')
-  parts = [
-    entry(**metric, spec=spec, world='maps()', where={'two_way': n})
-    for spec in ('compression()', 'compression(k=1)')
-    for n in range(5)
-  ]
-  run = run_of(tmp_path, entry(**metric, world='maps()'), breakdown=parts)
-  (item,) = curves.curves([run], tables.results([run], breakdown=True))
-  ((key, found),) = item.correlations.items()
-  assert key == ('compression()', 0)
-  assert found.value == pytest.approx(np.corrcoef(place, value)[0, 1])
-  assert found.clusters == 40
-  said = f'{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]'
-  parts = tables.results([run], breakdown=True)
-  *_, last = curves.breakdown_table(parts, [item]).rows
-  about = 'm', 'compression()', 'precision', 'correlation with two_way'
-  assert last == (*about, said, '40 clusters')
-  assert last[4].lines == tuple(said.split(' ', 1))
-  spec = curves.draw_curves(item, {})
-  assert chart_specs.title(spec) == ['default', f'm: {said}']
-  assert chart_specs.title(spec, 1) == ['k=1']
 
 
 # All of it.

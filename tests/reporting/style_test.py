@@ -67,9 +67,3 @@ def test_text_stands_out_of_paper_and_shade(scheme):
   for text, ground in itertools.product(TEXTS, ('paper', 'shade')):
     ratio = contrast(over(colours[text], paper), over(colours[ground], paper))
     assert ratio >= LEAST, f'{text} on {ground}: {ratio:.2f}'
-
-
-def test_marked_tokens_stand_out():
-  style = STYLE.read_text(encoding='utf-8')
-  ground = re.search(r'mark \{ background: (#\w+); color: white', style)[1]
-  assert contrast(over('#fff', '#fff'), over(ground, '#fff')) >= LEAST

@@ -6,9 +6,7 @@ import tarfile
 
 import pytest
 
-from tests import every_world
 from tests.reporting import chart_specs
-from wm import core
 from wm.core import registry
 from wm.core.measure import headline_quantities
 from wm.reporting import catalog, collect, curves, tables, write
@@ -64,19 +62,10 @@ def test_axes_are_named_by_who_knows_them():
   assert column('two_way', 'compression', 'gone.py:World()') == 'two_way'
 
 
-@pytest.mark.parametrize('world', every_world.names(core.Written))
-def test_pictures_are_explained(world):
-  text = catalog.picture(world)
-  assert text.endswith('.')
-  if world == 'maps':
-    assert 'intersection is a red dot' in text
-    assert 'green ring is the destination' in text
-
-
 def test_two_way_streets_are_named_in_the_table(tmp_path):
   parts = [entry(where={'two_way': n}) for n in range(3)]
   run = collect.Run(tmp_path, [entry()], parts, [], None)
-  table = curves.breakdown_table(tables.results([run], breakdown=True), [])
+  table = curves.breakdown_table(tables.results([run], breakdown=True))
   assert table.note == 'two_way: two-way streets at the current intersection'
 
 
@@ -85,7 +74,7 @@ def test_curves_that_coincide_are_told_apart(tmp_path):
   for name in ('a', 'b', 'c'):
     parts = [entry(name, where={'two_way': n}) for n in range(20)]
     runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
-  (inputs,) = curves.curves(runs, tables.results(runs, breakdown=True))
+  (inputs,) = curves.curves(tables.results(runs, breakdown=True))
   spec = curves.draw_curves(inputs, {})
   label = chart_specs.encoding(spec, 'x')['title']
   assert ' '.join(label) == 'two-way streets at the current intersection'

@@ -60,8 +60,7 @@ def test_trials_are_the_same_by_every_way(tmp_path, way):
 
 
 def test_worst_trials_are_the_same_by_every_way(tmp_path, way):
-  (groups,) = worst.groups([run_of(tmp_path / 'a', ROWS, way)])
-  (group,) = groups
+  (group,) = worst.groups(run_of(tmp_path / 'a', ROWS, way), 3)
   assert (group.measured, group.short) == (3, 2)
   assert group.trials == (
     worst.Trial('0', 0.1 + 0.2, ('a, "b"',), ('7',), (), 2),

@@ -50,7 +50,6 @@ class Scores:
     outliers: single trials may lie far from all others, e.g. exponents of a
       fit. Summaries then have a median, and no interval of the mean if trials
       are few.
-    sequential: trials were run until intervals were narrow enough.
   """
 
   quantity: str
@@ -62,7 +61,6 @@ class Scores:
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   bounds: tuple[float, float | None] | None = (0.0, 1.0)
   outliers: bool = False
-  sequential: bool = False
 
   @property
   def measured(self) -> np.ndarray:
@@ -119,7 +117,7 @@ class Measure(NamedTuple):
     good: behaviour of a model with the best value, in about five words: 'tells
       all states apart'.
     headline: whether the quantity is in the main table and its worst trials
-      are pictured; None: if it has a best value.
+      are listed; None: if it has a best value.
     less_is_better: whether lower values are better, as for losses. Always so
       if the best value is 0.
     side: the aspect of a world model that the quantity shows, a key of
@@ -129,10 +127,10 @@ class Measure(NamedTuple):
       to the metric's `needs`.
     likely: the quantity depends on how likely tokens are. Reports do not judge
       the oracle by it, which knows only legality.
-    picture: words for the continuation in the side column `suffix`, which
-      follow "Continuation:"; default: "what the model did". A report pictures
-      a trial from its side columns: `prefix` and `other_prefix` (tokens joined
-      by blanks), `state` and `other_state` (written by the world), `suffix`
+    picture: words for the continuation in the side column `suffix`; default:
+      none. The explorer shows a trial by its side columns: `prefix` and
+      `other_prefix` (tokens joined by blanks), `state` and `other_state`
+      (written by the world), `suffix`
       and `wrong_at`. The last is the position in the suffix, from 1, of the
       token at which model and world disagree; 0 if that is unknown.
     sized: a report plots the quantity against the number of parameters if
@@ -248,11 +246,6 @@ class Metric(Bounded, abc.ABC):
       )
     if 'glossary' not in vars(cls):
       cls.glossary = section(cls.__doc__, 'Glossary') or cls.glossary
-
-  @property
-  def trials_per_draw(self) -> int:
-    """Trials of each draw; the number of trials is a multiple of it."""
-    return 1
 
   def cost(self, world: World | None = None) -> Cost:
     """See Bounded. Memory holds two sequences a trial, and those of `sized_by`.

@@ -3,8 +3,8 @@
     rules                          render_description(world, style)
 
     So far: Mira, Kulo, north.     the prefix, by `render_tokens`
-    Can it go on with: east?       yes_or_no, all_next, one_next, or several
-    Answer yes or no.              yes_or_no in a yes_or_no_list
+    Can it go on with: east?       yes_or_no, all_next or one_next
+    Answer yes or no.
 
 This module depends on no language model; tests parse the world back from the
 text alone.
@@ -163,7 +163,6 @@ def render_description(
 
 
 # Questions.
-_ASKED, _FORM = 'Can it go on with: ', '?\nAnswer yes or no.'
 
 
 def changed(before: str, after: str) -> str:
@@ -180,24 +179,9 @@ def so_far(description: str, prefix: str) -> str:
 
 def yes_or_no(description: str, prefix: str, suffix: str) -> str:
   """Prompt: can the whole suffix follow the prefix?"""
-  return f'{so_far(description, prefix)}{_ASKED}{suffix}{_FORM}'
-
-
-def yes_or_no_list(prompts: Sequence[str]) -> str:
-  """Prompt: several questions of `yes_or_no`, all after one prefix."""
-  suffixes = [prompt.rpartition(_ASKED)[2] for prompt in prompts]
-  lines = [
-    f'{number}. {suffix.removesuffix(_FORM)}'
-    for number, suffix in enumerate(suffixes, 1)
-  ]
-  return '\n'.join(
-    [
-      f'{prompts[0].rpartition(_ASKED)[0]}Can it go on with each of these? '
-      'Each is a question of its own.',
-      *lines,
-      f'Answer by a list of the numbers 1 to {len(lines)}, each with yes or '
-      'no.',
-    ]
+  return (
+    f'{so_far(description, prefix)}Can it go on with: {suffix}?\nAnswer yes or '
+    'no.'
   )
 
 

@@ -35,7 +35,7 @@ BATCH = 512  # Words of a forward pass, and of each stored part of answers.
 REJECTED: Tokens = (core.DEAD,)
 # Head of an edge that was not asked for.
 UNEXPLORED = -2
-# A word's answers on its path down the tree, or all accepted suffixes.
+# A word's answers on its path down the tree.
 Key = tuple[Any, ...]
 
 
@@ -239,31 +239,6 @@ class Tree:
     self._suffixes[leaf] = suffix
 
 
-class Tails:
-  """Merges words after which the same words of up to k tokens are accepted."""
-
-  def __init__(self, k: int) -> None:
-    """k: at least 1 (k-tails, Biermann and Feldman 1972)."""
-    self._k = k
-
-  def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
-    """All accepted suffixes of each word; None if they are not known."""
-    keys: list[Key | None] = [()] * len(words)
-    level: list[tuple[int, Tokens]] = [(row, ()) for row in range(len(words))]
-    for _ in range(self._k):
-      answers = teacher.answers([words[row] + tail for row, tail in level])
-      longer = []
-      for (row, tail), answer in zip(level, answers, strict=True):
-        key = keys[row]
-        if answer is None or key is None:
-          keys[row] = None
-          continue
-        keys[row] = (*key, (tail, answer))
-        longer += [(row, (*tail, token)) for token in answer]
-      level = longer
-    return keys
-
-
 class Learner:
   """A hypothesis: each edge leads to a state, or is unexplored.
 
@@ -276,9 +251,8 @@ class Learner:
     blocked: whether a further state was needed.
   """
 
-  def __init__(self, teacher: Teacher, classes: Tree | Tails, most: int):
-    """classes: `Tree` or `Tails`, which distinguishes words."""
-    self._teacher, self._classes, self.most = teacher, classes, most
+  def __init__(self, teacher: Teacher, most: int) -> None:
+    self._teacher, self._tree, self.most = teacher, Tree(), most
     self._states: dict[Key, int] = {}
     self._whole = False  # New states are left by all of their edges.
     self.automaton, self.blocked = MooreMachine([], [], []), False
@@ -322,7 +296,7 @@ class Learner:
       words = [
         (*access[state], token) if state >= 0 else () for state, token in edges
       ]
-      keys = self._classes.keys(self._teacher, words)
+      keys = self._tree.keys(self._teacher, words)
       new: list[tuple[int, int]] = []
       for (state, token), word, key in zip(edges, words, keys, strict=True):
         head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
@@ -345,11 +319,9 @@ class Learner:
     """
     if self._teacher.queries >= self._teacher.budget:
       return UNEXPLORED
-    if not isinstance(self._classes, Tree):
-      return UNEXPLORED
     states = ((state, key) for key, state in self._states.items())
     for state, key in sorted(states, key=lambda item: item[0]):
-      suffixes = self._classes.suffixes(key)
+      suffixes = self._tree.suffixes(key)
       if all(
         self._teacher.known(word + suffix) in (None, answer)
         for suffix, answer in zip(suffixes, key, strict=True)
@@ -406,7 +378,7 @@ class Learner:
       False if no further state is allowed, or if no answer within the depth
       shows which state to split.
     """
-    if not isinstance(self._classes, Tree) or not self._has_room():
+    if not self._has_room():
       return False
     states, access = self.automaton.follow(word), self.automaton.access
     # Answers to the rest of the word after the access word of each state on its
@@ -430,9 +402,8 @@ class Learner:
 
     answers: to rest[1:] after this edge, and after the state's access word.
     """
-    assert isinstance(self._classes, Tree)
     leaf = next(key for key, state in self._states.items() if state == head)
-    self._classes.split(leaf, rest[1:])
+    self._tree.split(leaf, rest[1:])
     del self._states[leaf]
     self._states[(*leaf, answers[1])] = head
     word = (*self.automaton.access[tail], rest[0])

@@ -400,99 +400,23 @@ def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
   return _normal_errors(power) * math.sqrt(2) * error
 
 
-# Fewer clusters than this say nothing of an interval.
-FEWEST_CORRELATED = 10
 # Fisher's variance of models is that of more than 3.
 FEWEST_MODELS = 4
 _NO_SPREAD = 1e-12
 
 
 class Correlation(NamedTuple):
-  """Pearson's correlation of trials, with its 95 % interval.
+  """Pearson's correlation over models, with its 95 % interval.
 
   Attributes:
     value, low, high: each from -1 to 1.
-    clusters: number of clusters of dependent trials.
+    clusters: number of models.
   """
 
   value: float
   low: float
   high: float
   clusters: int
-
-
-def _centred(x: np.ndarray) -> np.ndarray:
-  """x [T] minus its mean, scaled by a power of 2 to below 1; 0 if constant.
-
-  Differences of moments then lose no digits, in any unit of x.
-  """
-  rest = x - x.mean()
-  size = np.abs(rest).max()
-  if size <= _NO_SPREAD * np.abs(x).max():  # Rounding.
-    return np.zeros_like(rest)
-  return np.ldexp(rest, -np.frexp(size)[1])
-
-
-def _sums(
-  x: np.ndarray, y: np.ndarray, weight: np.ndarray, cluster: np.ndarray
-) -> np.ndarray:
-  """[6, C] sums over each cluster, from which moments are computed.
-
-  x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
-  """
-  x, y = _centred(x), _centred(y)
-  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
-  return np.stack([np.bincount(cluster, weight * power) for power in powers])
-
-
-def _moments(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Covariance [R] and variances [2, R] of sums [6, R]; see _sums."""
-  mass, *moments = sums
-  x, y, xx, yy, xy = (moment / mass for moment in moments)
-  return xy - x * y, np.stack([xx - x * x, yy - y * y])
-
-
-def pearson(
-  x: np.ndarray, y: np.ndarray, weight: np.ndarray, group: np.ndarray
-) -> Correlation | None:
-  """The correlation of x and y [T], weighted, of trials in clusters.
-
-  The interval is Student's on Fisher's scale (Fisher 1921, Metron 1), by the
-  jackknife over clusters: trials of a cluster may be dependent, and neither x
-  nor y need be normal.
-
-  Args:
-    x, y, weight: [T] float64.
-    group: [T], equal in trials of one cluster.
-
-  Returns:
-    The correlation; None if x or y is constant or all points are on a line, in
-    all trials or without one cluster, or with fewer clusters than
-    FEWEST_CORRELATED.
-  """
-  heavy = weight > 0
-  x, y, weight, group = x[heavy], y[heavy], weight[heavy], group[heavy]
-  names, cluster = np.unique(group, return_inverse=True)
-  num = len(names)
-  if num < FEWEST_CORRELATED:
-    return None
-  sums = _sums(x, y, weight, cluster)
-  total = sums.sum(1, keepdims=True)
-  # Of all clusters, then without each.
-  shared, spread = _moments(np.concatenate([total, total - sums], 1))
-  if (spread < _NO_SPREAD).any():
-    return None
-  correlations = shared / np.sqrt(spread[0] * spread[1])
-  if (np.abs(correlations) > 1 - _NO_SPREAD).any():
-    return None
-  # Fisher's scale: of all clusters, then without each of them.
-  center, *without = np.arctanh(correlations)
-  # The jackknife: (G - 1) / G times the sum of squared deviations.
-  variance = np.var(without) * (num - 1)
-  tail = (1 + statistics.LEVEL) / 2
-  width = scipy.special.stdtrit(num - 1, tail) * math.sqrt(variance)
-  ends = math.tanh(center - width), math.tanh(center + width)
-  return Correlation(float(correlations[0]), *ends, num)
 
 
 def pearson_over_models(
@@ -511,15 +435,12 @@ def pearson_over_models(
     The correlation; None with fewer than FEWEST_MODELS models, or if x or y is
     constant.
   """
-  names, of = np.unique(model, return_inverse=True)
-  num = len(names)
-  if num < FEWEST_MODELS:
+  num = len(np.unique(model))
+  # A constant column has rounding errors in place of a spread.
+  constant = any(np.ptp(z) <= _NO_SPREAD * np.abs(z).max() for z in (x, y))
+  if num < FEWEST_MODELS or constant:
     return None
-  total = _sums(x, y, np.ones(len(x)), of).sum(1, keepdims=True)
-  shared, spread = _moments(total)
-  if (spread <= _NO_SPREAD).any():
-    return None
-  value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
+  value = float(np.corrcoef(x, y)[0, 1])
   # Points on a line have a correlation of 1, whose arctanh is infinite.
   inner = min(max(value, _NO_SPREAD - 1), 1 - _NO_SPREAD)
   width = scipy.special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)

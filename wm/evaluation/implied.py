@@ -31,9 +31,7 @@ from wm.evaluation.automaton_learner import (
   UNEXPLORED,
   Learner,
   MooreMachine,
-  Tails,
   Teacher,
-  Tree,
 )
 from wm.kernels import dfa
 from wm.options.calls import Extraction
@@ -441,9 +439,8 @@ def imply(
   except core.InputError as error:
     truth_or_none, why = None, str(error)
   walker = Walker(world, options.walks, depth - 1, seed)
-  classes = Tails(options.tails) if options.tails else Tree()
   with progress.Progress('automaton', budget, 'queries'):
-    learner = Learner(teacher, classes, options.most)
+    learner = Learner(teacher, options.most)
     rounds = _learn(learner, teacher, truth_or_none, walker)
   stopped = 'queries' if teacher.queries >= budget else ''
   if learner.blocked:

@@ -154,7 +154,6 @@ def write(path: pathlib.Path, result: Result) -> None:
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
         'bounds': _finite(scores.bounds),
         'outliers': scores.outliers,
-        'sequential': scores.sequential,
       }
     )
   rows = path.with_suffix('.npz')
@@ -224,7 +223,6 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
       counts=head['counts'],
       bounds=_bounds(head['bounds']),
       outliers=head.get('outliers', False),
-      sequential=head.get('sequential', False),
     )
 
 

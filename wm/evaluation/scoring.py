@@ -11,15 +11,15 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, contract, registry, resources
+from wm.core import basics, capabilities, registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import membership, query_plans, results, shared_prompts
+from wm.evaluation import membership, query_plans, results
 from wm.runtime import compute, files, progress, provenance
 
 T = TypeVar('T')
@@ -155,7 +155,6 @@ def run(
   seed: int,
   out: str | pathlib.Path,
   max_calls: int = 0,
-  sequential: bool = False,
   log: results.Log = print,
 ) -> list[results.Entry]:
   """Scores a predictor by metrics; a rerun resumes a killed run.
@@ -173,7 +172,6 @@ def run(
     out: folder of this model's results.
     max_calls: maximum number of calls to a predictor whose answers cost; see
       `query_plans.plans`.
-    sequential: see core.Scores.
     log: gets notes on the world, and why results are or are not reused.
 
   Returns:
@@ -199,7 +197,7 @@ def run(
   plans = _plans(metrics, loaded, seed, max_calls, log)
   metrics = [plan.metric for plan in plans.values()] or metrics
   asked = {registry.spec(metric): metric for metric in metrics}
-  results_of = _load_cached(cache, asked, sequential)
+  results_of = cache.load_unchanged(asked)
   rows: tuple[core.Scores, ...]
   for number, (spec, metric) in enumerate(asked.items(), 1):
     if _agreed(spec in results_of):
@@ -222,8 +220,7 @@ def run(
           rows += plans[spec].scores(world)
     settled = membership.threshold(metric, predictor, world)
     settled |= terms.settle(loaded.name) if terms else {}
-    marked = _marked(rows, sequential)
-    add = functools.partial(cache.add, metric, marked, settled)
+    add = functools.partial(cache.add, metric, rows, settled)
     results_of[spec] = _if_process_0_can(add)
   # Results of `metrics` come first, then other cached results.
   order = [*asked, *(spec for spec in results_of if spec not in asked)]
@@ -250,9 +247,6 @@ def _plans(
   if not core.can(predictor, core.QueryModel.ask):
     return {}
   plans = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
-  if max_calls < query_plans.NO_LIMIT:  # The plans may cut trials.
-    questions = [query for plan in plans for query in plan.questions]
-    shared_prompts.check(questions, predictor, world, log)
   return {registry.spec(plan.metric): plan for plan in plans}
 
 
@@ -297,33 +291,6 @@ def _agreed(word: bool) -> bool:
   """The value of process 0, which alone has results of earlier runs."""
   words = compute.gathered(np.array([word]), compute.num_processes())
   return bool(words[0])
-
-
-def _load_cached(
-  cache: results.ResultCache,
-  asked: Mapping[str, core.Metric],
-  sequential: bool,
-) -> dict[str, results.Result]:
-  """Spec -> usable cached result, with the same value of `sequential`."""
-  cached = cache.load_unchanged(asked)
-  for spec in asked.keys() & cached.keys():
-    rows = _marked(cached[spec].scores, sequential)
-    if rows is not cached[spec].scores:
-      about = cached[spec].about['extra']
-      settled = {name: about[name] for name in contract.FIELDS if name in about}
-      cached[spec] = cache.add(asked[spec], rows, settled)
-  return cached
-
-
-def _marked(
-  rows: tuple[core.Scores, ...], sequential: bool
-) -> tuple[core.Scores, ...]:
-  """The rows of a metric, marked as sequential or not."""
-  if all(scores.sequential == sequential for scores in rows):
-    return rows
-  return tuple(
-    dataclasses.replace(scores, sequential=sequential) for scores in rows
-  )
 
 
 _sound: set[tuple[type, str]] = set()  # Checked worlds: class and spec.

@@ -18,12 +18,6 @@ transformation (1992, Journal of the Royal Statistical Society B 54). Fewer than
 FEWEST_CLUSTERS clusters have no interval, and where single clusters may lie far
 off fewer than OUTLIERS have none. No interval has zero width.
 
-Where measuring stops as soon as an interval is narrow enough, that interval
-holds the truth as often as any, in the limit of narrow ones (Chow & Robbins
-1965, Annals of Mathematical Statistics 36). Those of widths .3 to .05 did so in
-94 % and more of samples; at the level SEQUENTIAL they do so in 96 % and more,
-for 1.3 times the trials (tests/language/budget_test.py).
-
 How often intervals hold the truth is measured by
 tests/evaluation/coverage_study_test.py, with its tables beside it: of samples
 of 5 clusters and more 94 % and more.
@@ -45,8 +39,6 @@ from wm import core
 from wm.core import basics, inputs
 
 LEVEL = 0.95
-# Level of intervals if measuring stops once they are narrow enough.
-SEQUENTIAL = 0.975
 # Up to FEW clusters may all miss a tenth of the clusters.
 FEW = 20
 RESAMPLES = 999
@@ -442,8 +434,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   Returns:
     n (trials measured), clusters (groups with weight), value, low, high
     (None where nothing was measured), interval (method), unmeasured (reason
-    -> trials); of `scores.outliers` those of `median` too, over clusters;
-    sequential, if it is so.
+    -> trials); of `scores.outliers` those of `median` too, over clusters.
 
   Raises:
     ValueError: a measured value or weight is not finite, or a weight is
@@ -465,8 +456,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   totals = np.bincount(index, weight * value)[heavy]
   weights = weights[heavy]
   mean, low, high, method = None, None, None, 'none'
-  level = SEQUENTIAL if scores.sequential else LEVEL
-  more = Summary(sequential=True) if scores.sequential else Summary()
+  more = Summary()
   if len(totals):
     mean = float(totals.sum() / weights.sum())
     strata = None
@@ -476,7 +466,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
     low, high, method = (
       (None, None, TOO_FEW)
       if few
-      else interval(totals, weights, scores.limits, seed, strata, level)
+      else interval(totals, weights, scores.limits, seed, strata)
     )
     if scores.outliers:
       more |= median(totals / weights)

@@ -34,14 +34,6 @@ _POLICY = (
   "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; "
   "connect-src 'self'; base-uri 'none'; form-action 'none'"
 )
-# A report may be untrusted: a sandbox runs its scripts as another site's. Its
-# charts need 'unsafe-eval', as they are compiled.
-_REPORT_POLICY = (
-  'sandbox allow-scripts allow-popups allow-downloads allow-modals; '
-  "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-  "style-src 'unsafe-inline'; img-src 'self' data: blob:; frame-src 'self'; "
-  "base-uri 'none'; form-action 'none'"
-)
 _HEADERS = {
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
@@ -80,10 +72,6 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[View], View]]:
     ),
     'apart': lambda query: explorer.apart(prefix(query), second(query)),
     'read': lambda query: explorer.read(model(query), prefix(query)),
-    'patch': lambda query: explorer.patch(
-      *(model(query), prefix(query)),
-      *(number(query, 'label'), number(query, 'value')),
-    ),
   }
 
 
@@ -114,10 +102,6 @@ def application(
     view = await _answered(request, explorer, answers)
     return responses.JSONResponse(view, headers=_HEADERS)
 
-  async def report(request: Request) -> Response:
-    _check(request, token, port)
-    return await _part_of_report(explorer, request)
-
   async def refuse(_: Request, error: Any) -> Response:
     line = {'error': error.detail}
     return responses.JSONResponse(line, error.status_code, headers=_HEADERS)
@@ -125,7 +109,6 @@ def application(
   return applications.Starlette(
     routes=[
       routing.Route('/{token}/', show),
-      routing.Route('/{token}/report/{path:path}', report),
       routing.Route('/{token}/{view}', ask, methods=['POST']),
     ],
     exception_handlers={exceptions.HTTPException: refuse},
@@ -145,28 +128,6 @@ def _check(request: Request, token: str, port: int | None) -> None:
   name = str(request.path_params['token'])
   if not hmac.compare_digest(name.encode(), token.encode()):
     raise HTTPException(403, 'this address is no longer valid')
-
-
-async def _part_of_report(explorer: Explorer, request: Request) -> Response:
-  """The report's page with links to the explorer, or a file in its folder.
-
-  Raises HTTPException if no such file exists.
-  """
-  from starlette import exceptions, responses, staticfiles
-
-  if explorer.report is None:
-    raise exceptions.HTTPException(404, 'these runs have no report')
-  path = str(request.path_params['path'])
-  answer: Response
-  if path == explorer.report.name:
-    text = explorer.report.read_text('utf-8', 'replace')
-    text = text.replace('<html lang="en"', '<html lang="en" data-explorer', 1)
-    answer = responses.HTMLResponse(text)
-  else:
-    files = staticfiles.StaticFiles(directory=explorer.report.parent)
-    answer = await files.get_response(path, request.scope)
-  answer.headers.update(_HEADERS | {'Content-Security-Policy': _REPORT_POLICY})
-  return answer
 
 
 async def _answered(

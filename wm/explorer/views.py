@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +21,8 @@ from wm.core import basics, inputs, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
 from wm.core.capabilities import Box
-from wm.evaluation import probing, state_edits
+from wm.evaluation import probing
 from wm.evaluation.scoring import Loaded
-from wm.explorer import state_probe
 
 View = dict[str, Any]
 
@@ -36,13 +34,85 @@ LANES = 24
 SESSIONS, ANSWERS = 4, 200  # Cached for each model between clicks.
 AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
-STRENGTH = 2.0  # Of edits, see `StateProbe.moved`.
+PROBE_LAYER = -1  # The last layer, where most of the state is computed.
+PROBE_POINTS = 20_000  # Most positions to fit, and most to test.
+PROBE_EPOCHS = 40
 # Fields of a permalink: prefix shown, prefix of another place, and a trial's
 # prefixes, continuation and place where it fails; five are lists of tokens.
 FRAGMENT = (
   *('prefix', 'second', 'first', 'other', 'suffix'),
   *('at', 'trial', 'model', 'tab', 'seed'),
 )
+
+
+class StateProbe(NamedTuple):
+  """A linear softmax classifier for each of K labels after the last layer.
+
+  Attributes:
+    weights: [D, K, C] float32.
+    biases: [K, C] float32.
+    values: K arrays, the value of each class of a label.
+    accuracy: [K] accuracy on held-out positions.
+  """
+
+  weights: np.ndarray
+  biases: np.ndarray
+  values: list[np.ndarray]
+  accuracy: np.ndarray
+
+  def read(self, hidden: np.ndarray) -> np.ndarray:
+    """[K] label values that the probe predicts from activations [D]."""
+    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
+
+    classes = linear_probe.named(hidden[None], self.weights, self.biases)[0]
+    return np.array([v[c] for v, c in zip(self.values, classes, strict=True)])
+
+
+def fit_probe(
+  predictor: core.HiddenStates,
+  world: core.Labelled,
+  num: int,
+  seed: int,
+) -> StateProbe:
+  """Fits a probe on sequences of a world (Vafa et al. 2024, section 3.1).
+
+  Fits on about four fifths of the tasks, and tests on the rest.
+
+  Args:
+    predictor: whose activations are read.
+    world: its states are the labels, as `metrics.probe` reads them.
+    num: held-out sequences.
+    seed: of the sequences and of the fit.
+
+  Raises:
+    InputError: the sequences have no labelled state.
+  """
+  from wm.evaluation import linear_probe  # Deferred: it imports JAX.
+
+  sequences = world.sample(num, seed, split='heldout')
+  fits = sequences.lengths <= predictor.max_len
+  sequences = sequences.take(np.flatnonzero(fits))
+  points = probing.label(world, sequences)
+  if not len(points.row):
+    raise core.InputError(f'{world.name}: no state to read in {num} sequences')
+  test = probing.by_task(points, world.split_key(sequences), seed)
+  target, values = probing.classes(points.label)
+  features = probing.activations(predictor, sequences, points, PROBE_LAYER)
+  train = np.flatnonzero(~test) if (~test).any() else np.arange(len(test))
+  train = np.random.default_rng([seed, 1]).permutation(train)[:PROBE_POINTS]
+  weights, biases = linear_probe.fit(
+    features[train],
+    target[train],
+    np.array([len(seen) for seen in values]),
+    lr=0.01,
+    batch=2048,
+    epochs=PROBE_EPOCHS,
+    seed=seed,
+  )
+  tested = np.flatnonzero(test)[:PROBE_POINTS]
+  named = linear_probe.named(features[tested], weights, biases)
+  accuracy = (named == target[tested]).mean(0)
+  return StateProbe(weights, biases, values, accuracy)
 
 
 class KeptSessions:
@@ -98,7 +168,6 @@ class Explorer:
     accept: which next tokens count as possible.
     seed: of prefixes, continuations and probes.
     worst: worst trials that the page jumps to, see `wm.library.explore`.
-    report: page of the runs' report, which is served too; None is none.
   """
 
   world: core.World
@@ -106,7 +175,6 @@ class Explorer:
   accept: Accept
   seed: int = 0
   worst: Sequence[View] = ()
-  report: pathlib.Path | None = None
   # Many requests come at once: one reads models, and one at most asks for what
   # takes long, so that clicks wait for a model alone.
   lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -126,7 +194,6 @@ class Explorer:
       'apart': isinstance(self.world, core.Enumerable),
       'labels': self._labels(),
       'worst': list(self.worst),
-      'report': f'report/{self.report.name}' if self.report else '',
     }
 
   def _model(self, name: str) -> View:
@@ -138,7 +205,6 @@ class Explorer:
       'predicts': isinstance(reader, core.Predictor),
       'names_states': labelled and isinstance(reader, core.StatePredictor),
       'probed': probed,
-      'patched': probed and core.can(reader, core.HiddenStates.patched),
     }
 
   def _labels(self) -> int:
@@ -509,11 +575,11 @@ class Explorer:
     ]
 
   @functools.cached_property
-  def _probes(self) -> dict[tuple[str, int], state_probe.StateProbe]:
+  def _probes(self) -> dict[str, StateProbe]:
     return {}
 
-  def probe(self, name: str, layer: int) -> state_probe.StateProbe:
-    """A model's probe after a layer, fitted at the first call.
+  def probe(self, name: str) -> StateProbe:
+    """A model's probe, fitted at the first call.
 
     Raises:
       InputError: its activations cannot be read, or the world has no labels.
@@ -521,27 +587,25 @@ class Explorer:
     reader = self._predictor(name)
     if not self._model(name)['probed']:
       raise core.InputError(f'{name}: there is no state that a probe reads')
-    if (name, layer) not in self._probes:
+    if name not in self._probes:
       assert isinstance(reader, core.HiddenStates)
       assert isinstance(self.world, core.Labelled)
       with self.lock:
-        self._probes[name, layer] = state_probe.fit(
-          reader, self.world, layer, PROBED, self.seed
-        )
-    return self._probes[name, layer]
+        self._probes[name] = fit_probe(reader, self.world, PROBED, self.seed)
+    return self._probes[name]
 
   def read(self, name: str, tokens: np.ndarray) -> View:
     """The true labels, the labels that a probe reads, and its accuracy.
 
     Returns:
       accuracy: mean over labels.
-      labels: a row [name, true, read, accuracy, values] for each label.
+      labels: a row [name, true, read, accuracy] for each label.
     """
-    probe = self.probe(name, state_probe.READ_LAYER)
+    probe = self.probe(name)
     reader = self._interactive(name)
     assert isinstance(reader, core.HiddenStates)
     true = self._targets(tokens)
-    hidden = self._hidden(reader, tokens, probe.layer)
+    hidden = self._hidden(reader, tokens)
     read = probe.read(hidden[0, len(tokens) - 1])
     named = self._label_names(len(true))
     return {
@@ -552,7 +616,6 @@ class Explorer:
           int(true[k]),
           int(read[k]),
           float(probe.accuracy[k]),
-          probe.values[k].tolist(),
         ]
         for k in range(len(true))
       ],
@@ -580,71 +643,13 @@ class Explorer:
     return names[start : start + num]
 
   def _hidden(
-    self, reader: core.HiddenStates, tokens: np.ndarray, layer: int
+    self, reader: core.HiddenStates, tokens: np.ndarray
   ) -> np.ndarray:
     """[1, L, D] activations of a prefix that the model can read."""
     if len(tokens) > reader.max_len:
       raise core.InputError(f'the model reads up to {reader.max_len} tokens')
     with self.lock:
-      return np.array(reader.hidden(*_padded(reader, tokens), layer))
-
-  def patch(
-    self, name: str, tokens: np.ndarray, label: int, value: int
-  ) -> View:
-    """Next tokens after an edit of one probed label in the hidden state.
-
-    Like the metric intervention at one layer (Li et al. 2023, section 4).
-
-    Args:
-      name: of a model that can be patched.
-      tokens: [L] prefix.
-      label: index of a probed label.
-      value: new value of the label.
-
-    Raises:
-      InputError: the model cannot be patched, or there is no such label or
-        value.
-    """
-    reader = self._interactive(name)
-    if not self._model(name)['patched']:
-      raise core.InputError(f'{name}: its activations cannot be replaced')
-    assert isinstance(reader, core.HiddenStates)
-    probe = self.probe(name, state_probe.EDIT_LAYER)
-    true = self._targets(tokens)
-    if not 0 <= label < len(true):
-      raise core.InputError(
-        f'label {label}: expected 0 to {len(true) - 1} of {self.world.name}'
-      )
-    hidden = self._hidden(reader, tokens, probe.layer)
-    at = len(tokens) - 1
-    hidden[0, at] = probe.moved(hidden[0, at], label, value, STRENGTH)
-    with self.lock:
-      log_probs = np.asarray(
-        reader.patched(*_padded(reader, tokens), probe.layer, hidden)
-      )
-    state = self._edited(tokens, label, value)
-    legal = np.zeros(len(self.world.vocab), bool)
-    if state is not None:
-      legal = self.world.legal(state[None])[0]
-    return {
-      'next': self._ranked(log_probs[0, at], legal),
-      'place': None if state is None else self.place(state),
-    }
-
-  def _edited(
-    self, tokens: np.ndarray, label: int, value: int
-  ) -> np.ndarray | None:
-    """The state with this label; None where the world has no such state."""
-    world = self.world
-    if not isinstance(world, core.Labelled) or not core.can(
-      world, core.Labelled.edited
-    ):
-      return None
-    _, state = self.state(tokens)
-    values = np.array([label]), np.array([value])
-    edited = state_edits.changed(world, state[None], *values)
-    dead = world.state_id(edited)[0] == core.DEAD
-    return None if dead else edited[0]
+      return np.array(reader.hidden(*_padded(reader, tokens), PROBE_LAYER))
 
 
 def _padded(

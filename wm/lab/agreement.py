@@ -229,21 +229,6 @@ def _why_not(values: np.ndarray, rules: AgreementRules) -> str:
   return ''
 
 
-def reliability(table: pd.DataFrame, metric: str) -> tuple[float, int]:
-  """Agreement of a metric's ranks of recipes between two seeds, in one world.
-
-  Returns:
-    Spearman's correlation between seeds, over recipes and levels, as a mean of
-    all pairs of seeds; NaN of one seed, or where all values are one. And the
-    number of recipes that have all values.
-  """
-  values = _complete(array(table, [metric]))
-  num, seeds = values.shape[1], values.shape[-1]
-  if num < 2 or seeds < 2:
-    return float('nan'), num
-  return float(covariance(values.reshape(1, -1, seeds))[0, 0]), num
-
-
 def in_world(
   table: pd.DataFrame, metrics: Sequence[str], rules: AgreementRules = RULES
 ) -> tuple[float, str, np.ndarray]:
@@ -361,26 +346,6 @@ def _bootstrap(draws: np.ndarray) -> tuple[float, float] | None:
 def pairs_of(metrics: Sequence[str]) -> list[tuple[str, str]]:
   """All pairs of metrics."""
   return list(itertools.combinations(metrics, 2))
-
-
-def courses(table: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-  """Values of each model at all its levels, a row for each model and metric.
-
-  Args:
-    table: as `agreements` takes it.
-    metrics: those wanted.
-
-  Returns:
-    Columns of levels, by (world, metric, recipe, seed). A model that lacks a
-    level of a metric has no row of it.
-  """
-  wide = table[table.metric.isin(metrics)].pivot_table(
-    index=['world', 'metric', 'recipe', 'seed'],
-    columns='level',
-    values='value',
-    sort=False,
-  )
-  return wide.reindex(columns=sorted(table.level.unique())).dropna()
 
 
 def by_cell(table: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:

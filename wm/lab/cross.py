@@ -16,8 +16,6 @@ recipes in each. FOLDER/findings.json has its design under "registration":
     metrics       name -> measure, in the order of pages
     control       measure that is held constant: the excess loss
     criteria      measures that metrics are to tell of, the deciding one first
-    exclusions    {"measure": ..., "below" or "above": number}: models whose
-                  value at the last level is so are left out, all levels
     rules         fields of `wm.lab.agreement.AgreementRules`
     hypotheses, exceptions, pilot, power
                   in words and numbers, for readers
@@ -29,7 +27,7 @@ A measure is
     floor        what is 0: 'untrained', the row untrained_FAMILY_SIZE, which is
                  the default; a number; or a quantity of the same unit
     ceiling      what is 1: a row such as 'bayes', or a number
-    variants     label -> another metric, for the curve of specifications
+    variants     label -> another metric, which is not analysed
 
 FOLDER/prediction.json, where there is one, names two metrics of the design
 ("metrics", the second one last) and models that nobody had measured when it was
@@ -48,7 +46,7 @@ import collections
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -74,13 +72,11 @@ class ScaledMeasure(NamedTuple):
     parts: one quantity, or two whose harmonic mean counts.
     floor: UNTRAINED, a number, or a quantity of the same unit.
     ceiling: a row, or a number.
-    variants: label -> the parts with another metric.
   """
 
   parts: tuple[Quantity, ...]
   floor: str | float | Quantity
   ceiling: str | float
-  variants: Mapping[str, tuple[Quantity, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +97,6 @@ class Design:
   control: str
   criteria: Sequence[str]
   rules: AgreementRules
-  exclusions: Sequence[Mapping[str, Any]]
   hash: str
 
   @property
@@ -134,7 +129,7 @@ _NEEDED = {
   **{'metrics': dict, 'seeds': int, 'criteria': list},
 }
 _OPTIONAL = {
-  **dict.fromkeys(('pending', 'exclusions', 'hypotheses', 'exceptions'), list),
+  **dict.fromkeys(('pending', 'hypotheses', 'exceptions'), list),
   **dict.fromkeys(('rules', 'pilot', 'power'), dict),
   'first_seed': int,
 }
@@ -171,23 +166,8 @@ def load(folder: str | pathlib.Path) -> Design | None:
     first_seed=body.get('first_seed', 0),
     metrics=measures,
     rules=AgreementRules(**body.get('rules', {})),
-    exclusions=[
-      _exclusion(each, where, measures) for each in body.get('exclusions', [])
-    ],
     hash=findings.registration_hash(folder),
   )
-
-
-def _exclusion(
-  record: Any, where: str, measures: Iterable[str]
-) -> dict[str, Any]:
-  bounds = {'below': _NUMBER, 'above': _NUMBER}
-  findings.check(record, f'{where}: exclusions', {'measure': str}, bounds)
-  if record['measure'] not in measures or len(record) != 2:
-    raise core.InputError(
-      f'{where}: exclusions: expected a measure, and either `below` or `above`'
-    )
-  return record
 
 
 def _measure(record: Any, where: str) -> ScaledMeasure:
@@ -215,9 +195,8 @@ def _measure(record: Any, where: str) -> ScaledMeasure:
       f'{where}: floor is {floor!r:.40}; expected {UNTRAINED!r}, a number or a '
       'quantity'
     )
-  variants = {k: parts(x) for k, x in record.get('variants', {}).items()}
   return ScaledMeasure(
-    parts(record['metric']), floor, record.get('ceiling', 1.0), variants
+    parts(record['metric']), floor, record.get('ceiling', 1.0)
   )
 
 
@@ -227,12 +206,10 @@ class CrossCells(NamedTuple):
   Attributes:
     models: a row for each world, row, seed and measure of a trained model:
       world, recipe, level, seed, metric, raw, value (scaled), ceiling, reason.
-    references: the same of all other rows, without a recipe.
     refused: names of units that do not count, and why.
   """
 
   models: pd.DataFrame
-  references: pd.DataFrame
   refused: Mapping[str, str]
 
 
@@ -264,19 +241,10 @@ def read_units(folder: str | pathlib.Path, design: Design) -> StudyUnits:
   }
 
 
-def cells(
-  every: StudyUnits,
-  design: Design,
-  measures: Mapping[str, ScaledMeasure] | None = None,
-) -> CrossCells:
-  """Values of the results that count under the design.
-
-  measures: instead of the design's, for its specifications.
-  """
-  measures = measures or design.metrics
+def cells(every: StudyUnits, design: Design) -> CrossCells:
+  """Values of the results that count under the design."""
   rows, refused = design.rows(), dict[str, str]()
   models: list[tuple] = []
-  others: list[tuple] = []
   versions = _versions(every)
   for world, units_of in every.items():
     by_row: dict[str, list[Unit]] = {}
@@ -285,20 +253,17 @@ def cells(
         refused[name] = why
       else:
         by_row.setdefault(unit.row, []).append(unit)
-    for row, same in by_row.items():
-      recipe, level, _ = rows.get(row, (row, 0, ''))
-      bottom = by_row.get(design.recipes.get(recipe, ''), ())
-      lines = models if row in rows else others
-      for unit, (name, of) in itertools.product(same, measures.items()):
+    for row, (recipe, level, _) in rows.items():
+      bottom = by_row.get(design.recipes[recipe], ())
+      measured = itertools.product(by_row.get(row, ()), design.metrics.items())
+      for unit, (name, of) in measured:
         floor = _end(of.floor, of, unit, bottom)
         ceiling = _end(of.ceiling, of, unit, by_row.get(f'{of.ceiling}', ()))
         value, why = _value(unit, of.parts)
         scaled, why = _scaled(value, floor, ceiling, why)
         about = world, recipe, level, unit.seed, name
-        lines.append((*about, value, scaled, ceiling, why))
-  frame = pd.DataFrame(models, columns=_COLUMNS)
-  references = pd.DataFrame(others, columns=_COLUMNS)
-  return CrossCells(_kept(frame, design), references, refused)
+        models.append((*about, value, scaled, ceiling, why))
+  return CrossCells(pd.DataFrame(models, columns=_COLUMNS), refused)
 
 
 def _versions(every: StudyUnits) -> dict[str, str]:
@@ -379,20 +344,6 @@ def _scaled(
   if scaled != scaled:
     return None, 'untrained models reach the ceiling'
   return scaled, ''
-
-
-def _kept(frame: pd.DataFrame, design: Design) -> pd.DataFrame:
-  """Without the models that an exclusion leaves out."""
-  keys = ['world', 'recipe', 'seed']
-  last = frame[frame.level == design.levels[-1]]
-  for exclusion in design.exclusions:
-    of = last[last.metric == exclusion['measure']]
-    below, above = exclusion.get('below'), exclusion.get('above')
-    out = of[of.raw < below] if above is None else of[of.raw > above]
-    gone = pd.MultiIndex.from_frame(out[keys])
-    inside = pd.MultiIndex.from_frame(frame[keys]).isin(gone)
-    frame.loc[inside, ['value', 'reason']] = None, 'excluded by the rule'
-  return frame
 
 
 class Prediction(NamedTuple):
@@ -485,14 +436,11 @@ class Analysis(NamedTuple):
     pairs: of metrics, given the control.
     criteria: criterion -> its agreement with each metric, given the control.
     added: criterion -> R2 of each metric beyond the control.
-    plain: of all pairs of measures, with nothing held constant. They are not
-      registered: nothing is decided by them.
   """
 
   pairs: list[MetricAgreement]
   criteria: Mapping[str, list[MetricAgreement]]
   added: Mapping[str, list[Added]]
-  plain: list[MetricAgreement]
 
   @property
   def every(self) -> list[MetricAgreement]:
@@ -515,40 +463,4 @@ def analyse(models: pd.DataFrame, design: Design) -> Analysis:
       of: agreement.added(last, metrics, design.control, of, design.rules)
       for of in design.criteria
     },
-    agreement.agreements(
-      last,
-      [*itertools.combinations(design.metrics, 2)],
-      rules=dataclasses.replace(design.rules, draws=0),
-    ),
   )
-
-
-# Metric, variant, and its agreement with the deciding criterion.
-Specifications = list[tuple[str, str, MetricAgreement]]
-
-
-def specifications(every: StudyUnits, design: Design) -> Specifications:
-  """Metric, variant, and its agreement with the deciding criterion.
-
-  Of the registered measures, and with each variant of one of them; a variant of
-  the criterion changes its agreement with all metrics.
-  """
-  first = design.criteria[0]
-  results: Specifications = []
-  varied = [('', 'registered', ())] + [
-    (name, label, parts)
-    for name, measure in design.metrics.items()
-    for label, parts in measure.variants.items()
-  ]
-  for name, label, parts in varied:
-    measures = dict(design.metrics)
-    if name:
-      measures[name] = measures[name]._replace(parts=parts)
-    models = cells(every, design, measures).models
-    several = agreement.agreements(
-      models[models.level == design.levels[-1]],
-      [(first, m) for m in design.compared if name in ('', m, first)],
-      *(design.control, design.rules),
-    )
-    results += [(each.metrics[1], label, each) for each in several]
-  return results

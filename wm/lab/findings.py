@@ -8,9 +8,8 @@ A findings.json is {"findings": [...]}. A finding has
     miniature       the miniature whose results decide it
     date            ISO day on which the rule was fixed
     seeds           of each trained row that decide; default 3, at least 2.
-                    They are the first that no exclusion leaves out, from
-                    --first_seed of the miniature's flagfile on; later ones
-                    decide nothing
+                    They are the first, from --first_seed of the miniature's
+                    flagfile on; later ones decide nothing
     claims          a list; the finding is their conjunction. Each has
       metric        name or spec; of the specs that have its fields, the
                     shortest is meant. 'map' is the reconstructed map
@@ -26,8 +25,6 @@ A findings.json is {"findings": [...]}. A finding has
       margin        smallest difference that counts, 0 or more; default 0
       variance      of a mean over seeds: 'trials', no less than that of each
                     seed's trials, is the default; 'seeds', that between seeds
-      exclusions    seeds to leave out, a list of {"metric": ..., "quantity":
-                    ..., "where": ..., "below" or "above": number}; optional
       published     row -> the paper's value; optional
     earlier         judgements under another rule or of other seeds, a list of
                     {"date": ..., "rule": hash, "verdict": ...}; optional. Each
@@ -50,9 +47,6 @@ For example
         "metric": "compression", "quantity": "precision",
         "rows": ["random_walks"], "relation": "above",
         "than": ["shortest_paths"], "margin": 0.05,
-        "exclusions": [{
-          "metric": "next_token", "quantity": "validity", "below": 0.9
-        }],
         "published": {"random_walks": 0.5, "shortest_paths": 0.1}
       }]
     }
@@ -104,18 +98,6 @@ class Quantity(NamedTuple):
     return f'{self.metric}: {self.quantity}{place}'
 
 
-class Exclusion(NamedTuple):
-  """Seeds whose `of` is below or above a bound are left out."""
-
-  of: Quantity
-  relation: str
-  bound: float
-
-  def __str__(self) -> str:
-    """In words."""
-    return f'without seeds of {self.of} {self.relation} {self.bound:g}'
-
-
 @dataclasses.dataclass(frozen=True)
 class Claim:
   """What a finding states of a quantity; see the module's docstring."""
@@ -126,7 +108,6 @@ class Claim:
   than: tuple[str, ...] | float | Quantity = ()
   times: float = 1.0
   margin: float = 0.0
-  exclusions: tuple[Exclusion, ...] = ()
   variance: str = 'trials'
   published: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -153,15 +134,14 @@ class Claim:
     """In words."""
     times = '' if self.times == 1 else f'{self.times:g} times '
     margin = f' by more than {self.margin:g}' if self.margin else ''
-    left_out = ''.join(f', {each}' for each in self.exclusions)
     if self.relation == 'ordered':
       order = f' above {times}'.join(self.rows)
-      return f'{self.of}: {order}{margin}{left_out}'
+      return f'{self.of}: {order}{margin}'
     than = ', '.join(
       f'{x:g}' if isinstance(x, float) else str(x) for x in self.others
     )
     rows = ', '.join(self.rows)
-    return f'{self.of}: {rows} {self.relation} {times}{than}{margin}{left_out}'
+    return f'{self.of}: {rows} {self.relation} {times}{than}{margin}'
 
   def rule(self) -> dict[str, Any]:
     """All that decides a verdict, without fields at their default."""
@@ -336,8 +316,7 @@ def _claim(record: Any, where: str) -> Claim:
     {'metric': str, 'quantity': str, 'rows': _NAMES, 'relation': str},
     {
       **{'where': dict, 'than': list | dict | int | float, 'times': _NUMBER},
-      **{'margin': _NUMBER, 'exclusions': list, 'published': dict},
-      'variance': str,
+      **{'margin': _NUMBER, 'published': dict, 'variance': str},
     },
   )
   relation, than = record['relation'], record.get('than', [])
@@ -373,10 +352,6 @@ def _claim(record: Any, where: str) -> Claim:
     compared,
     float(record.get('times', 1)),
     margin,
-    tuple(
-      _exclusion(each, f'{where}: exclusion {n}')
-      for n, each in enumerate(record.get('exclusions', []))
-    ),
     variance,
     record.get('published', {}),
   )
@@ -401,17 +376,6 @@ def _quantity(record: Mapping[str, Any], where: str) -> Quantity:
   elif record.get('where'):
     raise core.InputError(f'{where}: the map has no breakdown `where`')
   return Quantity(record['metric'], record['quantity'], record.get('where', {}))
-
-
-def _exclusion(record: Any, where: str) -> Exclusion:
-  needed, optional = _QUANTITY
-  sides = 'below', 'above'
-  check(record, where, needed, {**optional, **dict.fromkeys(sides, _NUMBER)})
-  bounds = [side for side in sides if side in record]
-  if len(bounds) != 1:
-    raise core.InputError(f'{where}: expected either `below` or `above`')
-  side = bounds[0]
-  return Exclusion(_quantity(record, where), side, float(record[side]))
 
 
 def check(

@@ -21,19 +21,18 @@ Lines may have `x`, a label, and `published`, row -> {number: value}.
 
 from __future__ import annotations
 
-import collections
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import inputs
 from wm.lab import findings, units, verdicts
 from wm.lab.findings import Quantity
 from wm.lab.units import Amount, Rows, Unit
 from wm.lab.verdicts import Judged
-from wm.reporting import ceilings, charts, collect, tables
+from wm.reporting import ceilings, charts, tables
 from wm.reporting.charts import Picture
 from wm.runtime import files, pages
 
@@ -146,9 +145,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       title=TITLE,
       lead=_lead(read),
       note=verdicts.verdict_note(judgements),
-      costs=_costs(read),
       sections=sections,
-      everything=[_all(name, rows) for name, rows in read.items() if rows],
     )
     files.write_text(out / 'report.html', text)
   return judgements
@@ -196,54 +193,6 @@ def _legend(judged: Judged) -> str:
   return legends.get(judged.finding.picture.get('kind', ''), usual)
 
 
-def _all(name: str, rows: Rows) -> tables.Table:
-  """Headline quantities of every row, in their plainest settings."""
-  every = [unit for row in rows.values() for unit in row]
-  plain: dict[tuple[str, str], str] = {}
-  for unit in every:
-    for entry in unit.scores:
-      metric = registry.parse(entry['spec'])[0]
-      head = tables.headline(metric, entry['quantity'])
-      if head[0] and 'where' not in entry:
-        key = metric, entry['quantity']
-        plain[key] = min(plain.get(key, entry['spec']), entry['spec'], key=len)
-  runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
-  frame = tables.results(runs)
-  frame['head'] = frame.metric + ': ' + frame.quantity
-  note = tables.paragraph(
-    tables.note('all_rows', specs=dict.fromkeys(plain.values())),
-    tables.position_note(frame.position),
-  )
-  wide = tables.by_run(frame, 'head', 'interval')
-  wide = wide.rename(columns={'model': 'row'})
-  return tables.Table(f'All rows: {name}', wide, note, True)
-
-
-def _run(
-  row: str, of: Sequence[units.Unit], plain: Mapping[tuple[str, str], str]
-) -> collect.Run:
-  """A row as a run of a report, its entries over seeds."""
-  key = of[0].key
-  about = {
-    'model': row,
-    'world': units.described(key.get('scored_in', {})),
-    'model_spec': units.described(key.get('model', {})),
-    'training': 'training' in key,
-  }
-  entries = []
-  for (metric, quantity), spec in plain.items():
-    asked = Quantity(spec, quantity)
-    amount = units.amount(of, asked)
-    empty = {**dict.fromkeys(('value', 'low', 'high')), 'n': 0}
-    shown = {'metric': metric, 'spec': spec, 'quantity': quantity}
-    counts: collections.Counter[str] = collections.Counter()
-    for unit in of:
-      counts.update((units.entry_of(unit, asked) or {}).get('unmeasured', {}))
-    numbers = amount.entry() if amount else empty
-    entries.append({**about, **shown, **numbers, 'unmeasured': counts})
-  return collect.Run(pathlib.Path(row), entries, [], [], None)
-
-
 def _lead(read: Mapping[str, Rows]) -> str:
   every = [u for rows in read.values() for row in rows.values() for u in row]
   if not every:
@@ -261,29 +210,6 @@ def _lead(read: Mapping[str, Rows]) -> str:
     commits=sorted(commits),
     **{key: known(key) for key in ('processor', 'cores', 'jax')},
   )
-
-
-def _costs(read: Mapping[str, Rows]) -> tables.Table:
-  """Time and memory of each miniature."""
-  table = []
-  for name, rows in read.items():
-    costs = [unit.cost for row in rows.values() for unit in row]
-    processor, wall, peak = (
-      [cost[key] for cost in costs] or [0]
-      for key in ('cpu_seconds', 'wall_seconds', 'peak_mb')
-    )
-    table.append(
-      {
-        'miniature': name,
-        'rows': str(len(rows)),
-        'units': str(len(costs)),
-        'processor minutes': f'{sum(processor) / 60:.0f}',
-        'minutes, one unit at a time': f'{sum(wall) / 60:.0f}',
-        'longest unit, minutes': f'{max(wall) / 60:.1f}',
-        'peak MiB': str(max(peak)),
-      }
-    )
-  return tables.of_rows('Time and memory', table, tables.note('costs'))
 
 
 KINDS = 'bars', 'series', 'curve', 'grid', 'map'

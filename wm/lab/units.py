@@ -20,7 +20,7 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, statistics
 from wm.lab import findings
-from wm.lab.findings import MAP, Exclusion, Quantity
+from wm.lab.findings import MAP, Quantity
 from wm.reporting import tables
 from wm.runtime import files, provenance
 
@@ -339,24 +339,6 @@ def _map_entry(unit: Unit, quantity: str) -> Entry:
 def _has(spec: str, fields: Mapping[str, Any]) -> bool:
   values = tables.arguments(spec)
   return all(values.get(key) == value for key, value in fields.items())
-
-
-def excluded(unit: Unit, exclusions: Sequence[Exclusion]) -> bool:
-  """Does a claim leave out this unit? Not by what `lacking` names."""
-  return any(
-    (value - each.bound) * (-1 if each.relation == 'below' else 1) > 0
-    for each in exclusions
-    if (value := _value(unit, each.of)) is not None
-  )
-
-
-def lacking(unit: Unit, exclusions: Sequence[Exclusion]) -> list[Quantity]:
-  """Quantities that a unit lacks to tell whether a claim leaves it out."""
-  return [each.of for each in exclusions if _value(unit, each.of) is None]
-
-
-def _value(unit: Unit, of: Quantity) -> float | None:
-  return (entry_of(unit, of) or {}).get('value')
 
 
 def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:

@@ -32,8 +32,7 @@ not be tested count in. Each of the two is tested at .025, together at .05.
     undecided        neither is shown
     bimodal          undecided, and the seeds of a row fall in two groups
     one seed         a trained row has a single seed, which decides nothing
-    not tested here  a row, or some of its seeds, is missing or was refused, or
-                     lacks a quantity by which the rule excludes seeds
+    not tested here  a row, or some of its seeds, is missing or was refused
 
 A finding that was judged before, by fewer seeds or under another rule, pays for
 it: its p values are multiplied by the number of times that it has been judged
@@ -213,7 +212,6 @@ def _compare(finding: Finding, results: Results) -> Judged:
         unit
         for unit in results.rows.get(name, ())
         if unit.seed >= results.first
-        and not units.excluded(unit, claim.exclusions)
       ][: finding.seeds]
       for name in claim.row_names
     }
@@ -223,7 +221,6 @@ def _compare(finding: Finding, results: Results) -> Judged:
       reason, is_alone = _lacking(finding, claim, name, rows[name], results)
       alone |= is_alone
       reasons += [reason] if reason else []
-      reasons += _unknown(claim, name, rows[name])
   verdict = UNTESTED if reasons else ONE_SEED if alone else UNDECIDED
   fails = comparisons.holm([each.absent for each in compared])
   compared = [
@@ -263,23 +260,8 @@ def _lacking(
     return (f'{name}: one seed without an interval' if single else ''), False
   if seeds == 1 and name not in results.refused:
     return '', True
-  excluded = len(results.rows.get(name, ())) - len(row)
-  why = f', {excluded} excluded by the rule' if excluded else ''
   of = '' if name in results.refused else f' of {claim.of}'
-  return f'{name}: {seeds} of {needed} seeds{of}{why}', False
-
-
-def _unknown(claim: Claim, name: str, row: Sequence[Unit]) -> list[str]:
-  """A line on each quantity without which the rule cannot exclude seeds."""
-  seeds: dict[str, list[str]] = {}
-  for unit in row:
-    for of in units.lacking(unit, claim.exclusions):
-      seeds.setdefault(str(of), []).append(str(unit.seed))
-  return [
-    f'{name}: lacks {of}, by which the rule excludes seeds (of seed '
-    f'{", ".join(numbers)})'
-    for of, numbers in seeds.items()
-  ]
+  return f'{name}: {seeds} of {needed} seeds{of}', False
 
 
 def _left_out(finding: Finding, results: Results) -> list[str]:

@@ -7,7 +7,7 @@ answer:
 
   {"prompt": hash, "repeat": 0, "text": "yes", "stop": "stop", ...}
 
-of a question, or of several ([hash, hash, ...]) that were asked in one prompt.
+of a question.
 A line is appended in one write under the file's lock, so several processes may
 write, and what a killed one left of a line is skipped by readers.
 
@@ -26,7 +26,7 @@ import os
 import pathlib
 import re
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wm.core import inputs
@@ -50,8 +50,6 @@ class CallReply(NamedTuple):
     reasoning: characters of reasoning that came apart from the text.
     thinking: tokens of reasoning, which are among tokens_out.
     failure: why nothing came, such as 'timeout'; such replies are not kept.
-    items, item: questions that this answers, and the place of one of them from
-      0; items is 0 where it answers a single one.
   """
 
   text: str
@@ -62,15 +60,12 @@ class CallReply(NamedTuple):
   reasoning: int = 0
   thinking: int = 0
   failure: str = ''
-  items: int = 0
-  item: int = 0
 
 
 # Fields of a reply and their types: lines without them are no answers. Failures
-# are not written, and lines that answer several questions list their prompts.
+# are not written.
 _TYPES = typing.get_type_hints(CallReply)
-for _unwritten in ('failure', 'items', 'item'):
-  del _TYPES[_unwritten]
+del _TYPES['failure']
 
 
 def folder() -> pathlib.Path:
@@ -132,20 +127,16 @@ class AnswerCache:
         if not line.endswith(b'\n'):
           break  # It is being written, or was never finished.
         self._read += len(line)
-        for entry in _parsed(line):
+        if entry := _parsed(line):
           self._known.setdefault(*entry)
 
-  def put(self, key: str, reply: CallReply, *more: str) -> None:
-    """Stores a reply, for other processes too; failed ones are not stored.
-
-    more: other questions that it answers too.
-    """
+  def put(self, key: str, reply: CallReply) -> None:
+    """Stores a reply, for other processes too; failed ones are not stored."""
     if reply.failure or key in self._known:
       return
-    self._known |= _items([key, *more], reply)
+    self._known[key] = reply
     fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
-    about = {'prompt': [key, *more] if more else key, 'repeat': 0}
-    line = json.dumps({**about, **fields})
+    line = json.dumps({'prompt': key, 'repeat': 0, **fields})
     self.make_folder()
     # Closing writes what is buffered, and gives up the lock after that.
     with open(self.path, 'ab+') as file:
@@ -159,32 +150,20 @@ class AnswerCache:
       file.write(f'{head if size else self._about + head}{line}\n'.encode())
 
 
-def _items(keys: Sequence[str], reply: CallReply) -> dict[str, CallReply]:
-  """The reply by question; of several each has its place in it."""
-  if len(keys) == 1:
-    return {keys[0]: reply}
-  return {
-    key: reply._replace(items=len(keys), item=item)
-    for item, key in enumerate(keys)
-  }
-
-
-def _parsed(line: bytes) -> Iterable[tuple[str, CallReply]]:
-  """The answers of a line; () where it is none."""
+def _parsed(line: bytes) -> tuple[str, CallReply] | None:
+  """The question and the reply of a line; None where it is no answer."""
   try:
     value = json.loads(line)
   except (ValueError, RecursionError):
-    return ()
+    return None
   if not isinstance(value, dict):
-    return ()
-  # A text, or a list of several that were asked in one prompt.
-  prompts: Any = value.get('prompt')
+    return None
+  prompt: Any = value.get('prompt')
   value = {'thinking': 0, **value}  # Which older lines do not have.
   fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
   # A line of another version, or an edited one, is asked again.
   fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
-  prompts = prompts if isinstance(prompts, list) else [prompts]
-  keys = [mark for mark in prompts if isinstance(mark, str)]
-  # Earlier versions asked a question again, in lines of other numbers.
-  fits &= value.get('repeat') == 0 and len(keys) == len(prompts) > 0
-  return _items(keys, CallReply(**fields)).items() if fits else ()
+  # Earlier versions asked a question again, in lines of other numbers, or
+  # several questions in one prompt, in lines of a list of prompts.
+  fits &= value.get('repeat') == 0 and isinstance(prompt, str)
+  return (prompt, CallReply(**fields)) if fits else None

@@ -5,37 +5,26 @@ metrics measure as any predictor. It words questions; `QueryBackend` puts them
 to a provider (`provider`), keeps the replies (`answer_cache`) and reads them
 (`grammar`).
 `wm.language.models.language` makes both from a spec.
-
-It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
-one call a data set:
-
-    the world in words
-    sequences with labels          a data set of adapting.FewShotTasks
-    sequences without              adapting.QueryPoints
-    "Answer:" and a list           its reply
 """
 
 from __future__ import annotations
 
 import collections
 import copy
-import dataclasses
-import hashlib
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from wm import core
-from wm.core import adapting, queries, verbal
+from wm.core import queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.language import call_ledger, provider
 from wm.language.answer_cache import AnswerCache, CallReply, key
 from wm.language.answers import grammar, replies
-from wm.models.serving import few_shot, stateless
+from wm.models.serving import stateless
 from wm.runtime import progress
 
 if TYPE_CHECKING:
@@ -48,16 +37,11 @@ Read = Callable[[Query, str], Answer]
 UNASKED = Answer(None, 'not_asked')
 _HAIR = 1e-6
 PREFIX = 'wm/'  # Of the models that known answers are asked of.
-_LABELLED = re.compile(r'^\d+\. (.*)$', re.MULTILINE)
-SHOWN = 'Some sequences have labels. Each line is a sequence and its label.'
-WANTED = 'These sequences have labels of the same kind.'
-
 
 # Tokens of an answer that are expected before any is known; of reasoning too,
-# where Inspect's tables say that a model reasons. A label is a token or three.
+# where Inspect's tables say that a model reasons.
 EXPECTED = {queries.YES_NO: 3, queries.ONE_NEXT: 8, queries.ALL_NEXT: 24}
-EXPECTED[queries.YES_NO_LIST] = 5  # For each item.
-PER_LABEL, REASONED = 3, 500
+REASONED = 500
 # `verbal.text_tokens` over the tokens of SmolLM2, at the median of all worlds.
 ROUNDED_UP = 1.2
 
@@ -77,13 +61,7 @@ class Forecast(NamedTuple):
 
 
 class Backend(Protocol):
-  """A source of answers: a provider, a dry run, recorded answers.
-
-  Attributes:
-    per_prompt: yes-or-no questions in a prompt, at most.
-  """
-
-  per_prompt: int = 1
+  """A source of answers: a provider, a dry run, recorded answers."""
 
   def answers(
     self, questions: Sequence[Query], model: LanguageModel
@@ -95,15 +73,12 @@ class Backend(Protocol):
     return []
 
 
-class LanguageModel(stateless.Accepting, core.Adaptable):
+class LanguageModel(stateless.Accepting):
   """A language model that is prompted with a description of the world.
 
   A continuation is one yes-or-no question, however long it is; all next tokens
   are one question, answered by a list. Without an answer to that their
   log-probabilities are NaN.
-
-  Adapting is a prompt of sequences with labels, of no more tokens than the
-  world may have.
   """
 
   unreadable = frozenset(replies.FAILURES)
@@ -138,7 +113,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     self.world, self.style, self.backend = world, style, backend
     # Rendered once: it heads every prompt, and providers cache equal heads.
     self._description = verbal.render_description(world, style, most, before)
-    self._most, self.before = most, before
+    self.before = before
     # Answers name tokens as the prompt does.
     self.read = grammar.AnswerReader(world.token_names(style)).read
 
@@ -168,30 +143,14 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
     # The twin asks the same questions, as they depend on no answer.
-    dry_run = RecordedBackend(per_prompt=self.backend.per_prompt)
-    return self._asking(dry_run), dry_run.questions
-
-  def _asking(self, backend: Backend) -> LanguageModel:
-    """The same, of which another backend answers the questions."""
+    dry_run = RecordedBackend()
     twin = copy.copy(self)
-    twin.backend = backend
-    return twin
+    twin.backend = dry_run
+    return twin, dry_run.questions
 
   def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """See core.QueryModel.ask."""
     return self.backend.answers(questions, self)
-
-  def requests(self, questions: Sequence[Query]) -> list[Query]:
-    """See core.QueryModel.ask."""
-    once = {question.prompt: question for question in questions}
-    groups = queries.grouped([*once.values()], self.backend.per_prompt)
-    return [*map(queries.merged, groups)]
-
-  def single(self) -> LanguageModel:
-    """The same, which a provider is asked each question of alone."""
-    if not isinstance(self.backend, QueryBackend):
-      return self
-    return self._asking(self.backend.single())
 
   def answers(
     self,
@@ -245,132 +204,6 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     """See core.TokenReader."""
     return self.backend.diagnostics()
 
-  def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable: one call a data set; steps make no difference.
-
-    The class that is said has the score log 1.5, others log 0.5. All of a data
-    set without an answer is NaN; places that are DEAD are 0.
-
-    Raises:
-      InputError: a place has several labels, a prompt is too long, or data
-        sets have no end.
-    """
-    sets, asked, kind, steps, *_ = data
-    if isinstance(sets, adapting.TaskStream):
-      raise core.InputError(
-        'a language model is shown all labels in its prompt; expected data '
-        'sets, and no stream of them'
-      )
-    if isinstance(kind, adapting.Classes) and kind.heads > 1:
-      raise core.InputError(
-        f'a language model is asked for one label a place, not {kind.heads}'
-      )
-    # A call a data set, all in one batch: many are under way at a time.
-    questions = [
-      self._labels(sets, asked, kind, d) for d in range(len(sets.tokens))
-    ]
-    # [D, M, P]: places that are asked about, in the order of the prompt.
-    # D data sets, M rows, P places; A = places of one data set in use:
-    #   used [D, M, P]   labels [A] or [A, d]   outputs [D, M, P, 1, k] or [...,
-    # d]
-    used = asked.places != core.DEAD
-    outputs = np.zeros((*used.shape, *kind.shape), np.float32)
-    for d, answer in enumerate(self.ask(questions)):
-      if answer.value is None:
-        outputs[d] = np.nan
-        continue
-      labels = np.array(answer.value)
-      if isinstance(kind, adapting.Classes):
-        labels = few_shot.class_scores(labels, kind.k)
-      outputs[d][used[d]] = labels.reshape(-1, *kind.shape)
-    # All labels are in the prompt at once: steps make no difference.
-    repeated = np.broadcast_to(outputs, (len(steps), *outputs.shape))
-    return repeated
-
-  def _labels(
-    self,
-    sets: adapting.FewShotTasks,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    d: int,
-  ) -> Query:
-    """The question of data set d."""
-    examples = []
-    # Row by row: answers are read back in the order of the prompt.
-    for n, p in np.argwhere(sets.places[d] != core.DEAD):
-      words = self._words(_upto(sets.tokens[d, n], sets.places[d, n, p]))
-      # Six digits: more would cost tokens and say nothing to a model.
-      numbers = [f'{number:.6g}' for number in sets.labels[d, n, p].tolist()]
-      label = numbers[0] if len(numbers) == 1 else f'[{", ".join(numbers)}]'
-      examples.append((words, label))
-    unlabelled = [
-      self._words(_upto(asked.tokens[d, m], asked.places[d, m, p]))
-      for m, p in np.argwhere(asked.places[d] != core.DEAD)
-    ]
-    text = prompt(self._description, examples, unlabelled, kind)
-    # Estimated before anything is sent: a provider would cut the prompt, or
-    # charge for the refusal.
-    tokens = verbal.text_tokens(text)
-    if tokens > self._most:
-      raise core.InputError(
-        f'{self.world.name}: {len(examples)} sequences with labels and '
-        f'{len(unlabelled)} without are about {tokens:,} tokens in words; '
-        f'expected at most {self._most:,} (most_told): fewer or shorter ones'
-      )
-    each = (
-      (1, kind.k) if isinstance(kind, adapting.Classes) else (kind.outputs, 0)
-    )
-    # What the reader expects of the list: its length, and the form of a label.
-    form = len(unlabelled), *each
-    # Data sets that differ in labels alone are told apart by a hash.
-    # 52 bits, as JSON numbers are exact up to 2^53.
-    mark = int(hashlib.sha256(text.encode()).hexdigest()[:13], 16)
-    return Query(text, queries.LABELS, (mark,), (form,), d)
-
-
-def prompt(
-  world: str,
-  examples: Sequence[tuple[str, str]],
-  unlabelled: Sequence[str],
-  kind: adapting.LabelSpec,
-) -> str:
-  """The prompt of a data set.
-
-  Args:
-    world: in words.
-    examples: sequences in words, and their labels.
-    unlabelled: sequences in words.
-    kind: of labels.
-  """
-  # Numbered lines: known answers find the labelled sequences by `_LABELLED`.
-  shown = [
-    f'{n}. {words}: {label}' for n, (words, label) in enumerate(examples, 1)
-  ]
-  asked_of = [f'{n}. {words}' for n, words in enumerate(unlabelled, 1)]
-  if isinstance(kind, adapting.Classes):
-    classes = [str(k) for k in range(kind.k)]
-    form = f'{", ".join(classes[:-1])} or {classes[-1]}'
-  else:
-    form = 'a number' if kind.d == 1 else f'a list of {kind.d} numbers'
-  return '\n'.join(
-    [
-      world,
-      '',
-      SHOWN,
-      *shown,
-      '',
-      WANTED,
-      *asked_of,
-      '',
-      f'Which labels? Write a list of {len(unlabelled)} labels in this order, '
-      f'each {form}, in square brackets after "Answer:".',
-    ]
-  )
-
-
-def _upto(tokens: np.ndarray, place: int) -> Tokens:
-  return tuple(tokens[: place + 1].tolist())
-
 
 def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
@@ -385,10 +218,8 @@ class RecordedBackend(Backend):
     questions: all that were asked, in order.
   """
 
-  def __init__(
-    self, record: Mapping[Query, Answer] | None = None, per_prompt: int = 1
-  ) -> None:
-    self._record, self.per_prompt = record or {}, per_prompt
+  def __init__(self, record: Mapping[Query, Answer] | None = None) -> None:
+    self._record = record or {}
     self.questions: list[Query] = []
 
   def answers(
@@ -407,21 +238,13 @@ class QueryBackend(Backend):
   def __init__(self, settings: Model) -> None:
     """Opens the answer cache of the model that a spec names."""
     self.ledger: call_ledger.CallLedger | None = None
-    self.settings, self.per_prompt = settings, settings.per_prompt
+    self.settings = settings
     self._cache = AnswerCache(settings.answers, settings.identity())
     self._failed: dict[str, CallReply] = {}
     self._calls: list[CallReply] = []  # Made now.
     self._readings: dict[str, tuple[CallReply, Answer]] = {}
     # Replies whose tokens are known, after kind and size of their questions.
     self._counted: dict[str, tuple[str, int, CallReply]] = {}
-
-  def single(self) -> QueryBackend:
-    """One of the same ledger that puts each question in a prompt of its own."""
-    if self.per_prompt == 1:
-      return self
-    backend = QueryBackend(dataclasses.replace(self.settings, per_prompt=1))
-    backend.ledger = self.ledger
-    return backend
 
   def answers(
     self, questions: Sequence[Query], model: LanguageModel
@@ -439,13 +262,12 @@ class QueryBackend(Backend):
     }
     if missing:
       self._ask(missing, model)
-    # By prompt and kind: one text can be read as yes or no, or as a list.
-    answers: dict[tuple[str, str], Answer] = {}
+    answers: dict[str, Answer] = {}
     for question in questions:
-      asked = question.prompt, question.kind
+      asked = question.prompt
       if asked not in answers:
-        answers[asked] = self._read(question, places[asked[0]], model.read)
-    return [answers[question.prompt, question.kind] for question in questions]
+        answers[asked] = self._read(question, places[asked], model.read)
+    return [answers[question.prompt] for question in questions]
 
   def _known(self, place: str) -> CallReply | None:
     return self._cache.get(place) or self._failed.get(place)
@@ -456,26 +278,23 @@ class QueryBackend(Backend):
     self._cache.refresh()  # Another process may have asked them.
     # Only what is still missing is counted as a call, and paid for.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
-    marks = {question.prompt: mark for mark, question in missing.items()}
-    sent = [
-      ([marks[question.prompt] for question in group], group)
-      for group in queries.grouped([*missing.values()], self.per_prompt)
-    ]
+    # Providers cache the common beginnings of prompts that follow each other.
+    sent = sorted(missing.items(), key=lambda item: item[1].prompt)
     with progress.Progress('questions', len(sent), 'calls') as shown:
       # Runs on the thread of the event loop: a reply is stored as it comes.
       def keep(number: int, reply: CallReply) -> None:
         """Keeps the reply to a call."""
-        places, _ = sent[number]
+        place, _ = sent[number]
         if reply.failure:
           # A failure is remembered for this run alone: the next run asks again.
-          self._failed |= dict.fromkeys(places, reply)
+          self._failed[place] = reply
         else:
-          self._cache.put(places[0], reply, *places[1:])
+          self._cache.put(place, reply)
         self._calls.append(reply)
         shown.update()
 
       if sent:
-        questions = [queries.merged(group) for _, group in sent]
+        questions = [question for _, question in sent]
         prompts = [question.prompt for question in questions]
         solved = list[dict[str, Any]]()  # Other models get no solutions.
         if self.settings.model.startswith(PREFIX):
@@ -494,18 +313,14 @@ class QueryBackend(Backend):
     anew: as if no answer were known already.
     """
     once = {question.prompt: question for question in questions}
-    unknown = list[Query]()
+    missing = list[Query]()
     for question in once.values():
       place = key(question.prompt)
       reply = self._cache.get(place)
       if reply is None or anew:
-        unknown.append(question)
-      # One item of a list stands for all: their prompts are of one length.
-      if reply is not None and reply.tokens_out and not reply.item:
-        alike = queries.merged([question] * max(reply.items, 1))
-        self._counted[place] = alike.kind, len(alike.prompt), reply
-    groups = queries.grouped(unknown, self.per_prompt)
-    missing = [*map(queries.merged, groups)]
+        missing.append(question)
+      if reply is not None and reply.tokens_out:
+        self._counted[place] = question.kind, len(question.prompt), reply
     prompts = [question.prompt for question in missing]
     tokens_in = verbal.prompt_tokens(prompts) / ROUNDED_UP
     if self._counted:
@@ -513,15 +328,13 @@ class QueryBackend(Backend):
       rate = sum(reply.tokens_in for reply in counted) / sum(sizes)
       tokens_in = rate * sum(map(len, prompts))
     answers = {
-      kind: self._expected(kind, missing)
+      kind: self._expected(kind)
       for kind in {question.kind for question in missing}
     }
     # Tokens of all answers, and those among them that are reasoning.
     tokens_out = np.zeros(2)
     for question in missing:
-      is_list = question.kind == queries.YES_NO_LIST
-      num = len(question.suffixes) if is_list else 1
-      tokens = np.multiply(answers[question.kind], num)
+      tokens = answers[question.kind]
       tokens_out += np.minimum(tokens, self.settings.max_tokens)
     usage = call_ledger.inspect_models().ModelUsage(
       input_tokens=round(tokens_in),
@@ -530,27 +343,15 @@ class QueryBackend(Backend):
     )
     return Forecast(len(missing), usage, len(self._counted))
 
-  def _expected(
-    self, kind: str, missing: Sequence[Query]
-  ) -> tuple[float, float]:
-    """Tokens of an answer of a kind, and those of them that are reasoning.
-
-    Of a YES_NO_LIST for each item.
-    """
+  def _expected(self, kind: str) -> tuple[float, float]:
+    """Tokens of an answer of a kind, and those of them that are reasoning."""
     alike = [x for name, _, x in self._counted.values() if name == kind]
     if alike:
-      num = sum(max(reply.items, 1) for reply in alike)
-      out = sum(reply.tokens_out for reply in alike) / num
-      return out, sum(reply.thinking for reply in alike) / num
-    visible: float = EXPECTED.get(kind, 0)
-    if kind == queries.LABELS:
-      forms = [q.suffixes[0] for q in missing if q.kind == kind]
-      visible = PER_LABEL * sum(num * each for num, each, _ in forms)
-      visible /= len(forms)
-    # As much for each item of a list, up to max_tokens of a call.
+      out = sum(reply.tokens_out for reply in alike) / len(alike)
+      return out, sum(reply.thinking for reply in alike) / len(alike)
     info = call_ledger.model_info(self.settings.model)
     thinking = REASONED if info and info.reasoning else 0
-    return visible + thinking, thinking
+    return EXPECTED.get(kind, 0) + thinking, thinking
 
   def _read(self, question: Query, place: str, read: Read) -> Answer:
     reply = self._known(place)
@@ -619,12 +420,6 @@ def answer(
   by_probability: yes or no is read off the log-probabilities of the first
     token, not off the text.
   """
-  # The whole reply is kept for each item, so that a better reader of lists
-  # reads old answers anew.
-  if reply.items:
-    asked = queries.merged([question] * reply.items)
-    whole = answer(asked, reply._replace(items=0), read)
-    return queries.items(asked, whole)[reply.item][1]
   yes_no = question.kind == queries.YES_NO
   # Log-probabilities of other kinds of questions say nothing of yes.
   chance = reply.probability if yes_no else None
@@ -657,21 +452,17 @@ def solutions(
   Returns:
     Metadata of each question, JSON values: `kind`, see `core.queries`; `right`,
     the right answer in words; `stale`, the right answer before the change;
-    `choices`, the possible answers ('Yes.' and 'No.', names of tokens, labels);
-    `num`, labels or items that are asked for.
+    `choices`, the possible answers ('Yes.' and 'No.', names of tokens).
   """
   names = world.token_names(style)
   truths = queries.truths(world, questions)
   stale = queries.truths(before, questions) if before else truths
   return [
-    _labels(world, names, question)
-    if question.kind == queries.LABELS
-    else {
+    {
       'kind': question.kind,
       'right': _written(question, names, truth),
       'stale': _written(question, names, old),
       'choices': choices(question, names),
-      'num': len(question.suffixes),
     }
     for question, truth, old in zip(questions, truths, stale, strict=True)
   ]
@@ -679,7 +470,7 @@ def solutions(
 
 def choices(question: Query, names: Sequence[str]) -> list[str]:
   """All that a question can be answered by."""
-  if question.kind in (queries.YES_NO, queries.YES_NO_LIST):
+  if question.kind == queries.YES_NO:
     return ['Yes.', 'No.']
   if question.kind == queries.ALL_NEXT:
     return [name for token, name in enumerate(names) if token != core.PAD]
@@ -690,11 +481,6 @@ def _written(question: Query, names: Sequence[str], truth: Any) -> str:
   """A truth, see `queries.truths`, in words."""
   if question.kind == queries.YES_NO:
     return 'Yes.' if truth else 'No.'
-  if question.kind == queries.YES_NO_LIST:
-    return '\n'.join(
-      f'{number}. {"Yes." if value else "No."}'
-      for number, value in enumerate(truth, 1)
-    )
   if question.kind == queries.ALL_NEXT:
     listed = '; '.join(names[token] for token in truth)
     return f'Answer: {listed or verbal.NOTHING}'
@@ -702,64 +488,3 @@ def _written(question: Query, names: Sequence[str], truth: Any) -> str:
     return 'Answer: unknown'
   (token,) = question.suffixes[truth]
   return f'Answer: {names[token]}'
-
-
-def _labels(
-  world: core.World, names: Sequence[str], question: Query
-) -> dict[str, Any]:
-  """The label of each sequence's state, as the examples of a prompt have it.
-
-  Sequences are read from the prompt, as a question of this kind has no tokens.
-  A state without a label gets a class by a hash of the prompt and of the
-  state's place in it; numbers are means, of all labels where there are none.
-  """
-  _, _, text = question.prompt.rpartition(SHOWN)
-  shown, _, truth = text.partition(WANTED)
-  pairs = [line.rpartition(': ') for line in _LABELLED.findall(shown)]
-  asked = _LABELLED.findall(truth)
-  ((_, _, classes),) = question.suffixes
-  states = _states(world, names, [words for words, _, _ in pairs] + asked)
-  labels = collections.defaultdict(list)
-  for state, (_, _, label) in zip(states, pairs, strict=False):
-    labels[state].append(label)
-  every = [label for _, _, label in pairs]
-  answers: list[str] = []
-  order: dict[int, int] = {}
-  for state in states[len(pairs) :]:
-    if not classes:
-      answers.append(_mean(labels.get(state, every)))
-      continue
-    place = order.setdefault(state, len(order))
-    digest = hashlib.sha256(f'{place} {question.prompt}'.encode()).digest()
-    votes = collections.Counter(labels.get(state, [str(digest[0] % classes)]))
-    answers.append(min(votes, key=lambda label: (-votes[label], label)))
-  right = f'Answer: [{", ".join(answers)}]'
-  return {
-    'kind': question.kind,
-    'right': right,
-    'stale': right,
-    'choices': [str(k) for k in range(classes)] or every,
-    'num': len(asked),
-  }
-
-
-def _states(
-  world: core.World, names: Sequence[str], sequences: Sequence[str]
-) -> list[int]:
-  """The state after each sequence in words."""
-  tokens = {name: token for token, name in enumerate(names)}
-  rows = [
-    tuple(tokens[name] for name in words.split(', ')) for words in sequences
-  ]
-  _, states = world.walk(world.init(len(rows)), *queries.table(rows))
-  ids: list[int] = world.state_id(states).tolist()
-  return ids
-
-
-def _mean(labels: Sequence[str]) -> str:
-  """Mean of numbers, or of lists of them, as they are written."""
-  rows = [[float(x) for x in label.strip('[]').split(', ')] for label in labels]
-  means = [
-    f'{sum(column) / len(rows):.6g}' for column in zip(*rows, strict=True)
-  ]
-  return means[0] if len(means) == 1 else f'[{", ".join(means)}]'

@@ -116,17 +116,9 @@ def about_world(request: Request, solution: Mapping[str, Any]) -> str:
     return right
   if kind == queries.YES_NO:
     return choices[0] if request.coin() else choices[1]
-  if kind == queries.YES_NO_LIST:
-    words = [choices[not request.coin()] for _ in range(solution['num'])]
-    return '\n'.join(
-      f'{number}. {word}' for number, word in enumerate(words, 1)
-    )
   if kind == queries.ALL_NEXT:
     listed = '; '.join(name for name in choices if request.coin())
     return f'Answer: {listed or core.verbal.NOTHING}'
-  if kind == queries.LABELS:
-    labels = [request.choice(choices) for _ in range(solution['num'])]
-    return f'Answer: [{", ".join(labels)}]'
   return f'Answer: {request.choice(choices)}'
 
 

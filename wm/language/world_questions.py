@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from wm import core
 from wm.core import inputs, plugins, queries, registry, schema
 from wm.core.measure import headline_quantities, lacks
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
-from wm.evaluation import query_plans, results, shared_prompts, statistics
+from wm.evaluation import query_plans, results, statistics
 from wm.evaluation import scoring as trials
 from wm.language import llm_predictor, provider
 from wm.language.answers import grammar
@@ -57,7 +56,6 @@ class Setting(NamedTuple):
     names: seed of names and order, see core.verbal.PromptStyle.
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
-    per_prompt: yes-or-no questions in a prompt, at most.
     version: of the world; '' is not known, as of older logs.
     form: of answers, see WorldOptions.
   """
@@ -68,7 +66,6 @@ class Setting(NamedTuple):
   names: int
   most_told: int
   before: str = ''
-  per_prompt: int = 1
   version: str = ''
   form: str = 'text'
 
@@ -80,14 +77,8 @@ class Setting(NamedTuple):
   @property
   def label(self) -> str:
     """The variant in a few words."""
-    shared = f' {self.per_prompt} a prompt' if self.per_prompt > 1 else ''
     form = '' if self.form == 'text' else f' as {self.form}'
-    return f'names {self.names}{shared}{form}'
-
-  @property
-  def single(self) -> Setting:
-    """The same without metrics, whose questions are answered in plain text."""
-    return self._replace(per_prompt=1, form='text', metrics=())
+    return f'names {self.names}{form}'
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
@@ -95,7 +86,6 @@ class Setting(NamedTuple):
       name,
       before=self.before,
       names=self.names,
-      per_prompt=self.per_prompt,
       most_told=self.most_told,
     )
 
@@ -154,10 +144,6 @@ def settings(
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by seed of names.
 
-  Where questions share prompts, or answers are structured, a setting without
-  metrics follows, with some of the same questions one by one, answered in plain
-  text: see `shared_prompts`.
-
   Args:
     base: what all settings share; without metrics the default ones.
     names: seeds of names.
@@ -175,8 +161,7 @@ def settings(
     setting = base._replace(
       world=registry.spec(world), names=name, version=world.version
     )
-    backend = llm_predictor.RecordedBackend(per_prompt=setting.per_prompt)
-    predictor = predictor_of(setting, backend)
+    predictor = predictor_of(setting, llm_predictor.RecordedBackend())
     plans = query_plans.plans(
       checked, predictor, world, base.seed, max_calls, print
     )
@@ -187,20 +172,9 @@ def settings(
         trial = f'{plan.metric.name} {question.trial}'
         trials.setdefault(question.prompt, (question, trial))
     asks = tuple(registry.spec(plan.metric) for plan in plans)
-    questions = [question for question, _ in trials.values()]
-    yield (
-      setting._replace(metrics=asks),
-      [
-        (queries.merged(group), trials[group[0].prompt][1])
-        for group in queries.grouped(questions, setting.per_prompt)
-      ],
-    )
-    pairs = shared_prompts.sample(questions, max(setting.per_prompt, 2))
-    if pairs and setting != setting.single._replace(metrics=setting.metrics):
-      yield (
-        setting.single,
-        [trials[q.prompt] for q, _ in pairs[: shared_prompts.PAIRS[1]]],
-      )
+    # Sorted, so that the order does not tell what is right.
+    ordered = [trials[prompt] for prompt in sorted(trials)]
+    yield setting._replace(metrics=asks), ordered
 
 
 def _askable(specs: Sequence[str], world: core.World) -> list[core.Metric]:
@@ -250,7 +224,7 @@ _SAMPLE = schema.Object(
   {
     **dict.fromkeys(('world', 'before', 'version', 'form'), str),
     **dict.fromkeys(('kind', 'trial'), str),
-    **dict.fromkeys(('names', 'most_told', 'per_prompt'), int),
+    **dict.fromkeys(('names', 'most_told'), int),
     'seed': schema.Number(int, 0, 2**32 - 1),
     'metrics': schema.List(str),
     'prefix': _TOKENS,
@@ -262,7 +236,7 @@ _SCORE = schema.Object(
   {'value': object, 'failure': str, 'probability': float | None}
 )
 # What a setting has where a log's samples lack it.
-_OLDER = {'version': '', 'per_prompt': 1, 'form': 'text'}
+_OLDER = {'version': '', 'form': 'text'}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
@@ -278,6 +252,8 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
     )
   with inputs.reading('a sample', 'one of wm/world'):
     data = schema.check({**_OLDER, **data}, _SAMPLE, 'metadata')
+    text = f'no kind of question {data["kind"]!r:.40}'
+    inputs.check_known(data['kind'], queries.KINDS, text)
     setting = Setting(**{name: data[name] for name in Setting._fields})
     setting = setting._replace(metrics=tuple(setting.metrics))
     question = Query(
@@ -330,8 +306,7 @@ def gathered(
   )
   for data, answer in pairs:
     setting, question, _ = restored(data)
-    for item, value in queries.items(question, answer):
-      by_setting[setting][item].append(value)
+    by_setting[setting][question].append(answer)
   return by_setting
 
 
@@ -345,34 +320,11 @@ def recalled_predictor(
   return setting.predictor(llm_predictor.RecordedBackend(voted))
 
 
-def paired_tests(
-  gathered_answers: Known,
-) -> Iterator[tuple[Setting, list[shared_prompts.FormComparison]]]:
-  """Settings of another form, compared with the single questions of a log."""
-  for setting, answers in gathered_answers.items():
-    single = gathered_answers.get(setting.single)
-    if not single or setting == setting.single:
-      continue
-    asked = [question for question in single if question in answers]
-    shared, alone = (
-      [llm_predictor.voted(side[question]) for question in asked]
-      for side in (answers, single)
-    )
-    world = made_world(setting.world)
-    yield (
-      setting,
-      shared_prompts.compare(
-        world, asked, shared, alone, llm_predictor.LanguageModel.unreadable
-      ),
-    )
-
-
 def headline_values(gathered_answers: Known) -> dict[str, float]:
   """Headline quantities of all metrics, means over the settings.
 
   NAME_sd is the standard deviation over settings that differ in names
-  and order, where there are several. The differences that `shared_prompts`
-  compares begin with shared_less_single, schema_less_text or tool_less_text.
+  and order, where there are several.
   """
   columns: dict[str, list[float]] = collections.defaultdict(list)
   for setting, answers in gathered_answers.items():
@@ -393,12 +345,6 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
           columns[f'{metric.name}_{scores.quantity}'].append(
             math.nan if value is None else value
           )
-  for setting, table in paired_tests(gathered_answers):
-    shared = setting.form == 'text'
-    forms = 'shared_less_single' if shared else f'{setting.form}_less_text'
-    for row in table:
-      name = f'{forms}_{row.name.replace(" ", "_")}'
-      columns[name].append(row.shared - row.single)
   means = {name: float(np.mean(numbers)) for name, numbers in columns.items()}
   spread = {
     f'{name}_sd': float(np.std(numbers, ddof=1))
@@ -409,17 +355,7 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
 
 
 def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
-  """Whether an answer can be read, is right, and P(right); NaN if unknown.
-
-  Of several questions in a prompt the means of what is known.
-  """
-  if question.kind == queries.YES_NO_LIST:
-    pairs = zip(queries.items(question, answer), truth, strict=True)
-    return (
-      pd.DataFrame([worth(*item, right) for item, right in pairs])
-      .mean()
-      .to_dict()
-    )
+  """Whether an answer can be read, is right, and P(right); NaN if unknown."""
   right, chance = math.nan, answer.probability
   wrong = math.nan if truth is None else 0.0
   if not answer.failure and truth is not None:
@@ -480,14 +416,7 @@ def score_logs(
   """
   folders = []
   for run, never_asked in zip(logs, missing or [0] * len(logs), strict=True):
-    answers_of_run = gathered(log_answers(run))
-    for _, table in paired_tests(answers_of_run):
-      for row in table:
-        log(str(row))
-      log(f'both forms are {shared_prompts.verdict(table)}')
-    by_setting = {
-      s: answers for s, answers in answers_of_run.items() if s.metrics
-    }
+    by_setting = gathered(log_answers(run))
     for setting, answers in by_setting.items():
       name = run.eval.model
       if len(by_setting) > 1:

@@ -54,9 +54,7 @@ class WorldOptions:
     max_calls: of each metric and variant: whole trials are left out where it
       would ask more; 0: more than 1,000 are refused.
     form: of answers: 'text'; 'schema', a JSON object of a schema that the
-      provider holds the model to; 'tool', the arguments of a tool. Some yes-or-
-      no questions are then also answered in text, and `measured` has the
-      differences.
+      provider holds the model to; 'tool', the arguments of a tool.
     before: spec of a world of the same tokens that is told first, as what held
       before the world asked about took its place.
   """
@@ -69,12 +67,6 @@ class WorldOptions:
   )
   names: str = field(
     '0', 'seeds of names and order, divided by commas; 0 is as they are'
-  )
-  per_prompt: int = field(
-    1,
-    'yes-or-no questions in a prompt, at most; above 1 some are also asked one '
-    'by one, and `measured` has the differences',
-    least=1,
   )
   seed: int = field(0, 'of all other randomness')
   max_calls: int = 0
@@ -93,11 +85,9 @@ class WorldOptions:
 
   def __post_init__(self) -> None:
     fields.check(self)
-    language.check_form(self)
-    if self.form != 'text' and (self.per_prompt > 1 or self.read != 'text'):
+    if self.form != 'text' and self.read != 'text':
       raise core.InputError(
-        f'form={self.form!r} with shared prompts or log-probabilities; '
-        "expected per_prompt=1 and read='text'"
+        f"form={self.form!r} with log-probabilities; expected read='text'"
       )
 
 
@@ -113,7 +103,6 @@ def world(options: WorldOptions) -> Task:
       names=0,
       most_told=options.most_told,
       before=options.before,
-      per_prompt=options.per_prompt,
       form=options.form,
     ),
     numbers(options.names, 'names') or [0],
@@ -137,13 +126,13 @@ def world(options: WorldOptions) -> Task:
 
 def answer_schema(question: Query, names: Sequence[str]) -> JSONSchema:
   """The JSON schema of an answer; names: of all tokens, by id."""
-  if question.kind in (queries.YES_NO, queries.YES_NO_LIST):
+  if question.kind == queries.YES_NO:
     each = JSONSchema(type='boolean')
   else:
     each = JSONSchema(
       type='string', enum=llm_predictor.choices(question, names)
     )
-  if question.kind in (queries.ALL_NEXT, queries.YES_NO_LIST):
+  if question.kind == queries.ALL_NEXT:
     return JSONSchema(type='array', items=each)
   return each
 
@@ -155,7 +144,7 @@ def asks() -> Solver:
   async def solve(state: TaskState, generate: Generate) -> TaskState:
     """Asks one question."""
     setting, question, _ = world_questions.restored(state.metadata)
-    if setting.form == 'text' or question.kind == queries.LABELS:
+    if setting.form == 'text':
       return await generate(state)
     world = world_questions.made_world(setting.world)
     form = answer_schema(question, world.token_names(setting.style))

@@ -351,8 +351,8 @@ def ask(
 
   All calls that were made for `out` count, in earlier runs too; their usage is
   in OUT/calls.jsonl. The plan and its steps are in OUT/budget.json, results in
-  the files of `wm.score`. How trials are shared out, and what stopping does to
-  intervals, is in `wm.evaluation.query_plans`.
+  the files of `wm.score`. How trials are shared out is in
+  `wm.evaluation.query_plans`.
 
   Args:
     model: a language model or its spec.
@@ -388,8 +388,9 @@ def ask(
 
   def plan() -> query_plans.BudgetPlan:
     ledger = call_ledger.CallLedger(limit, unit, cost, calls)
-    task = asked, predictor, loaded.world, scoring.seed, ledger
-    return query_plans.BudgetPlan(*task, width=asking.width)
+    return query_plans.BudgetPlan(
+      asked, predictor, loaded.world, scoring.seed, ledger
+    )
 
   if out is None or asking.dry_run:
     plan().tell(log, prompts=True)
@@ -397,7 +398,7 @@ def ask(
   with files.stage_lock(out, 'ask'):
     bought = plan()
     bought.tell(log)
-    metrics = bought.run(log)
+    metrics = bought.run()
     files.write_json(pathlib.Path(out) / 'budget.json', bought.record())
   entries = scoring_lib.run(
     loaded,
@@ -405,7 +406,6 @@ def ask(
     seed=scoring.seed,
     out=out,
     max_calls=query_plans.NO_LIMIT,
-    sequential=asking.width > 0,
     log=log,
   )
   log(scoring_lib.table(entries))

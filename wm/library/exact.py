@@ -274,18 +274,17 @@ def extract(
   Args:
     source: a run, a model or a predictor, see `wm.load_predictor`.
     world: whose rules; None is the world that a run was trained on.
-    out: folder for extraction.json, extraction.svg and automaton.json, which
-      the world automaton(file=...) reads; a killed call goes on there. None
-      writes nothing.
+    out: folder for extraction.json and automaton.json, which the world
+      automaton(file=...) reads; a killed call goes on there. None writes
+      nothing.
     accept: the rule by which the model accepts a token.
-    learning: depth, most, queries, walks, tails.
+    learning: depth, most, queries, walks.
     loading: checkpoint, model, name, see `wm.load_predictor`; and the seed of
       all walks.
     log: gets the counts and the files.
 
   Returns:
-    The automaton, the world's, and all differences; a notebook shows the
-    picture.
+    The automaton, the world's, and all differences, which `print` shows.
 
   Raises:
     InputError: the model gives no next tokens or only answers yes and no, or
@@ -302,6 +301,5 @@ def extract(
   for line in extracted.lines():
     log(line)
   if out is not None:
-    names = recon.FILE, recon.PICTURE, recon.MACHINE
-    log(f'written: {out}/{", ".join(names)}')
+    log(f'written: {out}/{recon.FILE}, {recon.MACHINE}')
   return extracted

@@ -6,7 +6,6 @@ import html
 import importlib
 import os
 import pathlib
-import re
 import threading
 from typing import Any
 
@@ -87,7 +86,7 @@ def explore(
 
   Tokens are chosen on the world's picture or from the list of what is legal or
   accepted. The page shows two ways to one place and what tells two places
-  apart, reads the state by a probe, changes it, and jumps to the worst trials
+  apart, reads the state by a probe, and jumps to the worst trials
   of the run's results. It needs no network and is served on 127.0.0.1 alone, at
   an address with a random token.
 
@@ -98,8 +97,8 @@ def explore(
       run was trained on.
     accept: which next tokens count as possible.
     port: to serve at; 0 is any that is free.
-    fragment: the view to open, as a page's address has it after '#', and the
-      worst trials of a report name it; '' is the first.
+    fragment: the view to open, as a page's address has it after '#'; '' is the
+      first.
     loading: checkpoint of a run, seed of all that is drawn, and name.
 
   Returns:
@@ -117,7 +116,6 @@ def explore(
   truth = None if world is None else registry.resolve('world', world)
   loaded: dict[str, Loaded] = {}
   shown: list[Any] = []
-  folders: list[pathlib.Path] = []
   for source in sources:
     each = load_predictor(source, truth, loading=loading)
     truth = truth or each.world
@@ -126,44 +124,13 @@ def explore(
     name = _name(each.name if folder is None else folder.name, loaded)
     loaded[name] = each
     if folder is not None:
-      folders.append(folder)
       shown += worst_trials(name, folder, truth)
   assert truth is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
-  report = find_report(folders, shown)
-  view = views.Explorer(truth, loaded, rule, loading.seed, shown, report)
+  view = views.Explorer(truth, loaded, rule, loading.seed, shown)
   if fragment:
     view.check_fragment(fragment)
   return ExplorerPage(view, port, fragment)
-
-
-def find_report(
-  folders: list[pathlib.Path], worst_views: list[Any]
-) -> pathlib.Path | None:
-  """The page of the runs' report; the trials that it shows keep their anchors.
-
-  Args:
-    folders: of runs. A report is in the folder of a run, or beside runs.
-    worst_views: of `worst_trials`. The 'anchor' of a trial that the page does
-      not show becomes ''.
-
-  Returns:
-    The page that shows most of the trials; one beside the runs that shows none
-    is of others. None where there is no page.
-  """
-  trials = [trial for group in worst_views for trial in group['trials']]
-  best, most, anchors = None, -1, set[str]()
-  for home in [*folders, *(folder.parent for folder in folders)]:
-    page = home / 'report' / 'report.html'
-    if page.is_file():
-      text = page.read_text('utf-8', 'replace')
-      ids = set(re.findall(r'id="(trial-[0-9a-f]+)"', text))
-      num = sum(trial['anchor'] in ids for trial in trials)
-      if num > most and (num or home in folders):
-        best, most, anchors = page, num, ids
-  for trial in trials:
-    trial['anchor'] *= trial['anchor'] in anchors
-  return best
 
 
 def _folder(source: Source) -> pathlib.Path | None:
@@ -194,7 +161,7 @@ def worst_trials(
     An object a metric and quantity: model, metric, quantity, tells (the trial's
     continuation in words), measured, short (of 1), trials: value, prefixes and
     suffix in tokens' ids, at (place in the suffix, from 1, where model and
-    world part), anchor (of the trial on a report's page).
+    world part).
 
   Raises:
     InputError: results are damaged.
@@ -203,16 +170,14 @@ def worst_trials(
     return []
   ids = {word: n for n, word in enumerate(world.vocab)}
   run = collect.load(folder)
-  (groups,) = worst.groups([run], MOST_TRIALS)
   views = []
-  for group in groups:
+  for group in worst.groups(run, MOST_TRIALS):
     trials = [
       {
         'value': trial.value,
         'prefixes': prefixes,
         'suffix': [ids[word] for word in trial.suffix if word in ids],
         'at': trial.wrong_at,
-        'anchor': worst.anchor(run, group, trial),
       }
       for trial in group.trials
       if (prefixes := _prefixes(trial, ids))

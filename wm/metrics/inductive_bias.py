@@ -155,17 +155,8 @@ class Metric(fewshot.FewShotMetric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.num % self.trials_per_draw:
+    if self.num % 2:  # Labels and their complement.
       raise field_error(self, 'num', 'an even number')
-
-  @property
-  def trials_per_draw(self) -> int:
-    """See core.Metric: labels and their complement."""
-    return 2
-
-  def why_not_static(self) -> str:
-    """See core.Metric."""
-    return ''
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
@@ -256,10 +247,7 @@ class CoinTasks(NamedTuple):
   def answers(
     self, metric: Metric, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
-    """[S, D, M, P] int64 classes that the predictor answers.
-
-    All are DEAD in a data set with an unanswered query.
-    """
+    """[S, D, M, P] int64 classes that the predictor answers."""
     of = np.arange(metric.num) // self.coins.twins
     labels = self.coins.labels(self.trained.states)[..., None]
     train = adapting.FewShotTasks(
@@ -282,10 +270,7 @@ class CoinTasks(NamedTuple):
       basics.stream(seed, coin_tasks.CHOSEN),
       one_head=metric.variant in VISITED,
     )[..., 0, :]
-    answers = outputs.argmax(-1)
-    if core.can(predictor, core.QueryModel.ask):
-      answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
-    return answers
+    return outputs.argmax(-1)
 
   def correlations(
     self, answers: np.ndarray
@@ -306,10 +291,8 @@ def _scores(
   """All quantities of answers [D, M, P]; end: suffix of their names."""
   compared = task.compared
   truth = task.coins.labels(compared.scored.states)
-  silent = (answers == core.DEAD).any((1, 2))
-  apart = compared.shares(np.maximum(answers, 0))  # [D, 4] by kind of pair.
+  apart = compared.shares(answers)  # [D, 4] by kind of pair.
   ideal = compared.shares(truth)  # Shares of a learner of the true labels.
-  apart[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
   if (strata := task.coins.strata) is not None:
@@ -323,7 +306,6 @@ def _scores(
     reason: np.ndarray | str,
   ) -> core.Scores:
     """Rows of data sets; a NaN value is unmeasured for this reason."""
-    reason = np.where(silent & np.isnan(value), 'no_answer', reason)
     why = np.where(np.isnan(value), reason, '')
     return core.scores(
       name + end,
@@ -341,11 +323,11 @@ def _scores(
     coin_tasks.ratio_parts(apart[:, kind], ideal[:, kind], weight)
     for kind in (ALL, ALIKE, UNLIKE)
   ]
-  right = np.where(silent, np.nan, compared.right(answers, truth))
+  right = compared.right(answers, truth)
   (other, alike, unlike), both = NO_PAIR, (0.0, 2.0)
   least = np.where(np.isnan(apart[:, ALIKE]), alike, unlike)
   differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
-  matched = np.where(silent, np.nan, 2 * compared.matched(answers))
+  matched = 2 * compared.matched(answers)
   far = np.where(np.isnan(differ), least, compared.unmatched)
   return [
     scores('r_ib', 1 - 2 * apart[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),

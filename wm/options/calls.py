@@ -256,13 +256,6 @@ class Asking:
   """Budget for a language model's answers: keywords of `wm.ask`."""
 
   budget: str = option('', "Maximum cost of all calls: '5usd' or '200000tok'.")
-  width: float = option(
-    0.0,
-    'Stop when 95 % intervals are this narrow; their level is raised to allow '
-    'for stopping. 0 uses the whole budget.',
-    least=0,
-    most=1,
-  )
   prices: Path | None = option(
     None,
     'JSON file of prices in dollars per million tokens: '
@@ -360,13 +353,6 @@ class Extraction:
     'Random walks of the world, and of the model, that test a hypothesis.',
     least=1,
     most=100_000,
-  )
-  tails: int = option(
-    0,
-    'Merge words after which the model accepts the same words of up to this '
-    'many tokens; 0: learn the suffixes that separate words instead.',
-    least=0,
-    most=100,
   )
 
   def __post_init__(self) -> None:

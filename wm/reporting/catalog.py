@@ -407,17 +407,6 @@ def column(name: str, metric: str, world: str) -> str:
   return {**words, **metric_class(metric).glossary}[name]
 
 
-def picture(world: str) -> str:
-  """Returns what the pictures of a world's states show.
-
-  Raises:
-    InputError: the world is in a file that is not there.
-  """
-  of = registry.find('world', registry.parse(world)[0])
-  text = inspect.getdoc(of.render) if issubclass(of, core.Written) else ''
-  return ' '.join((text or '').split())
-
-
 def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   """Returns 'metric' and 'metric: quantity' -> text, for all that was
   measured.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
-from wm.evaluation import results, statistics
+from wm.evaluation import results
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
@@ -61,13 +61,6 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
       for rule in catalog.metric_class(metric).cautions
       if (text := _clause(rule, seeds, against, place))
     ]
-    # Measuring stopped by the width of the interval, see core.Scores.
-    sequential = {e['metric'] for e in run.entries if e.get('sequential')}
-    if stopped := sorted(sequential):
-      clauses.append(
-        f'was measured until the intervals of {", ".join(stopped)} were narrow '
-        f'enough; these are {100 * statistics.SEQUENTIAL:g} % intervals'
-      )
     # What was checked of the model itself, and how far it is trained.
     clauses += [text for e in run.entries for text in e.get('cautions', ())]
     nothing = sorted(

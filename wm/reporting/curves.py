@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import catalog, charts, collect, tables
+from wm.reporting import catalog, charts, tables
 from wm.reporting.charts import Look
 from wm.reporting.collect import Entry, Run
 
 if TYPE_CHECKING:
-  from wm.evaluation.comparisons import Correlation
+  pass
 
 
 FEW = 2  # Values of a number that are still told apart by rows of a table.
-CORRELATION = "Pearson's over all trials [95 % interval]"
-_COLUMNS = 10  # Places that are still columns of a table.
 
 
 class Curve(NamedTuple):
@@ -39,7 +37,6 @@ class Curve(NamedTuple):
     column: name of the number, a side column.
     axis: the column in words.
     points: rows of `tables.results`, by setting, run and place.
-    correlations: (spec, place of the run) -> how it goes with the number.
   """
 
   metric: str
@@ -47,7 +44,6 @@ class Curve(NamedTuple):
   column: str
   axis: str
   points: pd.DataFrame
-  correlations: dict[tuple[str, int], Correlation]
 
   @property
   def measured(self) -> bool:
@@ -66,28 +62,24 @@ def _headline(parts: pd.DataFrame) -> pd.DataFrame:
 def _curve(metric: str, quantity: str, column: str, points: Any) -> Curve:
   axis = catalog.column(column, metric, points.world.iloc[0])
   points = points.sort_values('place', kind='stable')
-  return Curve(metric, quantity, column, axis, points, {})
+  return Curve(metric, quantity, column, axis, points)
 
 
-def curves(runs: Sequence[Run], parts: pd.DataFrame) -> list[Curve]:
+def curves(parts: pd.DataFrame) -> list[Curve]:
   """Returns a curve for each column that holds more than a few numbers.
 
-  Args:
-    runs: all of a report.
-    parts: `tables.results` of their breakdowns.
+  parts: `tables.results` of breakdowns.
   """
   frame = _headline(parts)
   numbers = frame.place.map(lambda place: isinstance(place, int | float))
   frame = frame[numbers.astype(bool)]
-  result = [
+  return [
     _curve(metric, quantity, column, points)
     for (metric, quantity, column), points in frame.groupby(
       ['metric', 'quantity', 'column'], sort=False
     )
     if points.place.nunique() > FEW
   ]
-  _correlate(runs, result)
-  return result
 
 
 def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
@@ -112,40 +104,11 @@ def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
   return result
 
 
-def _correlate(runs: Sequence[Run], drawn: Sequence[Curve]) -> None:
-  """Adds the correlations of all trials to the curves over few places; a model
-  of several seeds has none.
-  """
-  short = [each for each in drawn if each.points.place.nunique() <= _COLUMNS]
-  if not short:
-    return
-  from wm.evaluation import comparisons  # Few reports need it.
-
-  texts = 'metric', 'quantity', 'spec', 'reason', 'group'
-  numbers = [*dict.fromkeys(curve.column for curve in drawn), 'value', 'weight']
-  for place, run in enumerate(runs):
-    if run.seeds:
-      continue
-    trials = collect.trials(run, texts, numbers)
-    for curve in short:
-      mask = (trials.metric == curve.metric) & (trials.reason == '')
-      mask &= (trials.quantity == curve.quantity) & trials[curve.column].notna()
-      for text, points in trials[mask].groupby('spec', observed=True):
-        group = points.group.astype(str).to_numpy(str)
-        x, y, weight = points[[curve.column, 'value', 'weight']].to_numpy().T
-        if correlation := comparisons.pearson(x, y, weight, group):
-          curve.correlations[str(text), place] = correlation
-
-
-def breakdown_table(
-  parts: pd.DataFrame, drawn: Sequence[Curve]
-) -> tables.Table | None:
+def breakdown_table(parts: pd.DataFrame) -> tables.Table | None:
   """Tables headline values by a property of the state (two-way streets: figure
-  7), and how they go with it; None if there are none.
+  7); None if there are none.
 
-  Args:
-    parts: `tables.results` of the breakdowns of a metric.
-    drawn: its curves, which have the correlations.
+  parts: `tables.results` of the breakdowns of a metric.
   """
   frame = _headline(parts)
   if frame.empty:
@@ -156,23 +119,11 @@ def breakdown_table(
     value=frame.interval,
     n=[tables.trials(entry) for entry in frame.entry],
   )
-  models = dict(zip(frame.run, frame.model, strict=True))
-  correlations = [
-    {
-      **{'model': models[run], 'metric': spec, 'quantity': curve.quantity},
-      'where': f'correlation with {curve.column}',
-      **{'value': tables.rounded(each), 'n': f'{each.clusters} clusters'},
-    }
-    for curve in drawn
-    for (spec, run), each in curve.correlations.items()
-  ]
-  shown = pd.concat([shown, pd.DataFrame(correlations, dtype=object)])
   words = {
     row.column: catalog.column(row.column, row.metric, row.entry['world'])
     for row in frame.itertuples()
   }
   lines = [f'{k}: {text}' for k, text in words.items() if k != text]
-  lines += [f'correlation: {CORRELATION}'] if correlations else []
   return tables.Table('Broken down', shown, '; '.join(lines), folded=True)
 
 
@@ -204,8 +155,7 @@ def _ends(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
 def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
   """Draws a panel per setting, with a line per model over a number.
 
-  Of many settings the plainest alone. Above a panel are the correlations of
-  few models. Heights can be compared between panels.
+  Of many settings the plainest alone. Heights can be compared between panels.
   """
   settings = list(curve.points.groupby('spec', sort=False))
   if len(settings) > _PANELS:
@@ -216,13 +166,8 @@ def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
   low, high = _ends(every, 'low', 'value', 'high')
   scale = {'domain': [min(low, 0) if low < high / 2 else low, high]}
   panels = []
-  for text, part in settings:
+  for text, _ in settings:
     title = [] if len(settings) == 1 else textwrap.wrap(titles[text], 44)
-    names = part.drop_duplicates('run')
-    for run, name in zip(names.run, names.model, strict=True):
-      correlation = curve.correlations.get((text, run))
-      if correlation and banded(curve):
-        title.append(f'{name}: {tables.rounded(correlation)}')
     panels.append(
       charts.Panel(
         *(curve.axis, curve.quantity, shown[text], title),

@@ -1,15 +1,13 @@
 """Writes a report of one or several runs: a page and the numbers.
 
 The page begins with the question, an answer for each model (`sentences`) and
-one picture of all headline measures (`overview`); the worlds in pictures, the
-worst trials and a section for each metric follow. Heavy pictures are files
+one picture of all headline measures (`overview`); the worlds in pictures and a
+section for each metric follow. Heavy pictures are files
 beside the page, or parts of it where it is to be a single file.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import inspect
 import itertools
 import pathlib
@@ -34,7 +32,6 @@ from wm.reporting import (
   paper_comparison,
   sentences,
   tables,
-  worst,
 )
 from wm.reporting.charts import Picture
 from wm.runtime import files, pages
@@ -42,7 +39,6 @@ from wm.runtime import files, pages
 STAGE = 'report'
 _UNFINISHED = '.unfinished-'
 _LIST = '.files.json'  # What a report wrote, for the next one to remove.
-TRIALS = 'trials'  # Folder of the pictures of trials, beside the page.
 
 
 def report(
@@ -85,7 +81,6 @@ def report(
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
       summary = _write(runs, unfinished, notes, single_file)
-      (out / TRIALS).mkdir(exist_ok=True)
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
@@ -114,22 +109,13 @@ def _write(
   files.write_json(unfinished / 'scores.json', entries)
   joined = collect.join_trials(runs, unfinished)
   measured = _Measured(ceilings.ordered(runs))
-  together = measured.together
-  subjects = [
-    run
-    for run, role in zip(together, ceilings.roles(together), strict=True)
-    if role == ceilings.TRAINED
-  ] or together
-  galleries = worst.galleries(subjects, worst.groups(subjects))
   values = _values(measured, notes) | {
     'lead': _lead(entries),
     'joined': joined,
-    'sections': _sections(measured, unfinished, galleries),
+    'sections': _sections(measured, unfinished),
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
   }
-  (unfinished / TRIALS).mkdir()
-  drawings: dict[str, str] = {}
   page = pages.render(
     *('wm.reporting', 'report.html'),
     script=charts.script_tag(
@@ -138,18 +124,12 @@ def _write(
       embed=single_file,
     ),
     panels=_panels(measured, unfinished),
-    galleries=galleries,
-    worst=worst,
     seeds=measured.seeds,
     number=tables.number,
     embed=single_file,
-    drawings=drawings,
-    beside=functools.partial(_beside, drawings),
     **values,
   )
   files.write_text(unfinished / 'report.html', page)
-  for name, drawing in () if single_file else drawings.items():
-    files.write_text(unfinished / name, drawing)
   return {
     'results': len(entries),
     'answers': [*map(str, values['answers'])],
@@ -200,16 +180,6 @@ def _panels(
   return panels
 
 
-def _beside(drawings: dict[str, str], drawing: str) -> str:
-  """Keeps a drawing of a state; returns its address beside the page.
-
-  It is named by its content: many trials show the same state.
-  """
-  name = f'{TRIALS}/{hashlib.sha256(drawing.encode()).hexdigest()[:16]}.svg'
-  drawings[name] = drawing
-  return name
-
-
 class _Measured:
   """What tables and pictures show.
 
@@ -231,7 +201,7 @@ class _Measured:
     pooled = self.frame[self.frame.seeds != '']
     self.every = pd.concat([pooled, self.single])
     self.parts = tables.results(self.together, breakdown=True)
-    self.by_place = curves.curves(self.together, self.parts)
+    self.by_place = curves.curves(self.parts)
     self.sized = curves.sizes(self.together)
 
 
@@ -259,14 +229,13 @@ def _metric_section(
 ) -> PageSection:
   """Returns the part of the page on one metric; `part` of `_sections`."""
   mine = measured.frame[measured.frame.metric == metric]
-  by_place = [each for each in measured.by_place if each.metric == metric]
   parts = measured.parts[measured.parts.metric == metric]
   section = part(
     f'metric-{metric}',
     metric.replace('_', ' '),
     *tables.settings_tables(mine),
     *tables.series_tables(mine),
-    curves.breakdown_table(parts, by_place),
+    curves.breakdown_table(parts),
   )
   about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
   about += [
@@ -277,9 +246,7 @@ def _metric_section(
 
 
 def _sections(
-  measured: _Measured,
-  unfinished: pathlib.Path,
-  galleries: Sequence[worst.Gallery],
+  measured: _Measured, unfinished: pathlib.Path
 ) -> list[PageSection]:
   """Returns the parts of the page, in order: each metric, and what there is.
 
@@ -345,7 +312,7 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
   of_metrics = [*_of_metrics(measured.together)]  # First: may be refused.
-  drawn = *_charts(measured), *of_metrics, *_automata(measured.runs)
+  drawn = *_charts(measured), *of_metrics
   taken: set[str] = set()
   written = []
   for picture in drawn:
@@ -371,8 +338,6 @@ def _charts(measured: _Measured) -> Iterator[Picture]:
     name = f'{line.metric}_{line.quantity}_by_{line.column}'
     caption = f'{line.metric}: {line.quantity} by {line.axis}'
     caption += f'; {bands}' if curves.banded(line) else ''
-    if line.correlations and curves.banded(line):
-      caption += f'; above is the correlation, {curves.CORRELATION}'
     spec = curves.draw_curves(line, looks)
     yield charts.picture(name, caption, spec, f'metric-{line.metric}')
   for several in curves.panel_curves(measured.parts):
@@ -417,16 +382,6 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       png = charts.to_png(figure)
       part = f'metric-{metric}'
       yield Picture(f'{spec}.png', f'{spec}: {words}{few}', png, part=part)
-
-
-def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
-  """Yields the pictures of implied automata."""
-  for run, label in zip(runs, tables.labels(runs), strict=True):
-    path = run.folder / 'extraction.svg'
-    if run.extraction is not None and path.is_file():
-      name = f'automaton_{label}.svg'
-      caption = f"The automaton that {label} implies, on the world's own"
-      yield Picture(name, caption, path.read_bytes(), part='automata')
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:

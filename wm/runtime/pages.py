@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
-import json
 import re
 from typing import Any
 
@@ -19,9 +17,8 @@ def render(package: str, template: str, **values: Any) -> str:
   Args:
     package: package whose folder `templates` holds the template.
     template: file name; escaping is on if the name ends in '.html'. Extra
-      filters: `data_uri('png')` embeds an image in the page, `packed` makes
-      compressed JSON that a script unpacks, `breakable` allows line breaks
-      after '/', ',', '=' and '_'.
+      filters: `data_uri('png')` embeds an image in the page, `breakable`
+      allows line breaks after '/', ',', '=' and '_'.
     **values: variables of the template; a missing one raises
       jinja2.UndefinedError.
   """
@@ -56,18 +53,11 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
   )
   environment.filters['data_uri'] = _data_uri
   environment.filters['breakable'] = _breakable
-  environment.filters['packed'] = _packed
   environment.policies['json.dumps_kwargs'] = {
     'separators': (',', ':'),
     'allow_nan': False,
   }
   return environment
-
-
-def _packed(value: Any) -> str:
-  """Gzipped JSON as Base64, which a script of the page unpacks."""
-  text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-  return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode('ascii')
 
 
 def _breakable(text: str) -> markupsafe.Markup:

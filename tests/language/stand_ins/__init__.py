@@ -7,7 +7,6 @@ base       what a text says of a world; the parts of a question about one
 asked      a prompt, and how much is known by who is asked
 worlds     worlds told in words: maps, mazes, graphs, trips, boards, puzzles,
            and walks in place of rules
-labels     sequences with labels, shown as examples
 mango      walkthroughs of text games, and MANGO's questions; minigames
 cogeval    CogEval's graphs in words; planners answer by them
 seatings   the paper's seating puzzle

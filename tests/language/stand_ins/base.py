@@ -61,8 +61,8 @@ class Question(NamedTuple):
   Attributes:
     told: the world in words.
     prefix: the sequence so far, '' where there is nothing.
-    kind: 'yes_or_no', 'yes_or_no_list', 'all_next' or 'one_next'.
-    more: the suffix asked about, the numbered lines of several, or the choices.
+    kind: 'yes_or_no', 'all_next' or 'one_next'.
+    more: the suffix asked about, or the choices.
   """
 
   told: str
@@ -74,10 +74,6 @@ class Question(NamedTuple):
 # What stands before and after what is asked about.
 _KINDS = {
   'yes_or_no': ('Can it go on with: ', '?\nAnswer yes or no.'),
-  'yes_or_no_list': (
-    'Can it go on with each of these? Each is a question of its own.\n',
-    '\nAnswer by a list of the numbers 1 to ',
-  ),
   'one_next': (
     'Exactly one of these can come next: ',
     '.\nWhich one? Write it after "Answer:".',

@@ -63,12 +63,8 @@ def answer(asked: Asked) -> str | None:
   question = base.question(asked.text)
   if question is None:
     return None
-  if question.kind.startswith('yes_or_no') and asked.knows in ('yes', 'random'):
-    numbers = base.listed(question.more, r'(\d+\. ).*') or [('',)]
-    words = [
-      f'{number}{"Yes." if asked.yes() else "No."}' for (number,) in numbers
-    ]
-    return '\n'.join(words)
+  if question.kind == 'yes_or_no' and asked.knows in ('yes', 'random'):
+    return 'Yes.' if asked.yes() else 'No.'
   reading = told(question.told)
   if reading is None:
     return None
@@ -84,16 +80,6 @@ def _verdict(
   state = _reached(reading, question.prefix)
   after = reading.follow(state, reading.split(question.more))
   return 'No.' if after is None else 'Yes.'
-
-
-def _verdicts(
-  asked: Asked, question: base.Question, reading: base.Reading
-) -> str:
-  suffixes = base.listed(question.more, r'(\d+)\. (.*)')
-  return '\n'.join(
-    f'{number}. {_verdict(asked, question._replace(more=suffix), reading)}'
-    for number, suffix in suffixes
-  )
 
 
 def _all_next(
@@ -124,7 +110,6 @@ def _one_next(
 
 _ANSWERS = {
   'yes_or_no': _verdict,
-  'yes_or_no_list': _verdicts,
   'all_next': _all_next,
   'one_next': _one_next,
 }

@@ -20,8 +20,6 @@ TOLD = every_world.having(core.Verbal)
 class Known:
   """Answers questions as a provider does, without one."""
 
-  repeats = per_prompt = 1
-
   def __init__(self, knows):
     self.knows = knows
 

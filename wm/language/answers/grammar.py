@@ -7,10 +7,9 @@ correction in that passage, or the reply is unread:
   north (to the market); east: blocked; not west        This is short.
   name   aside           name  verdict  denial, name    remark: no name
 
-Yes or no, lists of these, one of some names, lists of names with or without
-verdicts; `values` has the other grammars. `AnswerReader` chooses one for a
-question. The text is data: it is searched by expressions of bounded reach, and
-never executed.
+Yes or no, one of some names, lists of names with or without verdicts; `values`
+has the other grammars. `AnswerReader` chooses one for a question. The text is
+data: it is searched by expressions of bounded reach, and never executed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from wm.language.answers.replies import (
   sets,
   short,
 )
-from wm.language.answers.values import labels
 
 # Yes or no.
 
@@ -489,88 +487,6 @@ def _unnamed(body: str, names: Spellings) -> dict[int, bool | None]:
   return {core.PAD: None}
 
 
-# Counts and seats.
-
-
-# Paths: nodes between commas, arrows, 'and', 'to' or new lines.
-
-
-# Values: moves, numbers by step, labels.
-
-
-def _item_verdict(text: str) -> bool | None:
-  """The verdict of a numbered item; None where it has none, or several."""
-  text = text.strip(' \t\n|"\')]}(:=.,;-\u2013\u2014')
-  text = re.sub(r'^(?:it|this|that) is ', '', text, flags=re.IGNORECASE)
-  if lex.doubts.search(text) or lex.retracts.search(text) or '->' in text:
-    return None
-  # Behind the words of the question: `1. north: yes`.
-  for words in (text, text.rpartition(':')[2].strip()):
-    if words.lower() in ('y', 'n'):
-      return words.lower() == 'y'
-    try:
-      value = yes_no_words(words, marked=False)
-    except Unread:
-      return None
-    if value is not None:
-      return None if YES in text and NO in text else bool(value)
-  return None
-
-
-def yes_no_list(text: str, num: int) -> Reading:
-  """Reads a numbered list of yes and no.
-
-  Of several lists that begin with 1 the last one counts. An item that is
-  missing, doubled, corrected or unread has no answer; so have all if there are
-  more than `num`. A list without numbers is read if it has `num` verdicts.
-
-  Returns:
-    value: tuple of `num` bool or None; beside None the failure is 'nothing'.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    del marked
-    values: dict[int, bool | None] = {}
-    # text  1. I look.  2. I see.  ...  1. Yes.  2. No.
-    #       a list of steps             another list, as it begins with 1
-    lists = [values]
-    turn = lex.retracts.search(words)
-    corrections = ''
-    line = words.rfind('\n', 0, turn.start()) if turn else -1
-    if line >= 0 and not re.match(r'\W*\d', words[line:]):
-      words, corrections = words[:line], words[line:]
-    for item in lex.list_item.finditer(lex.next_item.sub('\n', words)):
-      number, rest = item[1], item[2]
-      head = item[0][: item.start(1) - item.start()]
-      if int(number) == 1:
-        lists.append(values := {})
-      check = re.search(r'[\u2713\u2717]', head)
-      value = check[0] == YES if check else _item_verdict(rest)
-      # Which of two answers to one item counts, nobody can say.
-      values[int(number)] = value if int(number) not in values else None
-    # Steps of reasoning have numbers too, but neither yes nor no.
-    values = next((x for x in lists[::-1] if {*x.values()} - {None}), {})
-    # Their order tells which is which, only if there are as many as items.
-    if not values:
-      bare = [_item_verdict(x) for x in re.split(r'[,;\n]', words.strip('[]'))]
-      if len(bare) != num or None in bare:
-        return None
-      values = dict(enumerate(bare, 1))
-    # Numbers that are not those of the prompt may be of other questions.
-    refuse(1 not in values or max(values) > num, 'wrong_length')
-    if corrections:
-      numbers = [int(x) for x in re.findall(r'\b\d{1,3}\b', corrections)]
-      refuse(not numbers, 'retracted')
-      values |= dict.fromkeys(numbers, None)
-    return tuple(values.get(number) for number in range(1, num + 1))
-
-  # `1. Answer: yes` would be taken for the answer to everything.
-  reading = read(lex.item_mark.sub(r'\1', text), parse, retractable=False)
-  unread = not reading.failure and None in reading.value
-  return reading._replace(failure='nothing') if unread else reading
-
-
 class AnswerReader:
   """Reads answers of a language model, by the names of a world's tokens."""
 
@@ -593,12 +509,8 @@ class AnswerReader:
     return math.nan if reading.failure else float(reading.leftover > 0)
 
   def _reading(self, question: Query, text: str) -> Reading:
-    if question.kind == queries.LABELS:
-      return labels(text, *question.suffixes[0])
     if question.kind == queries.YES_NO:
       return yes_no(text)
-    if question.kind == queries.YES_NO_LIST:
-      return yes_no_list(text, len(question.suffixes))
     if question.kind == queries.ALL_NEXT:
       return listed(text, self._names)
     places = {

@@ -531,7 +531,6 @@ def refuse(condition: object, failure: str) -> None:
 def read(
   text: str,
   parse: Parse,
-  retractable: bool = True,
   needed: Collection[str] = (),
 ) -> Reading:
   """Reads a text by a parser of one kind of answer.
@@ -541,7 +540,6 @@ def read(
   Args:
     text: any.
     parse: (a passage, is it marked?) -> the value, or None; it raises Unread.
-    retractable: is an answer unread that the next sentences take back?
     needed: words of an answer, in small letters; others are left over.
   """
   seen = visible(text)
@@ -558,7 +556,7 @@ def read(
       raise Unread('too_long')
     value = parse(passage, bool(passages))
     first = lex.sentence.search(passage)
-    if retractable and first and lex.retracts.search(passage, first.end()):
+    if first and lex.retracts.search(passage, first.end()):
       raise Unread('retracted')
   except Unread as reason:
     value, failure = None, str(reason)

@@ -1,4 +1,4 @@
-"""Reads numbers and sequences of a reply: counts, seats, paths, labels.
+"""Reads numbers and sequences of a reply: counts, seats, paths.
 
 As `grammar`, for answers that are no choice among candidates: an answer that
 leaves something out, doubts or has an alternative is unread.
@@ -7,7 +7,7 @@ leaves something out, doubts or has an alternative is unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from wm.language.answers.replies import (
@@ -371,81 +371,3 @@ def numbers(text: str, steps: int) -> Reading:
 
 def _inner(value: dict[str, Any]) -> list[Any]:
   return [x for x in value.values() if isinstance(x, dict | list)]
-
-
-def labels(text: str, num: int, width: int, classes: int) -> Reading:
-  """Reads a list of labels, or numbered lines of them.
-
-  Failures are also 'wrong_length', and 'unknown_label', what is no class, or no
-  finite number.
-
-  Args:
-    text: any.
-    num: of labels.
-    width: numbers of each.
-    classes: that labels are below; 0: labels are any numbers.
-
-  Returns:
-    value: tuple of integers, or of num * width floats.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    parsed = [
-      literal
-      for literal in literals(words, '[(')
-      if not literal.failure or words[literal.start] == '['
-    ]
-    if parsed and parsed[-1].failure:
-      raise Unread(parsed[-1].failure)
-    if parsed:
-      others = [x.value for x in parsed if x.value != parsed[0].value]
-      if marked and others and lex.option.search(words, parsed[0].end):
-        raise Unread('several')
-      chosen = parsed[-1 if not marked else 0]
-      refuse(lex.doubts.search(words, chosen.end), 'unclear')
-      items = _flat(chosen.value)
-    elif marked or '\n' not in words:
-      items = _bare_labels(words)
-    else:
-      return None
-    if not items or (not marked and not parsed and len(items) != num):
-      return None
-    refuse(len(items) != num * width, 'wrong_length')
-    values = tuple(_label(item, classes) for item in items)
-    refuse(None in values, 'unknown_label')
-    return values
-
-  return read(text, parse)
-
-
-def _flat(values: Sequence[Any]) -> list[Any]:
-  """A list of labels, or of lists of them."""
-  items: list[Any] = []
-  for value in values:
-    items += value if isinstance(value, list) else [value]
-  return items
-
-
-def _bare_labels(text: str) -> list[str]:
-  """Labels without brackets: behind commas, or on lines that are numbered."""
-  lines = _unnumbered(text)
-  if lines != text:
-    parts = [line.rpartition(':')[2] for line in lines.split('\n')]
-  else:
-    parts = re.split('[,;\n]', lex.bracketed.sub(' ', text.split('\n\n')[0]))
-  return [part.strip(' .*') for part in parts if part.strip(' .*')]
-
-
-def _label(value: Any, classes: int) -> float | int | None:
-  """A class below `classes`, or any number where that is 0; None is neither."""
-  if isinstance(value, str):
-    if not lex.number.fullmatch(value.strip()):
-      return None
-    value = float(value)
-  if isinstance(value, bool) or not isinstance(value, int | float):
-    return None
-  if classes:
-    whole = 0 <= value < classes and value == int(value)
-    return int(value) if whole else None
-  return float(value) if abs(value) < 1e30 else None

@@ -23,15 +23,6 @@ CALL = 10_000  # Bytes of a call that is under way.
 ALTERNATIVES = 20
 
 
-def check_form(options: Any) -> None:
-  """Raises InputError where log-probabilities are asked of shared prompts."""
-  if options.per_prompt > 1 and (options.logprobs or options.read != 'text'):
-    raise core.InputError(
-      f'per_prompt={options.per_prompt} with log-probabilities, which are read '
-      'at the first word of a reply; expected per_prompt=1'
-    )
-
-
 def require_verbal(world: core.World) -> Verbal:
   """The world; InputError where it cannot be told in words."""
   if not isinstance(world, Verbal):
@@ -65,10 +56,6 @@ class Model(core.Model):
     temperature: of the sampling of tokens.
     max_tokens: most tokens of an answer, reasoning included.
     logprobs: also ask for log-probabilities, which give P(yes).
-    per_prompt: yes-or-no questions about one prefix in a prompt, at most, which
-      is answered by a numbered list (batch prompting, Cheng et al. 2023, EMNLP
-      Industry Track). `score` and `ask` refuse it unless a paired test shows
-      that this model answers as it does to single questions.
     read: 'text', or 'logprobs': yes where it is the likelier of yes and no as
       the first token.
     most_told: tokens of the world in words, at most.
@@ -92,7 +79,6 @@ class Model(core.Model):
   temperature: float = field(0.0, least=0, most=2)
   max_tokens: int = field(1024, least=1)
   logprobs: bool = False
-  per_prompt: int = field(1, least=1)
   read: str = field('text', choices=('text', 'logprobs'))
   # Where it is asked, and how long a prompt may be.
   most_told: int = field(MAX_TOKENS, least=1)
@@ -119,7 +105,6 @@ class Model(core.Model):
         f"language: model={self.model!r}; expected 'provider/model', such as "
         "'openai/gpt-5' or 'wm/solver'"
       )
-    check_form(self)
     # Pairs, not a dict: a spec holds hashable literals.
     if not all(
       isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
@@ -143,7 +128,7 @@ class Model(core.Model):
 
   def identity(self) -> dict[str, Any]:
     """What an answer to a prompt depends on, as JSON values."""
-    identity = {
+    return {
       'model': self.model,
       'base_url': self.base_url,
       'temperature': self.temperature,
@@ -151,9 +136,6 @@ class Model(core.Model):
       'logprobs': self._asks_logprobs(),
       'args': self.args,
     }
-    if self.per_prompt > 1:  # So that older answers stay valid.
-      identity['per_prompt'] = self.per_prompt
-    return identity
 
   def config(self) -> GenerateConfig:
     """How Inspect makes calls."""
