@@ -19,8 +19,8 @@
 # were partly made when it was committed, and are no part of the test.
 #
 # Do metrics agree more among models that know more? Spearman over cells, of all
-# models and of models without learning that err as much (nulls.json, which
-# wm/lab/cross_nulls.py of commit 9d6cc625 made):
+# models and of models without learning that err as much (nulls.json, made by
+# python -m wm.lab.cross_nulls --out=launch/flags/cross/nulls.json):
 #
 #   trained                              .73 of 12 cells, p .005; .66 of 6 worlds, p .087
 #   errors of the last 4 tokens, few     .82 of 11 cells, p .002; .77 of 6 worlds, p .051
