@@ -175,6 +175,7 @@ flags.DEFINE_multi_string(
   'Folders whose results to report, or folders of such; default: --out.',
 )
 flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
+flags.DEFINE_bool('csv', False, 'Also write the trials of all runs as one CSV.')
 flags.DEFINE_list(
   'compare', [], 'Two runs to compare on the trials that they share: A,B.'
 )

@@ -8,11 +8,11 @@
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.html (one page, no network needed),
-scores.json and every trial, in rows.parquet and, up to a million of them, in
-rows.csv. The terminal has a line for each model. A paper's printed values stand
-beside runs of its settings. A folder of runs, as a study leaves it, stands for
-all of its runs that are scored. Runs may also be logs of Inspect, or folders of
-such logs; logs of a paper's tasks give the paper's tables.
+scores.json and, with --csv, every trial in rows.csv; each run has its own in
+rows.parquet. The terminal has a line for each model. A paper's printed values
+stand beside runs of its settings. A folder of runs, as a study leaves it,
+stands for all of its runs that are scored. Runs may also be logs of Inspect, or
+folders of such logs; logs of a paper's tasks give the paper's tables.
 
 --compare reports on the trials that two runs share: differences with intervals,
 and the trials that changed most, as report/compare_*.csv. --miniatures reports
@@ -50,9 +50,10 @@ def main() -> None:
     runs,
     FLAGS.out,
     single_file=FLAGS.single_file,
+    csv=FLAGS.csv,
     log=print,
   )
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures', 'single_file')
+  common.run(main, 'runs', 'compare', 'miniatures', 'single_file', 'csv')

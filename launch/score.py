@@ -3,8 +3,9 @@
   python launch/score.py --world='maps()' --model='uniform()' \\
     --metric='compression(trials=100)' --metric=distinction --out=runs/uniform
 
-Writes OUT/scores.json, rows.csv and breakdown.json. Without --model, or if it
-needs training, the training run in --out is scored, in --score_world if given.
+Writes OUT/scores.json, rows.parquet and breakdown.json. Without --model, or if
+it needs training, the training run in --out is scored, in --score_world if
+given.
 
 --model="language(model='openai/...')" is a language model. The calls that each
 metric makes are counted first. A metric that makes more than --max_calls runs
@@ -12,9 +13,9 @@ fewer trials; without the flag, one that makes more than 1,000 is refused.
 
 scores.json lists values, 95 % intervals, n, clusters of dependent trials, what
 is unmeasured, cautions and a status: finished, partial (the model is still in
-training) or nothing measured. rows.csv has a row per trial. Results are reused
-while their code, files and weights are unchanged. --strict exits with 1 unless
-all is finished; without it, only where nothing could be measured.
+training) or nothing measured. rows.parquet has a row per trial. Results are
+reused while their code, files and weights are unchanged. --strict exits with 1
+unless all is finished; without it, only where nothing could be measured.
 
 --trials=asked.csv instead of --model and --out writes what the metrics ask, to
 be answered by any other program. --judge=answered.csv instead of --model scores

@@ -148,7 +148,7 @@ def test_scoring_runs_as_written(tmp_path):
   (words,) = of('score', 'frog.py')
   assert 'compression' in run(words, tmp_path)
   assert (tmp_path / 'runs' / 'frog' / 'scores.json').is_file()
-  assert (tmp_path / 'runs' / 'frog' / 'rows.csv').is_file()
+  assert (tmp_path / 'runs' / 'frog' / 'rows.parquet').is_file()
 
 
 def test_a_model_of_your_own_runs_as_written(tmp_path):

@@ -56,7 +56,7 @@ table[['metric', 'quantity', 'value', 'low', 'high', 'n', 'clusters']].round(3)
 # %% [markdown]
 # ## Trials and clusters
 #
-# Each row of `rows.csv`, and of `wm.rows`, is a trial. Trials that share a
+# Each row of `rows.parquet`, and of `wm.rows`, is a trial. Trials that share a
 # state are not independent. They share a `group`, and intervals count groups,
 # not trials.
 

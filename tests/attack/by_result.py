@@ -67,18 +67,22 @@ def results() -> Iterator[Case]:
     'n below zero': (edit('scored/scores.json', 0, 'n', to=-3),),
     'where of lists': (edit('scored/scores.json', 0, 'where', to={'a': [1]}),),
     'commit a number': (edit('scored/scores.json', 0, 'commit', to=7),),
-    'rows.csv without heads': (put('scored/rows.csv'),),
-    'rows.csv cut': (cut('scored/rows.csv', 0.7),),
-    'rows.csv bytes': (put('scored/rows.csv', b'metric,value\n\xff\xfe,1\n'),),
-    'rows.csv pipe': (fifo('scored/rows.csv'),),
-    'rows.csv folder': (folder('scored/rows.csv'),),
-    'rows.csv of words': (
+    'rows.parquet without heads': (put('scored/rows.parquet'),),
+    'rows.parquet cut': (cut('scored/rows.parquet', 0.7),),
+    'rows.parquet bytes': (
+      put('scored/rows.parquet', b'metric,value\n\xff\xfe,1\n'),
+    ),
+    'rows.parquet pipe': (fifo('scored/rows.parquet'),),
+    'rows.parquet folder': (folder('scored/rows.parquet'),),
+    'rows.parquet of words': (
       put(
-        'scored/rows.csv',
+        'scored/rows.parquet',
         'metric,spec,quantity,value\nnext_token,next_token(num=40),validity,c\n',
       ),
     ),
-    'rows.csv wide': (put('scored/rows.csv', 'metric,value\na,1,2,3\n'),),
+    'rows.parquet wide': (
+      put('scored/rows.parquet', 'metric,value\na,1,2,3\n'),
+    ),
     'log of words': (put('scored/metrics.jsonl', 'step one\n'),),
     'log deep': (put('scored/metrics.jsonl', DEEP),),
     'log a list': (put('scored/metrics.jsonl', '[1]\n'),),

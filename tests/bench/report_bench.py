@@ -9,6 +9,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+import numpy as np
+
 import wm
 from tests.bench import harness
 from wm.evaluation import results
@@ -60,7 +62,7 @@ def bench_rows_of_200_runs() -> Iterator[harness.Line]:
     folders = _runs(out, 200, 33_000)
     runs = [collect.load(folder) for folder in folders]
     start = time.process_time()
-    collect.join_trials(runs, out)
+    results.write_parquet(collect.joined(runs), out / 'joined.parquet')
     spent = time.process_time() - start
     start = time.process_time()
     tables = [parquet.read_table(f / 'rows.parquet') for f in folders]
@@ -84,8 +86,8 @@ def _runs(out: pathlib.Path, num: int, rows: int) -> list[pathlib.Path]:
   first = out / 'first'
   wm.score('noisy_oracle()', METRICS, CITY, out=first, name='first')
   entries = json.loads((first / 'scores.json').read_text())
-  head, *lines = (first / 'rows.csv').read_text().splitlines(keepends=True)
-  lines = (lines * (rows // len(lines) + 1))[: rows or None]
+  table = results.arrow_rows(first / 'rows.parquet')
+  places = np.arange(rows or len(table)) % len(table)
   folders = []
   for k in range(num):
     folder = out / f'run_{k}'
@@ -96,13 +98,11 @@ def _runs(out: pathlib.Path, num: int, rows: int) -> list[pathlib.Path]:
       if entry['value'] is not None:
         entry['value'] *= 1 - 0.001 * (k % 7)
     (folder / 'scores.json').write_text(json.dumps(entries))
-    paths = [folder / f'rows.{kind}' for kind in ('csv', 'parquet')]
+    path = folder / 'rows.parquet'
     if not k:
-      paths[0].write_text(''.join([head, *lines]))
-      results.write_parquet(*paths)
-    for path in paths if k else ():
-      if (same := folders[0] / path.name).is_file():
-        path.hardlink_to(same)
+      results.write_parquet(table.take(places), path)
+    else:
+      path.hardlink_to(folders[0] / path.name)
     folders.append(folder)
   return folders
 

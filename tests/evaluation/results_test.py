@@ -36,12 +36,12 @@ def _files(out) -> list:
 
 def test_what_is_kept_is_said_and_not_measured(tmp_path):
   first = _run(tmp_path)
-  before = (tmp_path / 'rows.csv').read_bytes()
+  before = (tmp_path / 'rows.parquet').read_bytes()
   output = []
   assert _run(tmp_path, log=output.append) == first
   assert output == ['counted(): cached']
   assert Counted.calls == ['a']
-  assert (tmp_path / 'rows.csv').read_bytes() == before
+  assert (tmp_path / 'rows.parquet').read_bytes() == before
 
 
 def test_what_the_model_is_made_from_has_changed(tmp_path):
@@ -98,7 +98,7 @@ def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
     assert path.name in line
     assert line.startswith('counted(): recomputed: scores/counted-')
     assert 'is damaged' in line
-  assert len(pd.read_csv(tmp_path / 'rows.csv')) == 5
+  assert len(pd.read_parquet(tmp_path / 'rows.parquet')) == 5
 
 
 def _reads_alike(changed: bytes, held: bytes) -> bool:
@@ -139,7 +139,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   monkeypatch.setattr(results, '_SUMMARIES', (str(source),))
   out, output = tmp_path / 'out', []
   (first, _) = _run(out)
-  rows = (out / 'rows.csv').read_bytes()
+  rows = (out / 'rows.parquet').read_bytes()
   source.write_text('LEVEL = 0.5')
   made = statistics.summarize
   monkeypatch.setattr(
@@ -151,7 +151,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   ]
   assert Counted.calls == ['a']
   assert second == {**first, 'low': -1.0}
-  assert (out / 'rows.csv').read_bytes() == rows
+  assert (out / 'rows.parquet').read_bytes() == rows
   broken = json.loads((out / 'breakdown.json').read_text())
   assert {e['low'] for e in broken} == {-1.0}
   output.clear()

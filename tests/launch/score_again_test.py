@@ -121,7 +121,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
   write('m.py', MODEL)
   write('helper.py', HELPER, size=4)
   first, _ = score(*user())
-  before = pathlib.Path('out/rows.csv').stat().st_mtime_ns
+  before = pathlib.Path('out/rows.parquet').stat().st_mtime_ns
   calls = pathlib.Path('calls')
   write(
     'm.py',
@@ -133,7 +133,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
   assert output.count('does not say what files it reads') == 1
   assert "files=('weights.pt',)" in output
   assert 'kept' not in output
-  assert pathlib.Path('out/rows.csv').stat().st_mtime_ns != before
+  assert pathlib.Path('out/rows.parquet').stat().st_mtime_ns != before
   # Verbal what it reads, it is the same model, and no other run.
   assert score(*user(files=()))[0] == first
   assert score(*user(files=()))[1] == ['next_token(num=20): cached']

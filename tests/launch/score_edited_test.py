@@ -16,7 +16,7 @@ ASKED = ('compression(trials=3, samples=2)', 'next_token(num=4)')
 
 
 def score(copy: pathlib.Path) -> tuple[list[str], dict, str]:
-  """What is said, (spec, quantity) -> interval, and rows.csv."""
+  """What is said, (spec, quantity) -> interval, and rows.parquet."""
   done = subprocess.run(
     [
       *(sys.executable, 'launch/score.py', '--world=lattice()', '--out=out'),
@@ -31,7 +31,7 @@ def score(copy: pathlib.Path) -> tuple[list[str], dict, str]:
   output = [s for s in done.stdout.splitlines() if s.startswith(ASKED)]
   entries = json.loads((copy / 'out/scores.json').read_text())
   result = {(e['spec'], e['quantity']): (e['low'], e['high']) for e in entries}
-  return output, result, (copy / 'out/rows.csv').read_text()
+  return output, result, (copy / 'out/rows.parquet').read_bytes()
 
 
 def edit(path: pathlib.Path, old: str = '', new: str = '# Edited.\n') -> None:

@@ -80,7 +80,7 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
   (probe,) = (e for e in entries if e['metric'] == 'probe')
   assert probe['value'] is None
   assert probe['unmeasured'] == {'needs_hidden_states': 1}
-  rows = pd.read_csv(tmp_path / 'rows.csv')
+  rows = pd.read_parquet(tmp_path / 'rows.parquet')
   assert len(rows) == 12 * 10 + 1
   where = json.loads((tmp_path / 'breakdown.json').read_text())
   assert {'two_way'} == {name for e in where for name in e['where']}

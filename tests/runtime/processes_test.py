@@ -550,7 +550,7 @@ def test_score_by_flags(tmp_path, num):
   score('several', 0, sample)
   score('one', 0, *every)
   score('several', num, *every)
-  for name in ('rows.csv', 'breakdown.json'):
+  for name in ('rows.parquet', 'breakdown.json'):
     first, other = ((tmp_path / out / name) for out in ('one', 'several'))
     assert first.read_bytes() == other.read_bytes(), name
   first, other = (

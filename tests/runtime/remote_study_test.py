@@ -92,7 +92,7 @@ def test_a_study_on_urls_alone(root, server, fresh, tmp_path, sign):
   place = remote.local(out[6:])
   left = arrays(place), arrays(tmp_path / 'plain')
   jax.tree.map(np.testing.assert_array_equal, *left)
-  for name in ('rows.csv', 'data/train/manifest.json', 'exposure.json'):
+  for name in ('rows.parquet', 'data/train/manifest.json', 'exposure.json'):
     assert (place / name).read_bytes() == (
       tmp_path / 'plain' / name
     ).read_bytes()

@@ -292,7 +292,7 @@ class Metric(Bounded, abc.ABC):
     """Draws the metric's own figure for reports; its docstring is the caption.
 
     Args:
-      rows: model name -> its rows, with the columns of rows.csv.
+      rows: model name -> its rows, with the columns of rows.parquet.
       figure: empty figure to draw on.
 
     Returns:

@@ -4,8 +4,7 @@
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
     scores.json             an entry for each quantity of all results
-    rows.csv                all rows of all results; also rows.parquet if
-                            pyarrow is installed
+    rows.parquet            all rows of all results
     breakdown.json          entries of subsets of rows
     unfinished/             partial results of the running metric
 
@@ -31,7 +30,7 @@ import pathlib
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ _ARRAYS = ('value', 'reason', 'group', 'weight')  # Arrays of core.Scores.
 _FIXED = ('model', 'world', 'seed', 'metric', 'spec', 'quantity')
 # Columns of trials that all quantities of a metric share.
 _SHARED = ('state', 'prefix', 'other_state', 'other_prefix')
-# Columns of rows.csv that every metric has; side columns follow.
+# Columns of rows that every metric has; side columns follow.
 COLUMNS = (*_FIXED, 'trial_key', 'row', *_ARRAYS, 'state', 'prefix')
 # Two results have the same trials if these fields are equal.
 SAME = ('world', 'seed', 'spec', 'metric_version', 'world_version')
@@ -399,37 +398,6 @@ def shared_columns(
   return shared
 
 
-def _rows(result: Result) -> Iterator[Entry]:
-  for scores, entry in zip(result.scores, result.entries, strict=True):
-    fixed = {key: entry[key] for key in _FIXED}
-    shared = shared_columns(result, scores)
-    columns = {
-      **shared,
-      **scores.columns,
-      'row': np.arange(len(scores.value)),
-      **{name: getattr(scores, name) for name in _ARRAYS},
-      'trial_key': trial_keys(entry, scores, shared),
-    }
-    values = [np.asarray(column).tolist() for column in columns.values()]
-    for row in zip(*values, strict=True):
-      # Fixed columns come last: no side column can replace the metric's name.
-      cells = {**dict(zip(columns, row, strict=True)), **fixed}
-      yield {**cells, 'value': ''} if cells['reason'] else cells
-
-
-def write_rows(results: Sequence[Result], file: TextIO) -> None:
-  """Writes all rows of the results as CSV, with the union of their columns."""
-  # Metrics have different side columns; a row is blank in other metrics' ones.
-  every = (scores for result in results for scores in result.scores)
-  # In order of first occurrence.
-  side = (name for scores in every for name in scores.columns)
-  names = list(dict.fromkeys([*COLUMNS, *side]))
-  writer = csv.DictWriter(file, names, lineterminator='\n')
-  writer.writeheader()
-  for result in results:
-    writer.writerows(_rows(result))
-
-
 # Columns that are text even if all of their cells look like numbers.
 TEXTS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
@@ -437,13 +405,10 @@ TEXTS = (
   *('location', 'false_tokens', 'missing_tokens'),  # Names may be numbers.
 )
 CODED = tuple(name for name in TEXTS if name != 'trial_key')
-_CSV_BYTES = b'csv_bytes'  # Metadata of a Parquet file: the size of its CSV.
 
 
 def arrow(part: str = '') -> Any:
-  """pyarrow or its module `part`, e.g. '.parquet'; None if not installed."""
-  if importlib.util.find_spec('pyarrow') is None:
-    return None
+  """pyarrow or its module `part`, e.g. '.parquet', imported on first use."""
   return importlib.import_module(f'pyarrow{part}')
 
 
@@ -452,91 +417,113 @@ def coded_text() -> Any:
   return arrow().dictionary(arrow().int32(), arrow().string())
 
 
-def _parsed(source: pathlib.Path) -> Any:
-  """Reads a CSV of rows as an Arrow table; types are inferred from all rows."""
-  csvs = arrow('.csv')
-  return csvs.read_csv(
-    source,
-    # One block, from which types are inferred; 2 GiB is the most.
-    read_options=csvs.ReadOptions(
-      block_size=min(max(source.stat().st_size, 1), 2**31 - 1)
-    ),
-    parse_options=csvs.ParseOptions(newlines_in_values=True),
-    convert_options=csvs.ConvertOptions(
-      column_types={
-        **dict.fromkeys(CODED, coded_text()),
-        **{'trial_key': arrow().string(), 'value': arrow().float64()},
-      },
-      null_values=[''],
-    ),
+def _arrow_array(name: str, column: np.ndarray) -> Any:
+  """A column of rows for Arrow; NaN is null."""
+  if name in CODED:
+    return arrow().array(column.astype(str)).cast(coded_text())
+  if column.dtype.kind in 'OSU':  # Python's own objects are of one kind.
+    return arrow().array(column.tolist(), from_pandas=True)
+  return arrow().array(column, from_pandas=True)
+
+
+def rows_table(results: Sequence[Result]) -> Any:
+  """All rows of results as an Arrow table, with the union of their columns.
+
+  A blank text is ''; other blanks are null, as is the value of a trial that
+  could not be measured.
+  """
+  tables = []
+  for result in results:
+    for scores, entry in zip(result.scores, result.entries, strict=True):
+      num = len(scores.value)
+      shared = shared_columns(result, scores)
+      measured = np.where(scores.reason == '', scores.value, np.nan)
+      # No side column can replace the metric's name.
+      columns = {
+        **shared,
+        **scores.columns,
+        'row': np.arange(num),
+        **{name: getattr(scores, name) for name in _ARRAYS},
+        'value': measured.astype(np.float64),
+        'trial_key': trial_keys(entry, scores, shared),
+        **{name: np.full(num, entry[name]) for name in _FIXED},
+      }
+      arrays = {k: _arrow_array(k, np.asarray(x)) for k, x in columns.items()}
+      tables.append(arrow().table(arrays))
+  names = dict.fromkeys(
+    [*COLUMNS, *(n for t in tables for n in t.column_names)]
   )
+  return concatenated(tables, [*names])
 
 
-def parquet_writer(target: pathlib.Path | str, schema: Any) -> Any:
-  """A Parquet writer of tables of rows; texts are read as plain strings."""
-  return arrow('.parquet').ParquetWriter(
+def concatenated(tables: Sequence[Any], names: Sequence[str]) -> Any:
+  """Tables of rows one below the other, with these columns.
+
+  A column that is text in one of them is text; '' is a text that one lacks.
+  """
+  lib = arrow()
+  kinds: dict[str, Any] = {}
+  for name in names:
+    several = {t[name].type for t in tables if name in t.column_names}
+    several -= {lib.null()}
+    numbers = several <= {lib.int64(), lib.float64()}
+    kinds[name] = (
+      coded_text()
+      if name in CODED
+      else next(iter(several), lib.string())
+      if len(several) < 2
+      else (lib.float64() if numbers else lib.string())
+    )
+  schema = lib.schema(kinds.items())
+  whole = []
+  for table in tables:
+    columns = [
+      table[name].cast(kinds[name])
+      if name in table.column_names
+      else lib.array(
+        [None if name not in TEXTS else ''] * len(table), lib.string()
+      ).cast(kinds[name])
+      for name in names
+    ]
+    whole.append(lib.table(columns, schema))
+  return lib.concat_tables(whole) if whole else schema.empty_table()
+
+
+def write_parquet(table: Any, target: pathlib.Path | str) -> None:
+  """Writes a table of rows; texts are read as plain strings."""
+  arrow('.parquet').write_table(
+    table,
     target,
-    schema,
-    use_dictionary=[name for name in schema.names if name != 'trial_key'],
+    compression='zstd',
+    use_dictionary=[name for name in table.column_names if name != 'trial_key'],
     write_page_checksum=True,
     store_schema=False,
   )
 
 
-def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
-  """Writes a CSV of rows as Parquet; False, and no file, without pyarrow.
-
-  Text that is blank in the CSV is ''; other blanks are null.
-  """
-  if arrow() is None:
-    target.unlink(missing_ok=True)  # Written by an earlier run with pyarrow.
-    return False
-  table = _parsed(source)
-  with (
-    files.replacing(target) as temporary,
-    parquet_writer(temporary, table.schema) as writer,
-  ):
-    writer.write_table(table)
-    size = b'%d' % source.stat().st_size
-    writer.add_key_value_metadata({_CSV_BYTES: size})
-  return True
+def rows_file(folder: pathlib.Path) -> pathlib.Path | None:
+  """The rows of a run's folder: rows.parquet, or an older run's rows.csv."""
+  paths = folder / 'rows.parquet', folder / 'rows.csv'
+  return next((path for path in paths if path.is_file()), None)
 
 
-def _packed(source: pathlib.Path) -> Any:
-  """The open Parquet file beside a rows.csv; None if it is of another CSV."""
-  packed, facts = source.with_suffix('.parquet'), source.stat()
-  if not packed.is_file() or packed.stat().st_mtime_ns < facts.st_mtime_ns:
-    return None
-  metadata = arrow('.parquet').read_metadata(packed)
-  if (metadata.metadata or {}).get(_CSV_BYTES) != b'%d' % facts.st_size:
-    return None
-  return arrow('.parquet').ParquetFile(
-    packed,
-    metadata=metadata,
-    read_dictionary=[name for name in metadata.schema.names if name in CODED],
-    page_checksum_verification=True,
-  )
-
-
-def arrow_schema(source: pathlib.Path) -> Any:
-  """The schema of `arrow_rows`; texts may be dictionary-encoded or not."""
-  with inputs.reading(source.with_suffix('.parquet'), 'a table of trials'):
-    if file := _packed(source):
-      with file:
-        return file.schema_arrow
+def arrow_names(source: pathlib.Path) -> list[str]:
+  """Columns of a file of rows; InputError if it is damaged."""
   with inputs.reading(source, 'a table of trials'):
-    return _parsed(source).schema
+    if source.suffix == '.csv':
+      with open(source, encoding='utf-8', newline='') as file:
+        return next(csv.reader(file), [])
+    names: list[str] = arrow('.parquet').read_schema(source).names
+    return names
 
 
 def arrow_rows(
   source: pathlib.Path, columns: Sequence[str] | None = None
 ) -> Any:
-  """Reads a rows.csv as an Arrow table; needs pyarrow.
-
-  The Parquet file beside it is read instead if it was written from this CSV.
+  """Reads a file of rows as an Arrow table.
 
   Args:
-    source: path of the CSV.
+    source: as `rows_file` gives it.
     columns: columns to read if the file has them; default: all.
 
   Returns:
@@ -544,28 +531,42 @@ def arrow_rows(
     text is ''; other blanks are null.
 
   Raises:
-    InputError: one of both files is damaged.
+    InputError: the file is damaged.
   """
-  packed = source.with_suffix('.parquet')
-  with inputs.reading(packed, 'a table of trials'):
-    if file := _packed(source):
-      with file:
-        names = file.schema_arrow.names
-        return file.read(columns and [n for n in names if n in columns])
   with inputs.reading(source, 'a table of trials'):
-    table = _parsed(source)
-    names = [n for n in table.column_names if columns is None or n in columns]
-    return table.select(names)
+    if source.suffix == '.csv':
+      table = _parsed(source)
+      names = table.column_names
+      return table.select([n for n in names if columns is None or n in columns])
+    names = arrow_names(source)
+    with arrow('.parquet').ParquetFile(
+      source,
+      read_dictionary=[name for name in names if name in CODED],
+      page_checksum_verification=True,
+    ) as file:
+      return file.read([n for n in names if columns is None or n in columns])
+
+
+def _parsed(source: pathlib.Path) -> Any:
+  """Reads a CSV of rows as an Arrow table; types are inferred from all rows."""
+  csvs = arrow('.csv')
+  size = min(max(source.stat().st_size, 1), 2**31 - 1)  # One block.
+  types = {
+    **dict.fromkeys(CODED, coded_text()),
+    **{'trial_key': arrow().string(), 'value': arrow().float64()},
+  }
+  return csvs.read_csv(
+    source,
+    read_options=csvs.ReadOptions(block_size=size),
+    parse_options=csvs.ParseOptions(newlines_in_values=True),
+    convert_options=csvs.ConvertOptions(column_types=types, null_values=['']),
+  )
 
 
 def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
   """Writes scores.json, rows and breakdown of all results."""
-  with (
-    files.replacing(folder / 'rows.csv') as temporary,
-    open(temporary, 'w', encoding='utf-8', newline='') as file,
-  ):
-    write_rows(results, file)
-  write_parquet(folder / 'rows.csv', folder / 'rows.parquet')
+  with files.replacing(folder / 'rows.parquet') as temporary:
+    write_parquet(rows_table(results), temporary)
   # scores.json is last: if it exists, the others do.
   entries = [e for result in results for e in result.entries]
   files.write_json(
@@ -573,6 +574,7 @@ def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
     [e for result in results for e in result.breakdown],
   )
   files.write_json(folder / 'scores.json', entries)
+  (folder / 'rows.csv').unlink(missing_ok=True)  # Of an earlier version.
   return entries
 
 

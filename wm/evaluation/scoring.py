@@ -160,7 +160,7 @@ def run(
   """Scores a predictor by metrics; a rerun resumes a killed run.
 
   Writes OUT/scores.json (a list of entries, see `results.entry`),
-  OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
+  OUT/rows.parquet (every trial of every metric, for pandas.read_parquet) and
   OUT/breakdown.json. Cached results of the folder are reused while their
   inputs are unchanged; others are left out, or recomputed if they are in
   `metrics`. A folder is claimed with its first result.

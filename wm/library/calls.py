@@ -267,7 +267,7 @@ def score(
       may have, and settings such as its longest input, are in `wm.wrap`.
     metrics: what to measure.
     world: the truth; None is the world that a run was trained on.
-    out: folder for scores.json, rows.csv (every trial) and breakdown.json.
+    out: folder for scores.json, rows.parquet (every trial) and breakdown.json.
       None is the folder of a `wm.Run`, and keeps no files of any other source.
     untrained: the same with fresh weights. It is the control of probes, and its
       own entries follow, as 'NAME, untrained' (files in OUT/untrained).
@@ -329,7 +329,7 @@ def score_predictor(
     log(line)
   if out is not None:
     _clear_failure(out, 'score')
-    log(f'written: {out}/scores.json, rows.csv, breakdown.json')
+    log(f'written: {out}/scores.json, rows.parquet, breakdown.json')
   return entries
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   single_file: bool = False,
+  csv: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -41,6 +41,7 @@ def report(
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
     single_file: whether all pictures are part of the page, to be mailed.
+    csv: whether to write the trials of all runs as one rows.csv, too.
     log: gets the number of results, the answer for each model, and the files.
 
   Returns:
@@ -67,7 +68,12 @@ def report(
     if not several:
       return reported.pages[0]
   summary = write.report(
-    several, place, wait=wait, notes=notes, single_file=single_file
+    several,
+    place,
+    wait=wait,
+    notes=notes,
+    single_file=single_file,
+    csv=csv,
   )
   log(f'{summary["results"]} results of {len(several)} runs')
   for line in (*summary['answers'], *summary['left_out']):
@@ -197,7 +203,7 @@ def _parts(folder: pathlib.Path) -> list[results.Result]:
 
 
 def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
-  """Every trial of scored runs, a row each: what rows.csv holds, and the run.
+  """Every trial of scored runs, a row each, as in rows.parquet, and the run.
 
   Args:
     runs: a run, or the folder of one; or several.
@@ -216,15 +222,15 @@ def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
   frames = []
   for folder in map(_folder, several):
     with inputs.reading(folder, 'a folder of results'):
-      text = io.StringIO()
+      source = results.rows_file(folder)
       if parts := _parts(folder):
-        results.write_rows(parts, text)
-      else:  # Results that were written by something else.
-        text.write((folder / 'rows.csv').read_text(encoding='utf-8'))
-      text.seek(0)
-      frame = pd.read_csv(text, dtype=dict.fromkeys(results.TEXTS, str))
+        frame = results.rows_table(parts).to_pandas()
+      elif source is not None:  # Results that were written by something else.
+        frame = results.arrow_rows(source).to_pandas()
+      else:
+        continue
     columns = [name for name in results.TEXTS if name in frame]
-    frame[columns] = frame[columns].fillna('')
+    frame[columns] = frame[columns].astype(object).fillna('')
     frame.insert(0, 'run', str(folder))
     frames.append(frame)
   return pd.concat(frames, ignore_index=True)

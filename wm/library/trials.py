@@ -371,8 +371,7 @@ def _read(path: Path) -> pd.DataFrame:
       return pd.DataFrame.from_records(
         [dict(inputs.parse_json(line)) for line in lines if line.strip()]
       )
-    with inputs.extra('tables', str(path)):
-      return pd.read_parquet(file)
+    return pd.read_parquet(file)
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
@@ -383,9 +382,8 @@ def _write(table: pd.DataFrame, path: Path) -> None:
     elif suffix == '.csv':
       table.map(_cell).to_csv(temporary, index=False)
     else:  # A column is of one type: lists of words are JSON beside 'yes'.
-      with inputs.extra('tables', str(path)):
-        truth = table['truth'].map(_cell)
-        table.assign(truth=truth).to_parquet(temporary)
+      truth = table['truth'].map(_cell)
+      table.assign(truth=truth).to_parquet(temporary)
 
 
 def _cell(value: Any) -> Any:
@@ -463,7 +461,7 @@ def judge(
       An answer to 'yes_no' is yes or no, to 'all_next' a list of words; it may
       be blank: no answer. In CSV lists and mappings are JSON.
     metrics, world, form: as `trials` got them, with its keywords.
-    out: folder for scores.json, rows.csv and breakdown.json; None keeps no
+    out: folder for scores.json, rows.parquet and breakdown.json; None keeps no
       files.
     log: gets the table and the files.
 

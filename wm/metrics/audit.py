@@ -184,7 +184,7 @@ def wrong_moves(columns: Mapping[str, Iterable[str]]) -> list[WrongMove]:
 def _shown_moves(rows: pd.DataFrame) -> list[WrongMove]:
   """The moves that a picture names.
 
-  rows: with the columns of rows.csv, where an empty text may be missing.
+  rows: with the columns of rows.parquet, where an empty text may be missing.
   """
   rows = rows[(rows.quantity == 'exact') & (rows.reason.fillna('') == '')]
   texts = ('location', 'false_tokens', 'missing_tokens')

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -87,7 +87,7 @@ _COMPARED = {
 _BOUND = {'n': int, 'differ': int, 'at_most': _NUMBER}
 _ENTRIES = schema.List(schema.Object(FIELDS, OPTIONAL))
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
-# What every row of a rows.csv holds; more columns may follow.
+# What every row of trials holds; more columns may follow.
 COLUMNS = ('metric', 'value')
 
 
@@ -224,10 +224,9 @@ def reading(path: pathlib.Path) -> Iterator[TextIO]:
 
 
 def _check_rows(path: pathlib.Path) -> None:
-  """Raises InputError if a rows.csv lacks a column that every one has."""
-  with reading(path) as file:
-    heads = next(csv.reader(file), [])
-  missing = [name for name in COLUMNS if name not in heads]
+  """Raises InputError if a file of rows lacks a column that every one has."""
+  names = results.arrow_names(path)
+  missing = [name for name in COLUMNS if name not in names]
   if missing:
     raise core.InputError(f'{path} has no column {missing[0]!r}')
 
@@ -277,7 +276,8 @@ def _load(folder: pathlib.Path) -> Run:
 
   if (folder / 'report.html').is_file():
     raise core.InputError(f'{folder} is a report; expected the folder of a run')
-  optional('rows.csv', _check_rows)
+  for name in ('rows.parquet', 'rows.csv'):
+    optional(name, _check_rows)
   entries = _entries(folder / 'scores.json')
   results.check_joined(folder, entries)
   return Run(
@@ -313,18 +313,12 @@ def trials(
   Raises:
     InputError: the file is damaged.
   """
-  source, names = run.folder / 'rows.csv', [*columns, *numbers]
-  frame = pd.DataFrame(columns=names or [*results.TEXTS])
-  if source.is_file() and results.arrow() is not None:
-    table = results.arrow_rows(source, names or None)
-    table = table if at is None else _plain(table.take(at))
-    frame = table.to_pandas(types_mapper=_nullable)
-  elif source.is_file():
-    chosen = (lambda name: name in names) if names else None
-    frame = _texts(source, usecols=chosen)
-    blank = frame.columns.difference([*results.TEXTS])
-    frame[blank] = frame[blank].replace({'': None})
-    frame = frame if at is None else frame.iloc[at]
+  source, names = results.rows_file(run.folder), [*columns, *numbers]
+  if source is None:
+    return pd.DataFrame(columns=names or [*results.TEXTS])
+  table = results.arrow_rows(source, names or None)
+  table = table if at is None else _plain(table.take(at))
+  frame = table.to_pandas(types_mapper=_nullable)
   if names:
     frame = frame.reindex(columns=names)
   for name in frame.columns.intersection([*results.TEXTS]):
@@ -348,127 +342,35 @@ def _plain(table: Any) -> Any:
   return table.cast(results.arrow().schema(kinds))
 
 
-def _texts(source: pathlib.Path, **options: Any) -> pd.DataFrame:
-  """Reads a rows.csv without pyarrow: all cells as text.
-
-  options: of `pandas.read_csv`.
-  """
-  with inputs.reading(source, 'a table of trials'):
-    frame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
-  if frame.isna().any(axis=None):
-    raise core.InputError(f'{source} is damaged: a row is too short')
-  return frame
-
-
-MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
-
-
-def join_trials(runs: Sequence[Run], out: pathlib.Path) -> str:
-  """Writes the trials of all runs, with the union of their columns and `run`.
-
-  They are in rows.parquet and, up to MOST_OF_A_CSV of them, in rows.csv.
-  Without pyarrow there is rows.csv alone, of any size.
-
-  Returns:
-    A sentence on the files.
-
-  Raises:
-    InputError: a rows.csv is damaged.
-  """
-  about = {run.folder / 'rows.csv': _about(run) for run in runs}
-  about = {path: facts for path, facts in about.items() if path.is_file()}
-  if results.arrow() is None:
-    num = _join_csv(about, out / 'rows.csv')
-    return f'All {num:,} trials are in rows.csv.'
-  num = _join_parquet(about, out / 'rows.parquet')
-  if num > MOST_OF_A_CSV:
-    return (
-      f'All {num:,} trials are in rows.parquet. There is no rows.csv, as '
-      f'spreadsheets open no more than {MOST_OF_A_CSV:,} rows.'
-    )
-  csvs, parquet = results.arrow('.csv'), results.arrow('.parquet')
-  with parquet.ParquetFile(out / 'rows.parquet') as joined:
-    style = csvs.WriteOptions(quoting_style='needed')
-    with csvs.CSVWriter(
-      out / 'rows.csv', joined.schema_arrow, write_options=style
-    ) as file:
-      for batch in joined.iter_batches():
-        file.write_batch(batch)
-  return f'All {num:,} trials are in rows.csv and rows.parquet.'
-
-
 _FIRST = 'run', 'model', 'world', 'seed'
 
 
-def _about(run: Run) -> dict[str, Any]:
-  """What each row of a run repeats; files of earlier versions lack it."""
-  entry = run.entries[0] if run.entries else {}
-  return {'run': str(run.folder)} | {key: entry.get(key) for key in _FIRST[1:]}
+def joined(runs: Sequence[Run]) -> Any:
+  """The rows of all runs as one Arrow table, with the union of their columns.
+
+  A run is named by its folder, in the column `run`.
+
+  Raises:
+    InputError: a file of rows is damaged.
+  """
+  tables = []
+  for run in runs:
+    if source := results.rows_file(run.folder):
+      table = results.arrow_rows(source)
+      names = results.arrow().repeat(str(run.folder), len(table))
+      tables.append(table.append_column('run', names))
+  names = dict.fromkeys(_FIRST)
+  for table in tables:
+    names |= dict.fromkeys(table.column_names)
+  return results.concatenated(tables, [*names])
 
 
-def _join_csv(
-  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
-) -> int:
-  """Writes tables one below the other; returns rows."""
-  heads = dict.fromkeys(_FIRST)
-  for path in about:
-    heads |= dict.fromkeys(_texts(path, nrows=0))
-  num = 0
-  with open(target, 'w', encoding='utf-8', newline='') as file:
-    for path, facts in about.items():
-      rows = _texts(path)
-      # A run is named as in this report; other facts are in files of today.
-      extra = {k: x for k, x in facts.items() if k == 'run' or k not in rows}
-      rows = rows.assign(**extra).reindex(columns=[*heads], fill_value='')
-      rows.to_csv(file, index=False, header=not num)
-      num += len(rows)
-  return num
-
-
-def _join_parquet(
-  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
-) -> int:
-  """Writes tables one below the other, a row group each; returns rows."""
-  arrow = results.arrow()
-  kinds: dict[str, list[Any]] = {name: [arrow.string()] for name in _FIRST}
-  kinds['seed'] = [arrow.int64()]
-  for path in about:
-    for field in results.arrow_schema(path):
-      kinds.setdefault(field.name, []).append(field.type)
-  schema = arrow.schema([(name, _kind(name, of)) for name, of in kinds.items()])
-  num = 0
-  with results.parquet_writer(target, schema) as writer:
-    for path, facts in about.items():
-      table = results.arrow_rows(path)
-      columns = [_column(table, field, facts) for field in schema]
-      writer.write_table(arrow.table(columns, schema))
-      num += len(table)
-  return num
-
-
-def _kind(name: str, kinds: Sequence[Any]) -> Any:
-  """The type of a column that files have as these."""
-  several = {kind for kind in kinds if str(kind) != 'null'}
-  if name in results.CODED:
-    return results.coded_text()
-  if len(several) < 2:
-    return next(iter(several), kinds[0])
-  if {str(kind) for kind in several} <= {'int64', 'double'}:
-    return results.arrow().float64()
-  return results.arrow().string()
-
-
-def _column(table: Any, field: Any, facts: Mapping[str, Any]) -> Any:
-  """A column of a run's table; '' or null where it has none."""
-  if field.name in table.column_names and field.name != 'run':
-    return table[field.name].cast(field.type)
-  blank = '' if field.name in results.TEXTS else None
-  value = facts.get(field.name, blank)
-  arrow = results.arrow()
-  if field.name in results.CODED:
-    zeros = arrow.repeat(arrow.scalar(0, arrow.int32()), len(table))
-    return arrow.DictionaryArray.from_arrays(zeros, [value or ''])
-  return arrow.repeat(arrow.scalar(value, field.type), len(table))
+def write_csv(runs: Sequence[Run], target: pathlib.Path) -> int:
+  """Writes the rows of all runs as one CSV; returns how many there are."""
+  table, lib = joined(runs), results.arrow('.csv')
+  style = lib.WriteOptions(quoting_style='needed')
+  lib.write_csv(table, target, write_options=style)
+  return len(table)
 
 
 # Training seeds.

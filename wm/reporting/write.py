@@ -48,8 +48,9 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   single_file: bool = False,
+  csv: bool = False,
 ) -> dict[str, Any]:
-  """Writes report.html, scores.json and all trials into `out`.
+  """Writes report.html and scores.json into `out`.
 
   Args:
     folders: runs that hold a scores.json each; rows come in this order, but
@@ -60,6 +61,7 @@ def report(
     notes: lines on what is missing, below the first table.
     single_file: whether pictures are part of the page, which can then be
       mailed, and not files beside it.
+    csv: whether to write the trials of all runs as one rows.csv, too.
 
   Returns:
     The `page` written, the number of `results`, a line for each of `answers`,
@@ -80,7 +82,7 @@ def report(
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
-      summary = _write(runs, unfinished, notes, single_file)
+      summary = _write(runs, unfinished, notes, single_file, csv)
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
@@ -99,6 +101,7 @@ def _write(
   unfinished: pathlib.Path,
   notes: Sequence[str],
   single_file: bool,
+  csv: bool,
 ) -> dict[str, Any]:
   """Writes all files into the folder `unfinished`.
 
@@ -107,7 +110,10 @@ def _write(
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
-  joined = collect.join_trials(runs, unfinished)
+  joined = 'Trials are in rows.parquet of each run; wm.rows reads them.'
+  if csv:
+    num = collect.write_csv(runs, unfinished / 'rows.csv')
+    joined = f'All {num:,} trials are in rows.csv.'
   measured = _Measured(ceilings.ordered(runs))
   values = _values(measured, notes) | {
     'lead': _lead(entries),

@@ -5,7 +5,7 @@ ordinary files. `fetch` brings a mirror up to date, and `publish` uploads what
 has changed in it. A JSON file beside the mirrors of a bucket says what both
 sides were when they last agreed:
 
-    s3://bucket/run/rows.csv         ~/.cache/wm/remote-files/s3/bucket/run/...
+    s3://bucket/run/rows.parquet     ~/.cache/wm/remote-files/s3/bucket/run/...
       tag, e.g. its ETag   <- s3/bucket.tags.json ->   size and time
 
 JSON files and pages describe other files. They are uploaded last, with the

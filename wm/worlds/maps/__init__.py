@@ -731,8 +731,8 @@ def _csv(path: str | Path) -> Iterator[np.ndarray]:
 
 
 def _parquet(path: str | Path) -> Iterator[np.ndarray]:
-  with inputs.extra('maps', f'{path}, a Parquet file,'):
-    from pyarrow import parquet
+  from pyarrow import parquet  # Only taxi trips need it.
+
   with (
     inputs.reading_file(path, 'a readable Parquet file'),
     parquet.ParquetFile(path) as file,
