@@ -130,9 +130,9 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
     fields = ', '.join(
       f'{name}={value}' if value else name for name, value in plug_in.fields
     )
-    lines.append(f'  {plug_in.name}({fields})')
+    lines += _wrapped(f'{plug_in.name}({fields})', 2, 10)
     version = f' [version {plug_in.version}]' if plug_in.version else ''
-    lines.append(f'      {plug_in.line}{version}')
+    lines += _wrapped(f'{plug_in.line}{version}', 6, 6)
     if plug_in.parameters is not None:
       lines.append(f'      {counted(plug_in.parameters, vocab_size, max_len)}')
   lines += ['', 'Fields in full: --world=NAME, --model=NAME, --metric=NAME or']
