@@ -1,13 +1,15 @@
-"""Writes two pages of the documentation, when `mkdocs build` asks.
+"""Writes three pages of the documentation, when `mkdocs build` asks.
 
-The gallery has all worlds, models and metrics, and the files that they read;
-the other page has all calls.
+The gallery has all worlds, models and metrics, and the files that they read; the
+others have all calls, and the tasks for language models.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
+import typing
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,17 @@ from wm.core import fields, registry
 from wm.reporting import catalog
 
 KINDS = {'world': 'Worlds', 'model': 'Models', 'metric': 'Metrics'}
+# Task -> its module, and options that an example needs.
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+  'world': ('world_task', {'metrics': 'next_token(num=3)'}),
+  'seating': ('papers.seating.task', {'puzzles': 2, 'trials': 2}),
+  'cogeval': ('papers.cogeval.task', {}),
+  'forces': ('papers.forces.task', {'num': 1}),
+  'mango_route': ('papers.mango.task', {}),
+  'mango_destination': ('papers.mango.task', {}),
+  'mango_minigames': ('papers.mango.task', {}),
+}
+MOST = 1500  # Characters of a prompt that are shown.
 # Modules that read files for a command.
 READERS = {
   'wm.data.text': 'launch/ingest.py --text_file=train.txt',
@@ -27,8 +40,9 @@ def on_files(files: Any, config: Any) -> Any:
   """Adds the pages to those of the folder; MkDocs calls it."""
   from mkdocs.structure.files import File
 
-  for name, text in (('gallery.md', gallery()), ('calls.md', calls())):
-    files.append(File.generated(config, name, content=text))
+  pages = {'gallery.md': gallery, 'calls.md': calls, 'tasks.md': tasks}
+  for name, page in pages.items():
+    files.append(File.generated(config, name, content=page()))
   return files
 
 
@@ -44,6 +58,52 @@ def gallery() -> str:
     text = inspect.getdoc(importlib.import_module(module)) or ''
     lines += [f'### {command}', '', *_block(text), '']
   return '\n'.join(lines)
+
+
+def tasks() -> str:
+  """The page of tasks for language models, as Markdown."""
+  lines = [
+    '# Tasks for language models',
+    '',
+    'Inspect asks a model; `launch/report.py --runs=logs --out=runs/report`',
+    "makes the tables. It needs `pip install -e '.[language]'`. An option is",
+    'given as `-T NAME=VALUE`. Calls and tokens are printed before any is made,',
+    'and `launch/ask.py --budget=5usd` never passes a price.',
+    '',
+  ]
+  for name in TASKS:
+    lines += [*_task(name), '']
+  return '\n'.join(lines)
+
+
+def _task(name: str) -> Iterator[str]:
+  """Lines on a task: what it asks, its options, a prompt and its answer."""
+  place, example = TASKS[name]
+  make = getattr(importlib.import_module(f'wm.language.{place}'), name)
+  inner = inspect.unwrap(make)
+  hints = typing.get_type_hints(inner)
+  (options,) = (kind for key, kind in hints.items() if key != 'return')
+  yield from (f'## wm/{name}', '', *_block(inspect.getdoc(inner) or ''), '')
+  yield from (f'    inspect eval wm/{name} --model=wm/solver', '')
+  yield from ('| option | default | |', '| --- | --- | --- |')
+  texts = catalog.attributes(options)
+  for field in dataclasses.fields(options):
+    default = field.default
+    shown = '' if default is dataclasses.MISSING else f'`{default!r}`'
+    text = texts.get(field.name, '').replace('|', '\\|')
+    yield f'| `{field.name}` | {shown} | {text} |'
+  if name.startswith('mango'):
+    return  # Its mazes are in the authors' files.
+  sample = next(iter(make(**example).dataset))
+  prompt = sample.input
+  if not isinstance(prompt, str):
+    prompt = '\n\n'.join(str(message.content) for message in prompt)
+  if len(prompt) > MOST:
+    prompt = f'{prompt[: MOST // 2]}\n[...]\n{prompt[-MOST // 2 :]}'
+  yield from ('', 'A prompt:', '', '```text', *prompt.splitlines(), '```')
+  answer = str(sample.target)
+  answer = answer if len(answer) < 200 else f'{answer[:200]} ...'
+  yield from ('', f'Its right answer: `{answer}`')
 
 
 def _plug_in(kind: str, name: str) -> Iterator[str]:

@@ -71,6 +71,18 @@ def test_the_gallery_has_all_plug_ins_and_their_files(gallery):
     assert f"'{flag[2:].partition('=')[0]}'" in (ROOT / binary).read_text()
 
 
+def test_every_task_has_its_options_and_a_prompt(gallery):
+  pytest.importorskip('inspect_ai')
+  text = gallery.tasks()
+  for name in gallery.TASKS:
+    assert f'\n## wm/{name}\n' in text
+  tables = text.split('\n## ')[1:]
+  assert all('| option | default | |' in table for table in tables)
+  assert sum('```text' in table for table in tables) == len(tables)
+  assert text.count('A prompt:') == text.count('Its right answer:') == 4
+  assert '| `trials` | `100` |' in text
+
+
 def test_every_call_has_an_entry(gallery):
   assert re.findall(r'^::: wm\.(\w+)$', gallery.calls(), re.M) == wm.__all__
 
