@@ -1,7 +1,7 @@
 """Writes three pages of the documentation, when `mkdocs build` asks.
 
-The gallery has all worlds, models and metrics, and the files that they read; the
-others have all calls, and the tasks for language models.
+The gallery has all worlds, models and metrics, and the files that they read;
+the others have all calls, and the tasks for language models.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def gallery() -> str:
-  """The page of all worlds, models and metrics, and of files, as Markdown."""
+  """The page of worlds, models, metrics and files, as Markdown."""
   lines = ['# Worlds, models and metrics', '']
   for kind, title in KINDS.items():
     lines += [f'## {title}', '']
@@ -67,7 +67,7 @@ def tasks() -> str:
     '',
     'Inspect asks a model; `launch/report.py --runs=logs --out=runs/report`',
     "makes the tables. It needs `pip install -e '.[language]'`. An option is",
-    'given as `-T NAME=VALUE`. Calls and tokens are printed before any is made,',
+    'given as `-T NAME=VALUE`. Calls and tokens are printed before any call,',
     'and `launch/ask.py --budget=5usd` never passes a price.',
     '',
   ]
