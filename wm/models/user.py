@@ -523,7 +523,9 @@ def checked_predictor(
   limit = max_len or world.max_len + len(layout.before)
   cached = _cached_reader(thing, world, label, ids, rows)
   most = max_len or world.max_len
-  door = _Door(adapted, world, label, ids, rows, (limit, most), cached)
+  # Compiled programs of JAX and others take one number of rows.
+  grows = rows == ROWS and adapters.is_a(thing, 'torch.nn', 'Module')
+  door = _Door(adapted, world, label, ids, rows, (limit, most), cached, grows)
   # Other layouts are read by predictors of their own, with statistics apart.
   laid_out, reader = door.read(layout)
   # Yes or no answers have no probabilities to check.
@@ -548,6 +550,7 @@ class _Door(NamedTuple):
     world, label, ids, rows: as in `checked_predictor`.
     limits: most ids of an input, and most tokens of a sequence.
     cached: see `_cached_reader`.
+    grows: whether calls may have more than `rows` rows.
   """
 
   adapted: Any
@@ -557,6 +560,7 @@ class _Door(NamedTuple):
   rows: int
   limits: tuple[int, int]
   cached: Callable[[InputLayout, int], Any] | None
+  grows: bool
 
   def read(self, layout: InputLayout) -> tuple[layouts.LaidOut, Any]:
     """The object in a layout, and a predictor that is not checked."""
@@ -574,7 +578,7 @@ class _Door(NamedTuple):
         laid_out.check_last(sample)
       if self.cached and (predictor := self.cached(layout, room)):
         return laid_out, predictor
-      return laid_out, user_objects.predictor(
+      reader = user_objects.predictor(
         laid_out if laid_out.matters else self.adapted,
         vocab_size=len(self.world.vocab),
         end=self.world.end,
@@ -583,6 +587,10 @@ class _Door(NamedTuple):
         label=self.label,
         outputs=seen,
       )
+      if self.grows and isinstance(reader, user_objects.FromCallable):
+        width = max(laid_out.size, reader.vocab_size)
+        reader.call_tokens = min(CALL_TOKENS, core.predictor.BUDGET // width)
+      return laid_out, reader
 
 
 def _cached_reader(
@@ -637,6 +645,9 @@ def _cached_reader(
   return read
 
 
+# Rows of a call, unless the user says otherwise; and tokens of a call of a
+# module of PyTorch that takes any number of rows.
+ROWS, CALL_TOKENS = 16, 1 << 14
 CACHED_ROWS = 256  # Rows of a call to a model of Hugging Face with a cache.
 
 

@@ -41,6 +41,7 @@ MODES = {
   'deterministic': True,
   'use_running_average': True,
 }
+SMALL = 10_000_000  # Weights of a module that runs on one thread.
 _SEEDS = itertools.count(1)  # A module that draws at random does so each time.
 
 
@@ -225,9 +226,9 @@ class Untouched:
 
   @contextlib.contextmanager
   def __call__(self) -> Iterator[None]:
-    """Restores modes, buffers and the generator of random numbers."""
+    """Restores modes, buffers, threads and the generator of randomness."""
     torch: Any = sys.modules['torch']
-    parts = list(self._module.modules())
+    parts, threads = list(self._module.modules()), torch.get_num_threads()
     training = [part.training for part in parts]
     buffers = [
       (part, name, x, x._version, x.clone() if self._copies else x)
@@ -239,10 +240,15 @@ class Untouched:
       # `eval` of a user may do more than set the mode.
       part.training = False
     cuda = {x.device for *_, x in buffers if x.device.type == 'cuda'}
+    # Threads that wait for each other on a busy machine take up to five times
+    # as long as one, and a small module gains little from them.
+    if sum(x.numel() for x in self._module.parameters()) < SMALL:
+      torch.set_num_threads(1)
     try:
       with own_random_numbers(cuda):
         yield
     finally:
+      torch.set_num_threads(threads)
       for part, mode in zip(parts, training, strict=True):
         part.training = mode
       # A version counts changes in place; a buffer may also be another tensor.
