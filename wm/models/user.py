@@ -19,7 +19,7 @@ import inspect
 import os
 import pathlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -486,7 +486,11 @@ def checked_predictor(
   *,
   max_len: int = 0,
   rows: int = 16,
-  tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+  tokens: Mapping[str, Any]
+  | Sequence[str]
+  | str
+  | os.PathLike[str]
+  | None = None,
   layout: InputLayout = PLAIN,
   **checks: Any,
 ) -> core.TokenReader:
@@ -497,8 +501,9 @@ def checked_predictor(
     world: the world whose sequences are read.
     label: name in errors.
     max_len, rows: see Model.
-    tokens: the model's id of each token of the world, or a file of ids, see
-      `user_objects.read_tokens`; None if ids are equal.
+    tokens: the model's id of each token of the world, a file of ids, see
+      `user_objects.read_tokens`, or the names of its tokens in its order, of
+      which there may be fewer than the world's; None if ids are equal.
     layout: what the model reads around and of a sequence; by default what
       `tokens` calls <bos>.
     checks: tolerance and copies, see Model.
@@ -515,7 +520,12 @@ def checked_predictor(
   ids = None
   if tokens is not None:
     table = user_objects.read_tokens(tokens, label)
-    ids = user_objects.token_ids(table, world.vocab, label)
+    needed: set[str] = set()
+    if isinstance(tokens, list | tuple):
+      # It may lack tokens that no sequence has, such as other directions.
+      used = world.sample(USED, 0).tokens
+      needed = {world.vocab[token] for token in np.unique(used)}
+    ids = user_objects.token_ids(table, world.vocab, label, needed)
     layout = layouts.with_bos(layout, table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
     adapted = adapters.adapted(thing, label)
@@ -607,6 +617,8 @@ def _cached_reader(
   """
   if not adapters.is_a(thing, 'transformers', 'PreTrainedModel'):
     return None
+  if adapters.has(thing, 'patched'):  # Its cache knows no other activations.
+    return None
   from wm.models.serving import tokenization  # Needs PyTorch.
 
   pieces = np.arange(len(world.vocab)) if ids is None else ids
@@ -648,6 +660,7 @@ def _cached_reader(
 # Rows of a call, unless the user says otherwise; and tokens of a call of a
 # module of PyTorch that takes any number of rows.
 ROWS, CALL_TOKENS = 16, 1 << 14
+USED = 1000  # Sequences whose tokens a model must have.
 CACHED_ROWS = 256  # Rows of a call to a model of Hugging Face with a cache.
 
 

@@ -12,6 +12,7 @@ buffers, and the generator of random numbers. No library is imported here.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -202,6 +203,70 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
       return method(*tensors, **options)
 
   return call
+
+
+def hooked(module: Any, layers: tuple[str, ...], label: str) -> Any:
+  """A PyTorch module with `hidden` and `patched` of its submodules, by hooks.
+
+  It shares weights and parts with the user's module, which gets no method.
+
+  Args:
+    module: the user's.
+    layers: names of submodules, as of `named_modules`. Layer k is the k-th; of
+      one name, every layer.
+    label: name of the model in errors.
+
+  Raises:
+    InputError: it is no module of PyTorch, or has no such submodule.
+  """
+  if not is_a(module, 'torch.nn', 'Module'):
+    raise core.InputError(
+      f'{label} is of type {type(module).__name__}; expected a PyTorch module '
+      'to find layer= in, or a method hidden(tokens, layer)'
+    )
+  parts = [name for name, _ in module.named_modules() if name]
+  for name in layers:
+    inputs.check_known(name, parts, f'{label} has no submodule {name!r}')
+  options = modes(module.forward, label)
+
+  def run(self: Any, tokens: Any, layer: int, change: Any) -> tuple[Any, Any]:
+    """Activations of a layer, and logits after a change of them."""
+    if len(layers) > 1 and not -1 <= layer < len(layers):
+      listed = ', '.join(f'{k} ({name})' for k, name in enumerate(layers))
+      raise core.InputError(f'layer {layer} was asked for; available: {listed}')
+    name, seen = layers[layer if len(layers) > 1 else 0], []
+
+    def hook(part: Any, given: Any, output: Any) -> Any:
+      first, *rest = output if isinstance(output, tuple) else (output,)
+      seen.append(first)
+      after = change(first)
+      return (after, *rest) if isinstance(output, tuple) else after
+
+    handle = self.get_submodule(name).register_forward_hook(hook)
+    try:
+      logits = logits_of(self(tokens, **options), len(tokens))
+    finally:
+      handle.remove()
+    if not seen:
+      raise core.InputError(
+        f'{label}: its forward does not call the submodule {name!r}; expected '
+        'one that every input goes through'
+      )
+    return seen[0], logits
+
+  def hidden(self: Any, tokens: Any, layer: int) -> Any:
+    """Activations [R, L, D] after a layer."""
+    return run(self, tokens, layer, lambda x: x)[0]
+
+  def patched(self: Any, tokens: Any, layer: int, hidden: Any) -> Any:
+    """Logits [R, L, V] from other activations on."""
+    return run(self, tokens, layer, lambda x: hidden.to(x.dtype))[1]
+
+  # A class of its own, as metrics find abilities by methods.
+  twin, cls = copy.copy(module), type(module)
+  methods = {'hidden': hidden, 'patched': patched}
+  twin.__class__ = type(cls.__name__, (cls,), methods)
+  return twin
 
 
 @contextlib.contextmanager

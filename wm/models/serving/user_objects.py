@@ -44,7 +44,14 @@ import csv
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -60,7 +67,7 @@ from wm.models.serving.adapters import (
   is_a,
   logits_of,
 )
-from wm.models.serving.layout import LaidOut
+from wm.models.serving.layout import LaidOut, sizes_differ
 from wm.models.serving.outputs import Outputs
 
 MULTIPLE = 16  # Lengths of a callable's inputs are multiples of this.
@@ -139,10 +146,13 @@ class FromCallable(stateless.Stateless):
     # Checked at every call, since the shape may depend on the tokens.
     expected = (*tokens.shape, self.vocab_size)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
+      hint = ''
+      if logits.ndim == 3 and logits.shape[:2] == tokens.shape:
+        hint = f'; it {sizes_differ(logits.shape[2], self.vocab_size)}'
       raise core.InputError(
         f'{self._place}{self.label} gave {logits.dtype} of shape '
         f'{logits.shape} for tokens {tokens.shape}; expected floats of shape '
-        f'[rows, length, vocabulary] = {expected}'
+        f'[rows, length, vocabulary] = {expected}{hint}'
       )
     return logits
 
@@ -264,7 +274,7 @@ State = Any
 
 
 def read_tokens(
-  path: Mapping[str, Any] | str | os.PathLike[str], label: str
+  path: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str], label: str
 ) -> Mapping[str, Any]:
   """Reads the model's id or spelling of each token of a world.
 
@@ -278,12 +288,15 @@ def read_tokens(
   text, which the tokenizer cuts into pieces, or a list of ids; the columns are
   then `token,text`. Every token of the world occurs once; `<pad>` is optional.
   Other tokens are ignored. `launch/list.py --world=...` lists a world's tokens.
+  A call may also have the names of the model's tokens in its order.
 
   Raises:
     InputError: no such file, or another format; label names the model.
   """
   if isinstance(path, Mapping):  # A table in a call is taken as it is.
     return path
+  if isinstance(path, list | tuple):
+    return _once(((name, number) for number, name in enumerate(path)), label)
   path = pathlib.Path(path)
   if not path.is_file():  # Reading a pipe would block.
     raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
@@ -330,14 +343,20 @@ def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
 
 
 def token_ids(
-  table: Mapping[str, Any], vocab: Sequence[str], label: str
+  table: Mapping[str, Any],
+  vocab: Sequence[str],
+  label: str,
+  needed: Collection[str] = (),
 ) -> np.ndarray:
   """[V] int64 id in the model of each token; DEAD for padding without an id.
+
+  needed: names that must have an id, by default all; others may be DEAD, too.
 
   Raises:
     InputError: a token has no id, or two tokens have the same id.
   """
-  names = [name for name in vocab if name in table or name != vocab[core.PAD]]
+  needed = {*(needed or vocab)} - {vocab[core.PAD]}
+  names = [name for name in vocab if name in table or name in needed]
   for name in names:
     text = f'{label}: tokens= has no {name!r} of the world'
     inputs.check_known(name, table, text)
