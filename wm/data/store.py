@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, registry
 from wm.runtime import exit_codes, files
 
 FORMAT = 'wm-sequences-1'
@@ -487,6 +488,50 @@ class Store:
     """All rows in order, `size` at a time."""
     for first in range(0, len(self), size):
       yield self.read(first, first + size)
+
+  def _tables(self) -> Iterator[Any]:
+    """Tables of pyarrow with a column `tokens`, of lists of texts."""
+    with inputs.extra('tables', 'Parquet'):
+      import pyarrow
+    vocab = pyarrow.array(registry.make('world', self.manifest['world']).vocab)
+    for part in core.predictor.chunks(len(self), 1, 1 << 16):
+      tokens, lengths = self.ragged(np.arange(part.start, part.stop))
+      ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+      words = vocab.take(pyarrow.array(tokens.astype(np.int64)))
+      lists = pyarrow.ListArray.from_arrays(ends, words)
+      yield pyarrow.table({'tokens': lists})
+
+  def to_parquet(self, path: str | Path) -> None:
+    """Writes all rows to a Parquet file, which `wm.ingest` reads back.
+
+    Its column `tokens` holds lists of the world's tokens. InputError where
+    there is no pyarrow.
+    """
+    tables = self._tables()
+    first = next(tables)
+    from pyarrow import parquet  # Installed: there is a table.
+
+    with (
+      files.replacing(Path(path)) as temporary,
+      parquet.ParquetWriter(temporary, first.schema) as writer,
+    ):
+      for table in itertools.chain([first], tables):
+        writer.write_table(table)
+
+  def to_datasets(self) -> Any:
+    """All rows as a Dataset of Hugging Face, with the column `tokens`.
+
+    InputError where there is no package datasets.
+    """
+    try:
+      import datasets
+    except ImportError as error:
+      raise core.InputError(
+        f'a Dataset needs the package datasets: pip install datasets ({error})'
+      ) from error
+    import pyarrow  # Of datasets.
+
+    return datasets.Dataset(pyarrow.concat_tables(self._tables()))
 
   def verify(self, process: int = 0, processes: int = 1) -> None:
     """Verifies every shard's hash; raises InputError naming a bad file.

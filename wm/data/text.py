@@ -5,8 +5,9 @@ any tokens in any order, as generated ones do (Vafa et al. 2024, mapping/); this
 module does not test their legality.
 
 A line may also be JSON (JSONL): an object whose `tokens`, or else `moves`, ..
-(games.FIELDS) are a text or a list of tokens, or such a list alone. A file that
-ends in .csv has a header, and rows are read as objects of its columns:
+(games.FIELDS) are a text or a list of tokens, or such a list alone. Rows of a
+file that ends in .parquet, as `Store.to_parquet` writes, are such objects. One
+that ends in .csv has a header, and rows are read as objects of its columns:
 
     {"example_id": "cwm_7f", "moves": ["e2e4", "e7e5"], "result": "*"}
     {"moves": "e2e4 e7e5"}
@@ -53,6 +54,7 @@ MIN_TOKENS = 4  # Shorter lines are ill-formed in the published programs.
 
 TARGETS = 'target', 'targets'
 LONGEST = 1 << 23  # Characters of a line.
+BATCH = 4096  # Rows of a Parquet file read at a time.
 
 
 def _words(
@@ -296,6 +298,16 @@ def _rows(file: TextIO) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+  if path.suffix == '.parquet':
+    with inputs.extra('tables', 'a Parquet file'):
+      from pyarrow import parquet
+    with (
+      inputs.reading_file(path, 'a Parquet file'),
+      parquet.ParquetFile(path) as rows,
+    ):
+      for batch in rows.iter_batches(BATCH):
+        yield from map(json.dumps, batch.to_pylist())
+    return
   table = path.suffix == '.csv'
   with (
     inputs.reading_file(path, 'UTF-8 text'),
