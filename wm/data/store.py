@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import importlib
 import itertools
 import json
 import os
@@ -491,8 +492,7 @@ class Store:
 
   def _tables(self) -> Iterator[Any]:
     """Tables of pyarrow with a column `tokens`, of lists of texts."""
-    with inputs.extra('tables', 'Parquet'):
-      import pyarrow
+    pyarrow = inputs.library('pyarrow', 'tables', 'Parquet')
     vocab = pyarrow.array(registry.make('world', self.manifest['world']).vocab)
     for part in core.predictor.chunks(len(self), 1, 1 << 16):
       tokens, lengths = self.ragged(np.arange(part.start, part.stop))
@@ -507,10 +507,9 @@ class Store:
     Its column `tokens` holds lists of the world's tokens. InputError where
     there is no pyarrow.
     """
+    parquet = inputs.library('pyarrow.parquet', 'tables', 'Parquet')
     tables = self._tables()
     first = next(tables)
-    from pyarrow import parquet  # Installed: there is a table.
-
     with (
       files.replacing(Path(path)) as temporary,
       parquet.ParquetWriter(temporary, first.schema) as writer,
@@ -524,13 +523,12 @@ class Store:
     InputError where there is no package datasets.
     """
     try:
-      import datasets
+      datasets: Any = importlib.import_module('datasets')
     except ImportError as error:
       raise core.InputError(
         f'a Dataset needs the package datasets: pip install datasets ({error})'
       ) from error
-    import pyarrow  # Of datasets.
-
+    pyarrow = inputs.library('pyarrow', 'tables', 'a Dataset')
     return datasets.Dataset(pyarrow.concat_tables(self._tables()))
 
   def verify(self, process: int = 0, processes: int = 1) -> None:

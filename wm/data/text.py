@@ -299,8 +299,7 @@ def _rows(file: TextIO) -> Iterator[str]:
 
 def _lines(path: Path) -> Iterator[str]:
   if path.suffix == '.parquet':
-    with inputs.extra('tables', 'a Parquet file'):
-      from pyarrow import parquet
+    parquet = inputs.library('pyarrow.parquet', 'tables', 'a Parquet file')
     with (
       inputs.reading_file(path, 'a Parquet file'),
       parquet.ParquetFile(path) as rows,

@@ -236,7 +236,7 @@ def hooked(module: Any, layers: tuple[str, ...], label: str) -> Any:
       raise core.InputError(f'layer {layer} was asked for; available: {listed}')
     name, seen = layers[layer if len(layers) > 1 else 0], []
 
-    def hook(part: Any, given: Any, output: Any) -> Any:
+    def hook(part: Any, arguments: Any, output: Any) -> Any:
       first, *rest = output if isinstance(output, tuple) else (output,)
       seen.append(first)
       after = change(first)
@@ -281,6 +281,11 @@ def own_random_numbers(devices: Collection[Any] = ()) -> Iterator[None]:
     yield
 
 
+def is_small(module: Any) -> bool:
+  """Has a PyTorch module few weights, so that calls cost more than work?"""
+  return sum(x.numel() for x in module.parameters()) < SMALL
+
+
 class Untouched:
   """Runs a PyTorch module in evaluation mode, and leaves it as it was."""
 
@@ -307,7 +312,7 @@ class Untouched:
     cuda = {x.device for *_, x in buffers if x.device.type == 'cuda'}
     # Threads that wait for each other on a busy machine take up to five times
     # as long as one, and a small module gains little from them.
-    if sum(x.numel() for x in self._module.parameters()) < SMALL:
+    if is_small(self._module):
       torch.set_num_threads(1)
     try:
       with own_random_numbers(cuda):
