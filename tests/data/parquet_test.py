@@ -1,6 +1,6 @@
 """Sequences as Parquet files and Datasets, and back."""
 
-import sys
+import importlib.util
 
 import numpy as np
 import pytest
@@ -58,6 +58,6 @@ def test_a_dataset_of_hugging_face(stores):
 
 
 def test_a_dataset_needs_a_package(stores, monkeypatch):
-  monkeypatch.setitem(sys.modules, 'datasets', None)
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   with pytest.raises(wm.InputError, match='pip install datasets'):
     stores['train'].to_datasets()

@@ -54,7 +54,6 @@ MIN_TOKENS = 4  # Shorter lines are ill-formed in the published programs.
 
 TARGETS = 'target', 'targets'
 LONGEST = 1 << 23  # Characters of a line.
-BATCH = 4096  # Rows of a Parquet file read at a time.
 
 
 def _words(
@@ -300,11 +299,8 @@ def _rows(file: TextIO) -> Iterator[str]:
 def _lines(path: Path) -> Iterator[str]:
   if path.suffix == '.parquet':
     parquet = inputs.library('pyarrow.parquet', 'tables', 'a Parquet file')
-    with (
-      inputs.reading_file(path, 'a Parquet file'),
-      parquet.ParquetFile(path) as rows,
-    ):
-      for batch in rows.iter_batches(BATCH):
+    with inputs.reading_file(path, 'a Parquet file'):
+      for batch in parquet.ParquetFile(path).iter_batches():
         yield from map(json.dumps, batch.to_pylist())
     return
   table = path.suffix == '.csv'

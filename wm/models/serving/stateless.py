@@ -136,26 +136,23 @@ class _Guesses:
   """Guesses a model's next tokens: as it last went on from the same state."""
 
   def __init__(self, world: core.World) -> None:
-    self._world, self._ids = world, np.zeros(0, np.int64)
-    self._log_probs = np.zeros((0, len(world.vocab)), np.float32)
+    # An id that no state has: a search always ends at one.
+    self._world, self._ids = world, np.array([np.iinfo(np.int64).max])
+    self._log_probs = np.zeros((1, len(world.vocab)), np.float32)
 
   def learn(self, ids: np.ndarray, log_probs: np.ndarray) -> None:
     """Keeps log-probabilities [N, V] for the ids [N] of states."""
+    if self._log_probs.size > core.predictor.BUDGET // 4:
+      self._ids, self._log_probs = self._ids[-1:], self._log_probs[-1:]
     # The newest come first, and `unique` takes the first of each.
-    self._ids, first = np.unique(
-      np.concatenate([ids, self._ids]), return_index=True
-    )
+    every = np.concatenate([ids, self._ids])
+    self._ids, first = np.unique(every, return_index=True)
     self._log_probs = np.concatenate([log_probs, self._log_probs])[first]
 
   def _after(self, ids: np.ndarray, states: np.ndarray) -> np.ndarray:
     """[N, V] log-probabilities after states; of unknown ones, by the rules."""
     at = np.searchsorted(self._ids, ids)
-    at[at == len(self._ids)] = 0
-    new = np.ones(len(ids), bool)
-    if len(self._ids):
-      new = self._ids[at] != ids
-    out = np.empty((len(ids), len(self._world.vocab)), np.float32)
-    out[~new] = self._log_probs[at[~new]]
+    new, out = self._ids[at] != ids, self._log_probs[at]
     if new.any():
       legal = self._world.legal(states[new])
       with np.errstate(divide='ignore'):
@@ -225,9 +222,8 @@ def _log_probs_after(
     rows = np.flatnonzero((part.start <= back) & (back < part.stop))
     places = (head + skip - 1)[rows, None] + np.arange(width)
     places = np.minimum(places, log_probs.shape[1] - 1)
-    out[rows] = np.asarray(log_probs)[
-      (back[rows] - part.start)[:, None], places
-    ]
+    number = back[rows, None] - part.start
+    out[rows] = np.asarray(log_probs)[number, places]
   return out
 
 
@@ -300,10 +296,9 @@ class _Continuing:
     row = np.arange(len(trial))
     last = ends[row, right]
     more = right + (last != core.STUCK)
-    each, place = np.nonzero(np.arange(self._width) < more[:, None])
-    self.tokens[trial[each], branch[each], places[each, place]] = drawn[
-      each, place
-    ]
+    each, k = np.nonzero(np.arange(self._width) < more[:, None])
+    new = trial[each], branch[each], places[each, k]
+    self.tokens[new] = drawn[each, k]
     self.status[at], self.count[at] = last, done + more
     self._states[at] = trials.world.advance(
       paths[row, right], np.maximum(drawn[row, right], 0)
