@@ -23,6 +23,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics
 from wm.core.predictor import Tokens
+from wm.runtime import progress
 
 
 class Stateless(core.Predictor):
@@ -257,6 +258,8 @@ class _Continuing:
       if decide:  # The others go on up to the place of a refusal.
         refused = self.status[at] == core.REFUSED
         np.minimum.at(limit, at[0][refused], self.count[at][refused])
+      done = (self.status != 0) | (self.count >= limit[:, None])
+      progress.report(int(done.all(1).sum()), len(limit))
     # What others drew after it is dropped.
     late = self.count + (self.status == core.STUCK) > limit[:, None]
     self.status[late] = 0

@@ -295,7 +295,7 @@ def read_tokens(
   """
   if isinstance(path, Mapping):  # A table in a call is taken as it is.
     return path
-  if isinstance(path, list | tuple):
+  if isinstance(path, Sequence) and not isinstance(path, str):
     return _once(((name, number) for number, name in enumerate(path)), label)
   path = pathlib.Path(path)
   if not path.is_file():  # Reading a pipe would block.

@@ -612,7 +612,7 @@ def load_turns(
   listed = np.zeros(len(graph), bool)
   nodes = map(_token, columns['node'])
   for node, text in zip(nodes, columns['directions'], strict=True):
-    labels = _labels(str(path), {'direction': text.split()})[1].tolist()
+    labels = _worded(str(path), 'direction', text.split()).tolist()
     place = row.get(node, core.DEAD)
     expected = legal[place] if node in row else set()
     if sorted(labels) != sorted(expected) or (node in row and listed[place]):
@@ -671,14 +671,16 @@ def _rows(
 def _labels(
   where: str, table: dict[str, list[Any]]
 ) -> tuple[str, np.ndarray | None]:
-  """The attribute that states directions of edges, and labels [E]; '' if none.
+  """The attribute that states directions of edges, and labels [E].
+
+  '' and no labels if none does.
 
   Raises:
     InputError: only some edges have it, or a value is no direction.
   """
   for name in STATED:
     texts = ['' if v is None else str(v).strip() for v in table.get(name, ())]
-    plain = [re.sub('[ _-]', '', text).upper() for text in texts]
+    plain = [*map(_plain, texts)]
     if name == 'bearing':
       plain = ['' if text == 'NAN' else text for text in plain]
     # Other labels name streets, say.
@@ -693,12 +695,21 @@ def _labels(
       )
     if name == 'bearing':
       return name, sector(_numbers(where, name, texts, float))
-    for text, word in zip(texts, plain, strict=True):
-      if word not in _WORDS:
-        what = f'{where}: unknown {name} {text!r}'
-        inputs.check_known(word, DIRECTIONS, what)
-    return name, np.array([_WORDS[word] for word in plain], np.int64)
+    return name, _worded(where, name, texts)
   return '', None
+
+
+def _plain(text: str) -> str:
+  return re.sub('[ _-]', '', text).upper()
+
+
+def _worded(where: str, name: str, texts: Sequence[str]) -> np.ndarray:
+  """Labels [E] of words for directions, in any case."""
+  for text in {*texts}:
+    if _plain(text) not in _WORDS:
+      what = f'{where}: unknown {name} {text!r}'
+      inputs.check_known(_plain(text), DIRECTIONS, what)
+  return np.array([_WORDS[_plain(text)] for text in texts], np.int64)
 
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
