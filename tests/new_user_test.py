@@ -392,7 +392,83 @@ def test_modules_of_pytorch():
   )
   small = torch.nn.Sequential(torch.nn.Embedding(5, 8), torch.nn.Linear(8, 5))
   assert score(whole)[0]['n'] == 20
-  with pytest.raises(wm.core.InputError, match=r'IndexError|expected floats'):
+  with pytest.raises(
+    wm.core.InputError, match=f'has 5 tokens, the world {SIZE}: pass'
+  ):
     score(small)
   with pytest.raises(wm.core.InputError, match=r'expected .* module'):
     score(whole.state_dict())
+
+
+def test_an_own_gpt_on_a_grid(tmp_path):
+  """An own PyTorch module is scored in few passes, and left as it was."""
+  torch = pytest.importorskip('torch')
+  networkx = pytest.importorskip('networkx')
+  nn, passes = torch.nn, []
+
+  class GPT(nn.Module):
+    def __init__(self, vocab, length, width=96, layers=3):
+      super().__init__()
+      self.tokens = nn.Embedding(vocab, width)
+      self.places = nn.Embedding(length, width)
+      layer = nn.TransformerEncoderLayer(
+        width, 4, 4 * width, 0.0, batch_first=True, norm_first=True
+      )
+      self.blocks = nn.TransformerEncoder(layer, layers)
+      self.head = nn.Linear(width, vocab)
+
+    def forward(self, tokens):
+      passes.append(tokens.shape)
+      size = tokens.shape[1]
+      x = self.tokens(tokens) + self.places(torch.arange(size))
+      mask = nn.Transformer.generate_square_subsequent_mask(size)
+      return self.head(self.blocks(x, mask=mask, is_causal=True))
+
+  torch.manual_seed(0)
+  world = wm.from_graph(networkx.grid_2d_graph(6, 6), tmp_path, max_moves=20)
+  model = GPT(len(world.vocab), world.max_len)
+  optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+  for step in range(30):
+    tokens = torch.as_tensor(world.sample(32, 100 + step).tokens).long()
+    logits = model(tokens[:, :-1]).transpose(1, 2)
+    nn.functional.cross_entropy(
+      logits, tokens[:, 1:], ignore_index=0
+    ).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+  passes.clear()
+  entries = wm.score(model, 'compression(trials=200)', world)
+  values = {entry['quantity']: entry['value'] for entry in entries}
+  assert 0 <= values['precision'] <= 1
+  assert len(passes) <= 600
+  # Its second block is probed without a method.
+  loaded = wm.wrap(model, world, layer='blocks.layers.1')
+  probed = wm.score(loaded, 'probe(num=40, epochs=1)', world)
+  assert {entry['n'] for entry in probed if entry['quantity'] == 'accuracy'}
+
+
+def test_plain_functions_on_a_graph_of_their_own(tmp_path):
+  """A model of NumPy alone, on a labelled graph, with tokens of its own."""
+  networkx = pytest.importorskip('networkx')
+  town = networkx.DiGraph()
+  for at in range(8):  # A ring road, with a shortcut through the park.
+    town.add_edge(f'gate{at}', f'gate{(at + 1) % 8}', label='NESW'[at % 4])
+  town.add_edge('gate0', 'gate4', label='SE')
+  town.add_edge('gate4', 'gate0', label='NW')
+  world = wm.from_graph(town, tmp_path, max_moves=8)
+  sequences = world.sample(1000, 0)
+  names = sorted({world.vocab[k] for k in np.unique(sequences.tokens) if k})
+  number = np.array([names.index(n) if n in names else 0 for n in world.vocab])
+  counts = np.full((len(names), len(names)), 0.01)
+  for row, length in zip(sequences.tokens, sequences.lengths, strict=True):
+    np.add.at(counts, (number[row[: length - 1]], number[row[1:length]]), 1)
+  table = np.log(counts / counts.sum(1, keepdims=True))
+
+  def bigrams(tokens):
+    return table[tokens]
+
+  loaded = wm.wrap(bigrams, world, tokens=names)
+  entries = wm.score(loaded, ['next_token(num=50)', 'compression()'], world)
+  values = {(e['metric'], e['quantity']): e['value'] for e in entries}
+  assert 0 < values['next_token', 'valid_mass'] < 1
+  assert 0 <= values['compression', 'precision'] <= 1

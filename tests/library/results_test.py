@@ -74,6 +74,7 @@ def test_keys_depend_on_prefixes_that_a_model_chose(tmp_path):
 
 def test_rows_of_a_report_have_their_run(scored, tmp_path):
   folders = [scored / 'oracle', scored / 'noisy']
+  (tmp_path / 'other').mkdir()
   wm.report(folders, tmp_path)
   assert not (tmp_path / 'report' / 'rows.csv').exists()
   wm.report(folders, tmp_path, csv=True)
@@ -97,12 +98,10 @@ def test_a_folder_of_runs_is_reported_as_its_runs(scored, tmp_path):
   one_by_one = [scored / 'noisy', scored / 'oracle']
   wm.report(one_by_one, tmp_path / 'each')
   for name in ('report.html', 'scores.json'):
-    texts = [
-      (tmp_path / out / 'report' / name).read_text() for out in ('all', 'each')
-    ]
+    texts = [(tmp_path / out / name).read_text() for out in ('all', 'each')]
     assert texts[0] == texts[1]
   with pytest.raises(core.InputError, match=r'has no scores\.json'):
-    wm.report(tmp_path / 'all' / 'report' / 'trials', tmp_path / 'none')
+    wm.report(tmp_path / 'all' / 'trials', tmp_path / 'none')
 
 
 def test_comparison_is_of_shared_trials(scored, tmp_path):

@@ -157,6 +157,16 @@ def test_a_folder_called_report_is_the_report(tmp_path):
   assert reports.report([folder], tmp_path / 'x') == page
 
 
+def test_a_new_folder_is_the_report(tmp_path):
+  folder = scored(tmp_path / 'a')
+  page = reports.report([folder], tmp_path / 'new')
+  assert page == tmp_path / 'new' / 'report.html'
+  assert reports.report([folder], tmp_path / 'new') == page  # Again.
+  # A folder of other things keeps these apart.
+  assert reports.report([folder], tmp_path).parent == tmp_path / 'report'
+  assert reports.report([folder]).parent == tmp_path / 'a' / 'report'
+
+
 def test_a_run_called_report_keeps_its_results(tmp_path):
   folder = scored(tmp_path / 'report')
   before = (tmp_path / 'report' / 'scores.json').read_bytes()

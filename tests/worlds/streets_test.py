@@ -365,3 +365,76 @@ def test_a_town_of_openstreetmap(cases):
   pairs = {(ids[u], ids[v]) for u, _, v in zip(*graph.edges(), strict=True)}
   both = {(1, 2), (1, 3), (1, 4)}
   assert pairs == both | {(v, u) for u, v in both} | {(3, 2), (3, 4)}
+
+
+def labelled(name='label', words=None, turn=2):
+  """A directed grid of 5 x 5 whose labels are turned from its places."""
+  words = words or {(0, 1): 'N', (1, 0): 'E', (0, -1): 'S', (-1, 0): 'W'}
+  grid = nx.grid_2d_graph(5, 5).to_directed()
+  around = [*words]
+  for node in grid:
+    grid.nodes[node].update(x=0.001 * node[0], y=0.001 * node[1])
+  for u, v in grid.edges:
+    step = v[0] - u[0], v[1] - u[1]
+    turned = around[(around.index(step) + turn) % 4]
+    grid.edges[u, v][name] = words[turned]
+  return grid
+
+
+@pytest.mark.parametrize('placed', [True, False])
+@pytest.mark.parametrize(
+  ('name', 'words'),
+  [
+    ('direction', None),
+    ('label', None),
+    (
+      'label',
+      {(0, 1): 'north', (1, 0): 'East', (0, -1): 'SOUTH', (-1, 0): 'w'},
+    ),
+    ('bearing', {(0, 1): 0.0, (1, 0): 88.0, (0, -1): 181, (-1, 0): '270'}),
+  ],
+)
+def test_labels_of_edges_are_kept_exactly(tmp_path, name, words, placed):
+  grid = labelled(name, words)
+  if not placed:
+    for node in grid:
+      grid.nodes[node].clear()
+  world = published.from_graph(grid, tmp_path / 'a')
+  plain = published.from_graph(labelled(), tmp_path / 'b')
+  for graph in (world.graph, read(grid, tmp_path / 'a.graphml')):
+    rows = {node: row for row, node in enumerate(grid)}
+    assert graph.num_edges == 80
+    for u, v in grid.edges:
+      step = u[0] - v[0], u[1] - v[1]  # Turned by half a circle.
+      label = 'NESW'[[(0, 1), (1, 0), (0, -1), (-1, 0)].index(step)]
+      at = streets.DIRECTIONS.index(label)
+      assert graph.delta[rows[u], at] == rows[v]
+    assert graph.read_as['directions'] in (name, 'direction')
+    assert ('bearings' in graph.read_as) == placed
+  assert world.graph.delta.tolist() == plain.graph.delta.tolist()
+
+
+def test_labels_of_some_edges_are_refused_in_one_line(tmp_path):
+  for name in ('direction', 'label', 'bearing'):
+    grid = labelled(name, {(0, 1): 0, (1, 0): 90, (0, -1): 180, (-1, 0): 270})
+    if name != 'bearing':
+      grid = labelled(name)
+    del grid.edges[(0, 0), (0, 1)][name]
+    line = f"unknown {name} '' of 1 of 80 edges; expected one of every edge"
+    with pytest.raises(core.InputError, match=line) as error:
+      published.from_graph(grid, tmp_path / name)
+    assert '\n' not in str(error.value)
+  grid = labelled()
+  grid.edges[(0, 0), (0, 1)]['label'] = 'Main Street'
+  with pytest.raises(core.InputError, match="unknown label 'Main Street'"):
+    published.from_graph(grid, tmp_path / 'street')
+
+
+def test_labels_that_are_names_of_streets_are_not_directions(tmp_path):
+  words = {(0, 1): 'a', (1, 0): 'b', (0, -1): 'c', (-1, 0): 'd'}
+  world = published.from_graph(labelled('label', words), tmp_path)
+  assert 'bearings' not in world.graph.read_as
+  undirected = nx.grid_2d_graph(3, 3)
+  nx.set_edge_attributes(undirected, 'east', 'label')
+  with pytest.raises(core.InputError, match='expected a directed graph'):
+    published.from_graph(undirected, tmp_path)

@@ -14,6 +14,8 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -24,10 +26,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, registry
 from wm.runtime import exit_codes, files
 
-FORMAT = 'wm-sequences-1'
+FORMAT, COLUMN = 'wm-sequences-1', ['tokens']
 # Fields of a manifest, and further fields in data sets of worlds.
 NEEDED = {'dtype': str, 'shards': list, 'rows': int, 'tokens': int}
 OPTIONAL = {
@@ -487,6 +489,44 @@ class Store:
     """All rows in order, `size` at a time."""
     for first in range(0, len(self), size):
       yield self.read(first, first + size)
+
+  def _tables(self) -> Iterator[Any]:
+    """Tables of pyarrow with a column `tokens`, of lists of texts."""
+    pyarrow = inputs.library('pyarrow', 'tables', 'Parquet')
+    vocab = pyarrow.array(registry.make('world', self.manifest['world']).vocab)
+    # Of no rows there is a table, too.
+    for part in core.predictor.chunks(max(len(self), 1), 1, 1 << 16):
+      tokens, lengths = self.ragged(np.arange(len(self))[part])
+      ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
+      words = vocab.take(pyarrow.array(tokens.astype(np.int64)))
+      yield pyarrow.table([pyarrow.ListArray.from_arrays(ends, words)], COLUMN)
+
+  def to_parquet(self, path: str | Path) -> None:
+    """Writes all rows to a Parquet file, which `wm.ingest` reads back.
+
+    Its column `tokens` holds lists of the world's tokens. InputError where
+    there is no pyarrow.
+    """
+    parquet = inputs.library('pyarrow.parquet', 'tables', 'Parquet')
+    tables = self._tables()
+    table = next(tables)  # For its schema.
+    with (
+      files.replacing(Path(path)) as temporary,
+      parquet.ParquetWriter(temporary, table.schema) as writer,
+    ):
+      for each in itertools.chain([table], tables):
+        writer.write_table(each)
+
+  def to_datasets(self) -> Any:
+    """All rows as a Dataset of Hugging Face, with the column `tokens`.
+
+    InputError where there is no package datasets.
+    """
+    if importlib.util.find_spec('datasets') is None:
+      raise core.InputError('a Dataset needs datasets: pip install datasets')
+    datasets: Any = importlib.import_module('datasets')
+    parts = [datasets.Dataset(table) for table in self._tables()]
+    return datasets.concatenate_datasets(parts)
 
   def verify(self, process: int = 0, processes: int = 1) -> None:
     """Verifies every shard's hash; raises InputError naming a bad file.

@@ -5,8 +5,9 @@ any tokens in any order, as generated ones do (Vafa et al. 2024, mapping/); this
 module does not test their legality.
 
 A line may also be JSON (JSONL): an object whose `tokens`, or else `moves`, ..
-(games.FIELDS) are a text or a list of tokens, or such a list alone. A file that
-ends in .csv has a header, and rows are read as objects of its columns:
+(games.FIELDS) are a text or a list of tokens, or such a list alone. Rows of a
+file that ends in .parquet, as `Store.to_parquet` writes, are such objects. One
+that ends in .csv has a header, and rows are read as objects of its columns:
 
     {"example_id": "cwm_7f", "moves": ["e2e4", "e7e5"], "result": "*"}
     {"moves": "e2e4 e7e5"}
@@ -296,6 +297,12 @@ def _rows(file: TextIO) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+  if path.suffix == '.parquet':
+    parquet = inputs.library('pyarrow.parquet', 'tables', 'a Parquet file')
+    with inputs.reading_file(path, 'a Parquet file'):
+      for batch in parquet.ParquetFile(path).iter_batches():
+        yield from map(json.dumps, batch.to_pylist())
+    return
   table = path.suffix == '.csv'
   with (
     inputs.reading_file(path, 'UTF-8 text'),

@@ -53,6 +53,9 @@ def _sample_on_device(
 ) -> tuple[np.ndarray, ...] | None:
   """Results of `device.sample_and_check`; None if the host must sample."""
   predictor, world = trials.predictor, trials.world
+  if len(rows) and core.can(predictor, core.Predictor.continued):
+    seeds = trials.keys(SAMPLES)[rows]
+    return predictor.continued(trials, rows, seeds, num, budget, decide)
   if not len(rows) or not core.can(predictor, core.Predictor.machine):
     return None
   # Without an end token the program must follow the world to find out where it
@@ -116,7 +119,8 @@ class Slots:
     self._prefixes, self._lengths, self._num = prefixes, lengths, num
     # Trials wait in this order; the first `_started` have had a slot.
     self._order = np.arange(len(lengths)) if rows is None else rows
-    self._started = min(batch or BATCH, len(self._order))
+    batch = batch or max(BATCH, predictor.in_flight)
+    self._started = min(batch, len(self._order))
     self._decided = 0
     self.trials = self._order[: self._started].copy()
     self.live = np.ones(self._started, bool)
@@ -321,6 +325,10 @@ def teacher_force(
     prefixes stop there.
   """
   (total, num, longest), paths = suffixes.shape, lengths.shape[1]
+  if core.can(predictor, core.Predictor.accepted_steps):
+    question = prefixes, lengths, suffixes, suffix_lengths, accept
+    if (whole := predictor.accepted_steps(*question)) is not None:
+      return whole
   steps = np.zeros((total, paths, num), np.int32)
   if not longest:
     return steps

@@ -67,7 +67,9 @@ def sample(
     log: gets the world's facts, and the counts of each split.
 
   Returns:
-    {'train': store, 'heldout': store}; `store.read(0, 5)` gives Sequences.
+    {'train': store, 'heldout': store}; `store.read(0, 5)` gives Sequences,
+    `store.to_datasets()` a Dataset of Hugging Face, and
+    `store.to_parquet(path)` writes a file that `wm.ingest` reads.
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run.
@@ -128,9 +130,11 @@ def ingest(
   """Reads games of PGN files into OUT/data, split by what a game is.
 
   Args:
-    pgn: files, plain or packed.
+    pgn: files, plain or packed; or Parquet files of sequences, as by
+      `wm.sample(...)['train'].to_parquet(path)`, see `ingest_text`.
     out: folder of the run.
-    world: chess; games longer than its `length` are cut.
+    world: chess, or that of Parquet files; longer games than its `length` are
+      cut.
     games: most good games; 0 is all.
     lost: share of a file that may be left out for one reason, such as null
       moves; what a file loses more is refused with the reason.
@@ -142,6 +146,9 @@ def ingest(
     As `sample`.
   """
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
+  if all(pathlib.Path(name).suffix == '.parquet' for name in files):
+    options: dict[str, Any] = {'lost': lost, 'workers': workers, 'log': log}
+    return ingest_text(files, out, world, **options)
   played, names = registry.resolve('world', world), [*map(str, files)]
   manifests = tasks.driven(
     lambda: pgn_ingest.make_dataset(played, names, out, games, workers, lost),

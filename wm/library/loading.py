@@ -7,7 +7,7 @@ import importlib
 import os
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
@@ -15,9 +15,9 @@ from wm.core import contract, inputs, plugins, registry
 from wm.evaluation import results, scoring
 from wm.evaluation.scoring import Loaded
 from wm.models import user
-from wm.models.serving import user_objects
+from wm.models.serving import adapters, user_objects
 from wm.models.serving.layout import PLAIN, InputLayout
-from wm.options import shown, takes
+from wm.options import option, shown, takes
 from wm.options.calls import Amount, Count, Loading, Path
 from wm.options.training import Training
 from wm.runtime import compute, files, provenance
@@ -147,16 +147,33 @@ def _is_missing(source: Source) -> bool:
   return is_path and '.py' not in source and '(' not in source
 
 
+@dataclasses.dataclass(frozen=True)
+class Checks:
+  """How a user's model is checked: keywords of `wm.wrap`."""
+
+  tolerance: float = option(
+    contract.TOLERANCE,
+    'nats by which log-probabilities may differ where they should not; a model '
+    'that computes in 16 bits may need 0.1.',
+  )
+  copies: bool = option(
+    False,
+    'it may predict the token just read; otherwise that is reported as logits '
+    'that are one position off.',
+  )
+
+
+@takes(checks=Checks)
 def wrap(
   model: Any,
   world: core.World | str,
   *,
   max_len: Amount = 0,
-  rows: Count = 16,
-  tolerance: float = contract.TOLERANCE,
-  copies: bool = False,
-  tokens: Mapping[str, Any] | Path | None = None,
+  rows: Count = user.ROWS,
+  tokens: Mapping[str, Any] | Sequence[str] | Path | None = None,
+  layer: str | Sequence[str] = (),
   layout: InputLayout = PLAIN,
+  checks: Checks,
 ) -> Loaded:
   """A model in memory as a predictor, checked to predict the next token.
 
@@ -185,14 +202,14 @@ def wrap(
     model: as above.
     world: whose token ids it reads; `wm.make('world', ...).vocab` lists them.
     max_len: longest input, in tokens; 0 is the world's.
-    rows: rows of every call.
-    tolerance: nats by which log-probabilities may differ where they should not;
-      a model that computes in 16 bits may need 0.1.
-    copies: it may predict the token just read; otherwise that is reported as
-      logits that are one position off.
+    rows: rows of every call; by default a PyTorch module gets more at once.
     tokens: the model's id of each token of the world, where they are numbered
-      differently, or a file of them (`wm.describe('model', 'user')`). Logits of
-      other ids are left out. The id of <bos> is put before every sequence.
+      differently, or a file of them (`wm.describe('model', 'user')`); or the
+      names of the model's tokens in its order. Logits of other ids are left
+      out. The id of <bos> is put before every sequence.
+    layer: name of a submodule of a PyTorch module, such as 'blocks.2', or of
+      several, which are layers 0, 1, ...: its output [R, L, D] is what probes
+      read and interventions change, without a method `hidden` or `patched`.
     layout: what the model reads before a sequence, and its window:
       `wm.InputLayout(before=(50256,), window=1024)`. Scores have a caution
       where the loss says that it was trained in another.
@@ -220,14 +237,15 @@ def wrap(
       'function from tokens [B, L] to logits [B, L, V], or an object with '
       'methods of wm.wrap'
     )
+  if layer:
+    names = (layer,) if isinstance(layer, str) else tuple(layer)
+    thing = adapters.hooked(thing, names, label)
   used_in = registry.resolve('world', world)
   compute.prepare_jax()
   compute.fix_threads(Training.threads)
   settings: dict[str, Any] = {'max_len': max_len, 'rows': rows}
-  settings |= {'tokens': tokens, 'layout': layout}
-  reader = user.checked_predictor(
-    thing, used_in, label, **settings, tolerance=tolerance, copies=copies
-  )
+  settings |= {'tokens': tokens, 'layout': layout, **vars(checks)}
+  reader = user.checked_predictor(thing, used_in, label, **settings)
   about = {'model_spec': label, 'checkpoint': 'none'}
   return Loaded(reader, used_in, label, about, provenance.UNKNOWN)
 

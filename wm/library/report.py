@@ -36,8 +36,8 @@ def report(
     folders: that `score` wrote to, or folders of such, as of a study; or logs
       of Inspect, one by one or folders of them: each paper's tables have a page
       of their own.
-    out: folder in which to make report/, or one that is called report; None
-      is that of the only run.
+    out: folder of the report, if it is new or has one; report/ in a folder that
+      holds other things, such as runs. None is that of the only run.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
     single_file: whether all pictures are part of the page, to be mailed.
@@ -94,9 +94,12 @@ def _scored(folder: Path) -> list[Path]:
 
 
 def report_folder(out: Path, sources: Sequence[Path]) -> pathlib.Path:
-  """OUT/report; or OUT, if it is called so and holds no results itself."""
+  """OUT if it holds nothing but a report, or is called so; else OUT/report."""
   place = pathlib.Path(out)
   is_run = place.resolve() in [pathlib.Path(path).resolve() for path in sources]
+  new = not place.exists() or (place.is_dir() and not any(place.iterdir()))
+  if sources and not is_run and (new or (place / 'report.html').exists()):
+    return place
   if place.name == 'report' and not (is_run or (place / 'scores').exists()):
     return place
   return place / 'report'

@@ -19,7 +19,7 @@ import inspect
 import os
 import pathlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -486,7 +486,11 @@ def checked_predictor(
   *,
   max_len: int = 0,
   rows: int = 16,
-  tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+  tokens: Mapping[str, Any]
+  | Sequence[str]
+  | str
+  | os.PathLike[str]
+  | None = None,
   layout: InputLayout = PLAIN,
   **checks: Any,
 ) -> core.TokenReader:
@@ -497,8 +501,9 @@ def checked_predictor(
     world: the world whose sequences are read.
     label: name in errors.
     max_len, rows: see Model.
-    tokens: the model's id of each token of the world, or a file of ids, see
-      `user_objects.read_tokens`; None if ids are equal.
+    tokens: the model's id of each token of the world, a file of ids, see
+      `user_objects.read_tokens`, or the names of its tokens in its order, of
+      which there may be fewer than the world's; None if ids are equal.
     layout: what the model reads around and of a sequence; by default what
       `tokens` calls <bos>.
     checks: tolerance and copies, see Model.
@@ -515,7 +520,12 @@ def checked_predictor(
   ids = None
   if tokens is not None:
     table = user_objects.read_tokens(tokens, label)
-    ids = user_objects.token_ids(table, world.vocab, label)
+    needed: set[str] = set()
+    if isinstance(tokens, list | tuple):
+      # It may lack tokens that no sequence has, such as other directions.
+      used = world.sample(USED, 0).tokens
+      needed = {world.vocab[token] for token in np.unique(used)}
+    ids = user_objects.token_ids(table, world.vocab, label, needed)
     layout = layouts.with_bos(layout, table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
     adapted = adapters.adapted(thing, label)
@@ -523,7 +533,9 @@ def checked_predictor(
   limit = max_len or world.max_len + len(layout.before)
   cached = _cached_reader(thing, world, label, ids, rows)
   most = max_len or world.max_len
-  door = _Door(adapted, world, label, ids, rows, (limit, most), cached)
+  # Compiled programs of JAX and others take one number of rows.
+  grows = rows == ROWS and adapters.is_a(thing, 'torch.nn', 'Module')
+  door = _Door(adapted, world, label, ids, rows, (limit, most), cached, grows)
   # Other layouts are read by predictors of their own, with statistics apart.
   laid_out, reader = door.read(layout)
   # Yes or no answers have no probabilities to check.
@@ -548,6 +560,7 @@ class _Door(NamedTuple):
     world, label, ids, rows: as in `checked_predictor`.
     limits: most ids of an input, and most tokens of a sequence.
     cached: see `_cached_reader`.
+    grows: whether calls may have more than `rows` rows.
   """
 
   adapted: Any
@@ -557,6 +570,7 @@ class _Door(NamedTuple):
   rows: int
   limits: tuple[int, int]
   cached: Callable[[InputLayout, int], Any] | None
+  grows: bool
 
   def read(self, layout: InputLayout) -> tuple[layouts.LaidOut, Any]:
     """The object in a layout, and a predictor that is not checked."""
@@ -574,7 +588,7 @@ class _Door(NamedTuple):
         laid_out.check_last(sample)
       if self.cached and (predictor := self.cached(layout, room)):
         return laid_out, predictor
-      return laid_out, user_objects.predictor(
+      reader = user_objects.predictor(
         laid_out if laid_out.matters else self.adapted,
         vocab_size=len(self.world.vocab),
         end=self.world.end,
@@ -583,6 +597,10 @@ class _Door(NamedTuple):
         label=self.label,
         outputs=seen,
       )
+      if self.grows and isinstance(reader, user_objects.FromCallable):
+        width = max(laid_out.size, reader.vocab_size)
+        reader.call_tokens = min(CALL_TOKENS, core.predictor.BUDGET // width)
+      return laid_out, reader
 
 
 def _cached_reader(
@@ -598,6 +616,8 @@ def _cached_reader(
     object has to be called as it is. None for other objects.
   """
   if not adapters.is_a(thing, 'transformers', 'PreTrainedModel'):
+    return None
+  if adapters.has(thing, 'patched'):  # Its cache knows no other activations.
     return None
   from wm.models.serving import tokenization  # Needs PyTorch.
 
@@ -637,6 +657,10 @@ def _cached_reader(
   return read
 
 
+# Rows of a call, unless the user says otherwise; and tokens of a call of a
+# module of PyTorch that takes any number of rows.
+ROWS, CALL_TOKENS = 16, 1 << 14
+USED = 1000  # Sequences whose tokens a model must have.
 CACHED_ROWS = 256  # Rows of a call to a model of Hugging Face with a cache.
 
 

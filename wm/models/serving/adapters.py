@@ -12,6 +12,7 @@ buffers, and the generator of random numbers. No library is imported here.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -41,6 +42,7 @@ MODES = {
   'deterministic': True,
   'use_running_average': True,
 }
+SMALL = 10_000_000  # Weights of a module that runs on one thread.
 _SEEDS = itertools.count(1)  # A module that draws at random does so each time.
 
 
@@ -203,6 +205,70 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
   return call
 
 
+def hooked(module: Any, layers: tuple[str, ...], label: str) -> Any:
+  """A PyTorch module with `hidden` and `patched` of its submodules, by hooks.
+
+  It shares weights and parts with the user's module, which gets no method.
+
+  Args:
+    module: the user's.
+    layers: names of submodules, as of `named_modules`. Layer k is the k-th; of
+      one name, every layer.
+    label: name of the model in errors.
+
+  Raises:
+    InputError: it is no module of PyTorch, or has no such submodule.
+  """
+  if not is_a(module, 'torch.nn', 'Module'):
+    raise core.InputError(
+      f'{label} is of type {type(module).__name__}; expected a PyTorch module '
+      'to find layer= in, or a method hidden(tokens, layer)'
+    )
+  parts = [name for name, _ in module.named_modules() if name]
+  for name in layers:
+    inputs.check_known(name, parts, f'{label} has no submodule {name!r}')
+  options = modes(module.forward, label)
+
+  def run(self: Any, tokens: Any, layer: int, change: Any) -> tuple[Any, Any]:
+    """Activations of a layer, and logits after a change of them."""
+    if len(layers) > 1 and not -1 <= layer < len(layers):
+      listed = ', '.join(f'{k} ({name})' for k, name in enumerate(layers))
+      raise core.InputError(f'layer {layer} was asked for; available: {listed}')
+    name, seen = layers[layer if len(layers) > 1 else 0], []
+
+    def hook(part: Any, arguments: Any, output: Any) -> Any:
+      first, *rest = output if isinstance(output, tuple) else (output,)
+      seen.append(first)
+      after = change(first)
+      return (after, *rest) if isinstance(output, tuple) else after
+
+    handle = self.get_submodule(name).register_forward_hook(hook)
+    try:
+      logits = logits_of(self(tokens, **options), len(tokens))
+    finally:
+      handle.remove()
+    if not seen:
+      raise core.InputError(
+        f'{label}: its forward does not call the submodule {name!r}; expected '
+        'one that every input goes through'
+      )
+    return seen[0], logits
+
+  def hidden(self: Any, tokens: Any, layer: int) -> Any:
+    """Activations [R, L, D] after a layer."""
+    return run(self, tokens, layer, lambda x: x)[0]
+
+  def patched(self: Any, tokens: Any, layer: int, hidden: Any) -> Any:
+    """Logits [R, L, V] from other activations on."""
+    return run(self, tokens, layer, lambda x: hidden.to(x.dtype))[1]
+
+  # A class of its own, as metrics find abilities by methods.
+  twin, cls = copy.copy(module), type(module)
+  methods = {'hidden': hidden, 'patched': patched}
+  twin.__class__ = type(cls.__name__, (cls,), methods)
+  return twin
+
+
 @contextlib.contextmanager
 def own_random_numbers(devices: Collection[Any] = ()) -> Iterator[None]:
   """PyTorch draws from a generator of its own; the user's stays as it is.
@@ -215,6 +281,11 @@ def own_random_numbers(devices: Collection[Any] = ()) -> Iterator[None]:
     yield
 
 
+def is_small(module: Any) -> bool:
+  """Has a PyTorch module few weights, so that calls cost more than work?"""
+  return sum(x.numel() for x in module.parameters()) < SMALL
+
+
 class Untouched:
   """Runs a PyTorch module in evaluation mode, and leaves it as it was."""
 
@@ -225,9 +296,9 @@ class Untouched:
 
   @contextlib.contextmanager
   def __call__(self) -> Iterator[None]:
-    """Restores modes, buffers and the generator of random numbers."""
+    """Restores modes, buffers, threads and the generator of randomness."""
     torch: Any = sys.modules['torch']
-    parts = list(self._module.modules())
+    parts, threads = list(self._module.modules()), torch.get_num_threads()
     training = [part.training for part in parts]
     buffers = [
       (part, name, x, x._version, x.clone() if self._copies else x)
@@ -239,10 +310,15 @@ class Untouched:
       # `eval` of a user may do more than set the mode.
       part.training = False
     cuda = {x.device for *_, x in buffers if x.device.type == 'cuda'}
+    # Threads that wait for each other on a busy machine take up to five times
+    # as long as one, and a small module gains little from them.
+    if is_small(self._module):
+      torch.set_num_threads(1)
     try:
       with own_random_numbers(cuda):
         yield
     finally:
+      torch.set_num_threads(threads)
       for part, mode in zip(parts, training, strict=True):
         part.training = mode
       # A version counts changes in place; a buffer may also be another tensor.

@@ -74,6 +74,14 @@ class InputLayout:
 PLAIN = InputLayout()
 
 
+def sizes_differ(of_model: int, of_world: int) -> str:
+  """What to do about a model that has another number of tokens."""
+  return (
+    f'has {of_model} tokens, the world {of_world}: pass tokens=[...], the '
+    "names of the model's tokens in its order"
+  )
+
+
 class LaidOut:
   """An object that reads and returns a world's tokens, from a user's.
 
@@ -159,16 +167,19 @@ class LaidOut:
   def probe(self, tokens: np.ndarray, vocab_size: int) -> None:
     """Finds out of which positions the object returns logits.
 
-    An object that fails here is refused later, with the reason.
+    An object that fails here is refused later, with the reason; InputError if
+    it fails at ids that it does not have.
 
     tokens: [R, L] of the world, L > 1. vocab_size: V.
     """
     # A window of 0 cuts nothing: x[:, -0:] is all of x.
     ids = self.ids(tokens)[:, -self.layout.window :]
-    try:
-      with plugins.user_code(self.label), np.errstate(all='ignore'):
-        shape = as_array(logits_of(self._thing(ids), len(ids))).shape
-    except core.InputError:
+    if (shape := self._shape(ids)) is None:
+      other = self._shape(np.zeros_like(ids)) or (vocab_size,)
+      if other[-1] < vocab_size and self._ids is None:
+        raise core.InputError(
+          f'{self.label} {sizes_differ(other[-1], vocab_size)}'
+        )
       return
     if len(shape) in (2, 3) and shape[0] == len(ids):
       fits = shape[-1] == vocab_size
@@ -178,6 +189,14 @@ class LaidOut:
       alone = len(shape) == 2 or shape[1] == 1 < ids.shape[1]
       self.last_only = bool(fits and alone)
       self.size = shape[-1]
+
+  def _shape(self, ids: np.ndarray) -> tuple[int, ...] | None:
+    """Shape of the logits after ids [R, K]; None if the object fails."""
+    try:
+      with plugins.user_code(self.label), np.errstate(all='ignore'):
+        return as_array(logits_of(self._thing(ids), len(ids))).shape
+    except core.InputError:
+      return None
 
   def check_last(self, tokens: np.ndarray) -> None:
     """Raises InputError for one row of logits that is not of the last token.

@@ -44,7 +44,14 @@ import csv
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -60,10 +67,12 @@ from wm.models.serving.adapters import (
   is_a,
   logits_of,
 )
-from wm.models.serving.layout import LaidOut
+from wm.models.serving.layout import LaidOut, sizes_differ
 from wm.models.serving.outputs import Outputs
 
 MULTIPLE = 16  # Lengths of a callable's inputs are multiples of this.
+# Most trials in flight, and numbers of a session for each continuation of them.
+IN_FLIGHT, IN_FLIGHT_LOGITS = 256, 1 << 21
 # Lower bound of log-probabilities that a head reads: one in a million.
 FLOOR = float(np.log(1e-6))
 
@@ -75,7 +84,14 @@ class FromCallable(stateless.Stateless):
   depend only on tokens[:, :t + 1]. Every call has exactly `rows` rows. A row is
   padded to a multiple of `MULTIPLE` tokens that depends only on its own length,
   so that results do not depend on the batches of trials.
+
+  Attributes:
+    call_tokens: most tokens of a call of any number of rows; 0 if calls must
+      have `rows` rows.
+    by_session: whether continuations are cheaper one token at a time.
   """
+
+  call_tokens = 0
 
   def __init__(
     self,
@@ -100,9 +116,12 @@ class FromCallable(stateless.Stateless):
     self.spacing, self.outputs = 2**-23, outputs or Outputs()
     self._place = plugins.placed(function)
     self.remarks: list[str] = []
+    # Sessions of large vocabularies would take too much memory.
+    self.in_flight = min(IN_FLIGHT, IN_FLIGHT_LOGITS // vocab_size)
+    self.by_session = False
     self._last: Callable[[np.ndarray], np.ndarray] | None = None
     if isinstance(function, LaidOut) and function.stepwise:
-      self._last = function.last
+      self._last, self.by_session = function.last, True
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
@@ -127,10 +146,13 @@ class FromCallable(stateless.Stateless):
     # Checked at every call, since the shape may depend on the tokens.
     expected = (*tokens.shape, self.vocab_size)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
+      hint = ''
+      if logits.ndim == 3 and logits.shape[:2] == tokens.shape:
+        hint = f'; it {sizes_differ(logits.shape[2], self.vocab_size)}'
       raise core.InputError(
         f'{self._place}{self.label} gave {logits.dtype} of shape '
         f'{logits.shape} for tokens {tokens.shape}; expected floats of shape '
-        f'[rows, length, vocabulary] = {expected}'
+        f'[rows, length, vocabulary] = {expected}{hint}'
       )
     return logits
 
@@ -156,10 +178,18 @@ class FromCallable(stateless.Stateless):
       of_size = np.flatnonzero(sizes == size)
       # Logits of padding beyond the caller's width are cut off.
       width = min(int(size), tokens.shape[1])
-      for part in core.predictor.chunks(len(of_size), 1, self.rows):
-        rows = of_size[part]
-        filled = padded(tokens[rows], lengths[rows], self.rows, int(size))
+      for rows, num in self._batches(of_size, int(size)):
+        filled = padded(tokens[rows], lengths[rows], num, int(size))
         yield rows, self.logits(filled)[: len(rows), :width]
+
+  def _batches(
+    self, rows: np.ndarray, size: int
+  ) -> Iterator[tuple[np.ndarray, int]]:
+    """Yields rows of inputs of `size` tokens for a call, and its rows."""
+    most = max(self.rows, self.call_tokens // size)
+    for part in core.predictor.chunks(len(rows), 1, most):
+      num = len(rows[part]) if self.call_tokens else self.rows
+      yield rows[part], num
 
   def normal(self, logits: np.ndarray) -> np.ndarray:
     """[P, V] float32 log-probabilities, in nats, from logits of P positions.
@@ -211,6 +241,16 @@ class FromCallable(stateless.Stateless):
       out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
     return out
 
+  def continued(self, *trials: Any) -> tuple[np.ndarray, ...] | None:
+    """See core.Predictor; None for those that answer about one place."""
+    return None if self.by_session else stateless.continued(*trials)
+
+  def accepted_steps(self, *question: Any) -> np.ndarray | None:
+    """See core.Predictor; None for those that answer about one place."""
+    if self.by_session:
+      return None
+    return stateless.accepted_steps(self, *question)
+
   def _last_alone(
     self,
     last: Callable[[np.ndarray], np.ndarray],
@@ -222,10 +262,8 @@ class FromCallable(stateless.Stateless):
     # The last position of a padded row would be one of padding.
     for size in np.unique(lengths):
       of_size = np.flatnonzero(lengths == size)
-      for part in core.predictor.chunks(len(of_size), 1, self.rows):
-        rows = of_size[part]
-        # Every call has `rows` rows.
-        filled = np.resize(tokens[rows, :size], (self.rows, size))
+      for rows, num in self._batches(of_size, int(size)):
+        filled = np.resize(tokens[rows, :size], (num, size))
         with plugins.user_code(self.label, self._function):
           logits = last(filled)[: len(rows)]
         out[rows] = self.normal(logits)
@@ -236,7 +274,7 @@ State = Any
 
 
 def read_tokens(
-  path: Mapping[str, Any] | str | os.PathLike[str], label: str
+  path: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str], label: str
 ) -> Mapping[str, Any]:
   """Reads the model's id or spelling of each token of a world.
 
@@ -250,12 +288,15 @@ def read_tokens(
   text, which the tokenizer cuts into pieces, or a list of ids; the columns are
   then `token,text`. Every token of the world occurs once; `<pad>` is optional.
   Other tokens are ignored. `launch/list.py --world=...` lists a world's tokens.
+  A call may also have the names of the model's tokens in its order.
 
   Raises:
     InputError: no such file, or another format; label names the model.
   """
   if isinstance(path, Mapping):  # A table in a call is taken as it is.
     return path
+  if isinstance(path, Sequence) and not isinstance(path, str):
+    return _once(((name, number) for number, name in enumerate(path)), label)
   path = pathlib.Path(path)
   if not path.is_file():  # Reading a pipe would block.
     raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
@@ -302,14 +343,20 @@ def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
 
 
 def token_ids(
-  table: Mapping[str, Any], vocab: Sequence[str], label: str
+  table: Mapping[str, Any],
+  vocab: Sequence[str],
+  label: str,
+  needed: Collection[str] = (),
 ) -> np.ndarray:
   """[V] int64 id in the model of each token; DEAD for padding without an id.
+
+  needed: names that must have an id, by default all; others may be DEAD, too.
 
   Raises:
     InputError: a token has no id, or two tokens have the same id.
   """
-  names = [name for name in vocab if name in table or name != vocab[core.PAD]]
+  needed = {*(needed or vocab)} - {vocab[core.PAD]}
+  names = [name for name in vocab if name in table or name in needed]
   for name in names:
     text = f'{label}: tokens= has no {name!r} of the world'
     inputs.check_known(name, table, text)
@@ -456,14 +503,13 @@ class WithHidden(FromCallable, core.HiddenStates):
     """
     # All rows of a call have one length, so that results are one array.
     length = self.padded(arrays[0].shape[1])
-    for rows in core.predictor.chunks(len(lengths), 1, self.rows):
+    for rows, num in self._batches(np.arange(len(lengths)), length):
       tokens, *more = (
-        padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
-        for x in arrays
+        padded(np.asarray(x[rows]), lengths[rows], num, length) for x in arrays
       )
       with plugins.user_code(self.label, call):
         values = as_array(call(tokens, layer, *more))
-      yield len(lengths[rows]), tokens.shape, values
+      yield len(rows), tokens.shape, values
 
 
 class WithPatched(WithHidden, core.HiddenStates):
@@ -504,7 +550,7 @@ class Cached(FromCallable):
     # Without __call__, `start` and `step` read whole sequences.
     whole = thing if callable(thing) else self._stepwise
     super().__init__(whole, **fields)
-    self._object = thing
+    self._object, self.by_session = thing, True
 
   def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
     """[R, L, V] logits of whole sequences, one step at a time."""

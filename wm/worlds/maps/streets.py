@@ -31,6 +31,15 @@ from wm.worlds.base import csv_file
 # Clockwise from north: sector k is centred on 45 k degrees.
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 
+# Attributes of edges that state them; the first present one counts.
+STATED = 'direction', 'label', 'bearing'
+_NAMED = {'N': 'NORTH', 'E': 'EAST', 'S': 'SOUTH', 'W': 'WEST'}
+_WORDS = {
+  word: label
+  for label, name in enumerate(DIRECTIONS)
+  for word in (name, ''.join(_NAMED[letter] for letter in name))
+}
+
 EARTH_M = 6_371_009.0  # Mean Earth radius in metres, as OSMnx takes it.
 HOP_M = 100.0  # Metres of an edge without length between nodes without places.
 MOST_PLACED = 1000  # Limit of nodes of a spring layout, which takes seconds.
@@ -454,9 +463,7 @@ def _built(
   """
   (ids, names, places), (sources, targets) = nodes, ends
   name, length_m = lengths
-  labels = None
-  if stated := table.get('direction'):
-    labels = _labels(where, ['' if v is None else str(v) for v in stated])
+  stated, labels = _labels(where, table)
   usual, placed = 'great-circle distances', places is not None
   if places is None:
     usual = f'{HOP_M:g} m each'
@@ -474,6 +481,10 @@ def _built(
   else:
     _check_units(places, (sources, targets), lengths, where, read_as)
   lat, lon = places
+  if placed and labels is not None:
+    ends_at = lat[sources], lon[sources], lat[targets], lon[targets]
+    if turned := int((sector(bearing(*ends_at)) != labels).sum()):
+      read_as['bearings'] = f'{turned} of {len(labels)} edges have another'
   graph = build(ids, lat, lon, (sources, labels, targets), length_m, where)
   missing = int(np.isnan(lengths[1]).sum())
   stand_in = f'{missing} of {len(lengths[1])} are {usual}' if missing else ''
@@ -481,7 +492,7 @@ def _built(
   about = [f'{name} (metres)' if name else '', stand_in]
   about += [f'{", ".join(unread)} not used'] if unread else []
   read_as['lengths'] = '; '.join(text for text in about if text)
-  read_as['directions'] = 'direction' if stated else 'by bearings'
+  read_as['directions'] = stated or 'by bearings'
   changes: dict[str, Any] = {'read_as': read_as, 'placed': placed}
   if names:
     changes['names'] = tuple(names[k - 1] for k in graph.ids.tolist())
@@ -601,7 +612,7 @@ def load_turns(
   listed = np.zeros(len(graph), bool)
   nodes = map(_token, columns['node'])
   for node, text in zip(nodes, columns['directions'], strict=True):
-    labels = _labels(path, text.split()).tolist()
+    labels = _worded(str(path), 'direction', text.split()).tolist()
     place = row.get(node, core.DEAD)
     expected = legal[place] if node in row else set()
     if sorted(labels) != sorted(expected) or (node in row and listed[place]):
@@ -657,13 +668,48 @@ def _rows(
   return np.array([row[key] for key in keys], np.int64)
 
 
-def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
-  """Labels of a direction column, in any case."""
-  index = {name: label for label, name in enumerate(DIRECTIONS)}
-  for text in set(texts):
-    what = f'{path}: unknown direction {text!r}'
-    inputs.check_known(text.strip().upper(), index, what)
-  return np.array([index[text.strip().upper()] for text in texts], np.int64)
+def _labels(
+  where: str, table: dict[str, list[Any]]
+) -> tuple[str, np.ndarray | None]:
+  """The attribute that states directions of edges, and labels [E].
+
+  '' and no labels if none does.
+
+  Raises:
+    InputError: only some edges have it, or a value is no direction.
+  """
+  for name in STATED:
+    texts = ['' if v is None else str(v).strip() for v in table.get(name, ())]
+    plain = [*map(_plain, texts)]
+    if name == 'bearing':
+      plain = ['' if text == 'NAN' else text for text in plain]
+    # Other labels name streets, say.
+    if not texts or (name == 'label' and not _WORDS.keys() & {*plain}):
+      continue
+    if name != 'direction' and not any(plain):
+      continue
+    if missing := plain.count(''):
+      raise core.InputError(
+        f"{where}: unknown {name} '' of {missing} of {len(texts)} edges; "
+        'expected one of every edge, or of none'
+      )
+    if name == 'bearing':
+      return name, sector(_numbers(where, name, texts, float))
+    return name, _worded(where, name, texts)
+  return '', None
+
+
+def _plain(text: str) -> str:
+  return re.sub('[ _-]', '', text).upper()
+
+
+def _worded(where: str, name: str, texts: Sequence[str]) -> np.ndarray:
+  """Labels [E] of words for directions, in any case."""
+  for text in {*texts}:
+    if _plain(text) not in _WORDS:
+      what = f'{where}: unknown {name} {text!r}'
+      inputs.check_known(_plain(text), DIRECTIONS, what)
+  return np.array([_WORDS[_plain(text)] for text in texts], np.int64)
 
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
@@ -728,9 +774,11 @@ def load_file(path: str | Path) -> StreetGraph:
       edge is dropped, and at most eight may leave a node.
   edges: directed edges run one way, undirected ones both ways. Length,
       length_m, distance or weight is in metres; by default the great-circle
-      distance, or 100 m for nodes without places. The attribute direction is
-      one of the eight; by default the bearing decides. Attributes with other
-      names that may mean a place or a length are refused; the rest are ignored.
+      distance, or 100 m for nodes without places. An attribute states the
+      directions of all edges: direction or label, one of the eight (N or
+      north), or bearing, in degrees clockwise from north; by default the places
+      decide. Labels that are no directions, as names of streets, are ignored.
+      Attributes with other names that may mean a place or a length are refused.
 
   Of several edges of a node in one direction, the shortest is kept. OSMnx reads
   OSM XML (the extra `maps`): only drivable streets, without turn restrictions.
@@ -829,7 +877,8 @@ def _both_ways(
   """Edges of an undirected graph, in both directions."""
   for u, v, data in edges:
     one_way = str(data.get('oneway', 'no')).lower() not in TWO_WAY
-    if one_way or 'direction' in data:
+    words = {str(data.get(name, '')).upper() for name in STATED[:2]}
+    if one_way or 'direction' in data or words & _WORDS.keys():
       raise core.InputError(
         f'{where} is undirected, and its edge {u} - {v} is one-way or has a '
         'direction; expected a directed graph'
