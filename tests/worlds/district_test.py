@@ -139,3 +139,33 @@ def test_the_largest_part_counts_not_the_first():
   )
   part = maps.district(ring, np.ones(7, bool), 'all')
   assert part.names == ('3', '4', '5', '6')
+
+
+def test_known_answers_on_the_recorded_district(testdata):
+  """The rules are perfect there, and the sampler's predictor arrives."""
+  files = testdata / 'manhattan'
+  spec = (
+    f"maps(nodes='{files}/nodes.csv', edges='{files}/edges.csv', "
+    "around='40.7265,-73.9815', radius=830, max_moves=32, traversal="
+  )
+  walks, paths = (
+    registry.resolve('world', f"{spec}'{name}')")
+    for name in ('random', 'shortest')
+  )
+  assert (len(walks.graph), walks.graph.num_edges) == (145, 317)
+  metrics = ['compression(trials=30)', 'distinction(trials=30)', 'audit()']
+  perfect = {
+    (entry['metric'], entry['quantity']): entry['value']
+    for entry in wm.score('oracle()', metrics, walks)
+  }
+  assert perfect['compression', 'precision'] == 1
+  assert perfect['distinction', 'precision'] == 1
+  assert perfect['distinction', 'recall'] == 1
+  assert perfect['audit', 'exact'] == 1
+  for world in (walks, paths):
+    (valid,) = (
+      entry['value']
+      for entry in wm.score('bayes()', ['traversal(num=100)'], world)
+      if entry['quantity'] == 'valid'
+    )
+    assert valid == 1
