@@ -23,7 +23,7 @@ import wm  # noqa: E402
 from wm.core import registry  # noqa: E402
 
 WIDTH, MARGIN, STUB = 420, 14, 45  # Pixels; metres of a stub.
-DIRECTIONS = 'N NE E SE S SW W NW'.split()
+DIRECTIONS = ['N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW']
 METRES = 111_320  # Of a degree of latitude.
 STYLE = """<style>
 .street { stroke: #8a8f98; stroke-width: 1.6; }
