@@ -117,8 +117,8 @@ for path in logs.paths(out / 'logs' / 'seating'):
     print(f'{quantity:18} {log.eval.model:38} {value:.2f} [{low:.2f}, {high:.2f}]')
 for model in ('transformer', 'untrained'):
   tables = [
-    pd.read_csv(path).assign(maze=path.parts[-3])
-    for path in sorted(out.glob(f'sequence/*/{model}/rows.csv'))
+    pd.read_parquet(path).assign(maze=path.parts[-3])
+    for path in sorted(out.glob(f'sequence/*/{model}/rows.parquet'))
   ]
   for kind, rows in pd.concat(tables).groupby('quantity') if tables else ():
     tell(f'mango_{kind}', model, rows.value, rows.maze)
