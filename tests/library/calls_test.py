@@ -156,6 +156,13 @@ def test_a_run_is_scored_in_its_own_folder(run):
   # From its folder alone, and by objects.
   metrics = [wm.make('metric', spec) for spec in METRICS]
   rule = wm.make('accept', 'top_k(2)')
+  frame = entries.frame()
+  assert frame.value.tolist() == [entry['value'] for entry in entries]
+  assert str(entries).splitlines()[0].split()[:3] == [
+    *('model', 'spec', 'quantity')
+  ]
+  assert len(str(entries).splitlines()) == len(entries) + 1
+  assert entries._repr_html_().count('<tr') == len(entries) + 1
   again = wm.score(str(run.folder), metrics, accept=rule, out=run.folder)
   assert again == entries
 

@@ -12,7 +12,7 @@ import json
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wm import core
 from wm.core import inputs, registry, schema
@@ -39,6 +39,9 @@ from wm.options.calls import (
 )
 from wm.options.training import Training
 from wm.runtime import compute, files, progress, tasks
+
+if TYPE_CHECKING:
+  import pandas as pd
 
 Log = Callable[[str], None]
 LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
@@ -259,7 +262,7 @@ def score(
   untrained: loading_lib.Source | None = None,
   scoring: Scoring,
   log: Log = no_log,
-) -> list[dict[str, Any]]:
+) -> Entries:
   """Scores a model by metrics, against the world's rules.
 
     wm.score('runs/city', 'compression(trials=100)')
@@ -283,8 +286,8 @@ def score(
     log: gets lines on cached results, the table and the files.
 
   Returns:
-    An entry for each quantity of `metrics`, a flat dict:
-    `pandas.DataFrame(entries)`. What it holds is in `wm.evaluation.results`.
+    An entry for each quantity of `metrics`, a flat dict; `frame()` of the list
+    is a data frame. What it holds is in `wm.evaluation.results`.
 
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
@@ -299,14 +302,34 @@ def score(
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return score_predictor(loaded, asked, scoring, out, log)
+    return Entries(score_predictor(loaded, asked, scoring, out, log))
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
   entries = score_predictor(loaded, asked, scoring, out, log)
   folder = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + score_predictor(fresh, asked, scoring, folder, log)
+  return Entries(entries + score_predictor(fresh, asked, scoring, folder, log))
+
+
+class Entries(list[dict[str, Any]]):
+  """Results of a score, a dict for each quantity; shown as a table."""
+
+  def frame(self) -> pd.DataFrame:
+    """A row for each entry, with all that it holds."""
+    import pandas as pd  # A command that scores does without it.
+
+    return pd.DataFrame([*self])
+
+  def _table(self) -> pd.DataFrame:
+    names = 'model', 'spec', 'quantity', 'value', 'low', 'high', 'n'
+    return self.frame().reindex(columns=[*names])
+
+  def __repr__(self) -> str:
+    return self._table().to_string(index=False, float_format='{:.3f}'.format)
+
+  def _repr_html_(self) -> str:
+    return str(self._table().to_html(index=False, float_format='{:.3f}'.format))
 
 
 def score_predictor(
