@@ -7,7 +7,8 @@
   python launch/report.py --compare=runs/a,runs/b --out=runs/both
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
-The report is in OUT/report: report.html (one page, no network needed),
+The report is in OUT, if that is a new folder, and else in OUT/report, as where
+OUT is a run or holds runs: report.html (one page, no network needed),
 scores.json and, with --csv, every trial in rows.csv; each run has its own in
 rows.parquet. The terminal has a line for each model. A paper's printed values
 stand beside runs of its settings. A folder of runs, as a study leaves it,

@@ -206,6 +206,7 @@ def _log_probs_after(
     width: number of places; those past the end of a tail are undefined.
   """
   head, tail, skip = sizes
+  # Each tail is put directly behind its head, whatever the head's length.
   whole = np.pad(heads, ((0, 0), (0, tails.shape[1])))
   row, at = np.nonzero(np.arange(tails.shape[1]) < tail[:, None])
   whole[row, head[row] + at] = tails[row, at]
@@ -222,6 +223,7 @@ def _log_probs_after(
   ):
     rows = np.flatnonzero((part.start <= back) & (back < part.stop))
     places = (head + skip - 1)[rows, None] + np.arange(width)
+    # Places past a tail's end are undefined, but must exist.
     places = np.minimum(places, log_probs.shape[1] - 1)
     number = back[rows, None] - part.start
     out[rows] = np.asarray(log_probs)[number, places]
@@ -252,6 +254,7 @@ class _Continuing:
       trial, branch = np.nonzero(going)
       if not len(trial):
         break
+      # As many as fit in memory; the rest waits for another round.
       most = max(1, core.predictor.BUDGET // size)
       at = trial[:most], branch[:most]
       self._round(at, limit[at[0]], budget[at[0]])
@@ -284,6 +287,7 @@ class _Continuing:
     )
     first, second = self._both(at, guess, sizes)
     drawn = np.asarray(trials.sampler.draw(first, uniform))
+    # By the first place of a trial, before any token is drawn.
     begun = done == 0
     self.vacuous[trial[begun]] = ~trials.accept.mask(first[begun, 0]).any(-1)
     cases = {
@@ -298,16 +302,19 @@ class _Continuing:
     right = np.cumprod(same & (ends[:, :-1] == 0), 1).sum(1)
     row = np.arange(len(trial))
     last = ends[row, right]
+    # A continuation that is stuck has no token there.
     more = right + (last != core.STUCK)
     each, k = np.nonzero(np.arange(self._width) < more[:, None])
     new = trial[each], branch[each], places[each, k]
     self.tokens[new] = drawn[each, k]
     self.status[at], self.count[at] = last, done + more
+    # The next round begins at the state after the last token drawn.
     self._states[at] = trials.world.advance(
       paths[row, right], np.maximum(drawn[row, right], 0)
     )
     seen = np.arange(self._width) <= right[:, None]
     self._guesses.learn(ids[seen], first[seen])
+    # Long guesses pay only where most of them are right.
     if (right >= sizes).mean() > 0.5:
       self._width = min(2 * self._width, MOST_GUESSED + 1)
     elif (right < sizes / 4).mean() > 0.5:
@@ -325,6 +332,7 @@ class _Continuing:
       np.concatenate([*x[at[0]].swapaxes(0, 1)])
       for x in (self._prefixes, self._lengths)
     )
+    # Both sides in one call: their rows fill the same passes.
     counts = lengths, np.tile(done + sizes, 2), np.tile(done, 2)
     log_probs = _log_probs_after(
       self._trials.predictor, heads, np.tile(tails, (2, 1)), counts, self._width
@@ -380,6 +388,7 @@ def accepted_steps(
       (head, np.maximum(tail - 1, 0), np.zeros_like(tail)),
       longest,
     )
+    # Steps are counted up to the first token that is not accepted.
     agreed = _taken(accept, log_probs, tails)
     agreed &= np.arange(longest) < tail[:, None]
     steps[part] = np.cumprod(agreed, 1).sum(1).reshape(shape)
