@@ -452,7 +452,8 @@ def expanded(words: Sequence[str], read: tuple[str, ...] = ()) -> list[str]:
 
   read: flagfiles that these words are from; one that reads itself is left out.
   """
-  result, rest = [], list(words)
+  result: list[str] = []
+  rest = list(words)
   while rest:
     word = rest.pop(0)
     if word == '--':

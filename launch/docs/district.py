@@ -98,7 +98,8 @@ def _ends(graph: Any) -> list[tuple[int, int]]:
 
 def main(target: str, panels: list[str]) -> None:
   """Writes the picture."""
-  lines, height = [], 0
+  lines: list[str] = []
+  height = 0
   for number, text in enumerate(panels):
     title, _, run = text.partition('=')
     more, below = panel(title, pathlib.Path(run), number * WIDTH)

@@ -17,6 +17,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -67,11 +68,11 @@ def hours(path: pathlib.Path) -> tuple[float, int, float]:
   flags = values(path)
   outputs = 0
   if sizes is None:
-    world = registry.resolve('world', flags['world'])
+    world: Any = registry.resolve('world', flags['world'])
     sizes = len(world.vocab), world.max_len
     if flags.get('objective') == 'state':
       outputs = sum(world.heads.sizes)
-  model = registry.resolve('model', flags['model'])
+  model: Any = registry.resolve('model', flags['model'])
   num = NetworkSpec(model, *sizes, outputs).num_params
   tokens = int(flags['steps']) * int(flags['batch']) * length
   rate = SHARE * CHIPS['h100'].flops

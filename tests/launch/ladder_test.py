@@ -18,18 +18,18 @@ def ladder():
   return module
 
 
-def test_a_share_is_reached_where_a_line_has_it(ladder):
+def test_a_share_is_reached_where_three_checkpoints_have_it(ladder):
   steps = np.array([100, 200, 300, 400])
-  assert ladder.reach(steps, np.array([0.5, 0.94, 0.98, 0.99])) == 250
-  assert ladder.reach(steps, np.array([0.97, 0.94, 0.98, 0.99])) == 250
-  assert ladder.reach(steps, np.full(4, 0.97)) == 100
-  assert np.isnan(ladder.reach(steps, np.full(4, 0.9)))
+  values = np.array([0.5, 0.95, 0.98, 0.97])
+  assert ladder.reach(steps, values, 0.96) == 200
+  assert ladder.reach(steps, values, 0.8) == 100
+  assert np.isnan(ladder.reach(steps, values, 0.97))
 
 
 def test_a_power_is_found_and_its_interval_has_the_truth(ladder):
   def rungs(noise):
     return [
-      ladder.Rung('shortest', n, 0, 1e4 * n**1.5 * np.exp(e), 0, 1)
+      ladder.Rung('shortest', n, 0, 1, 1e4 * n**1.5 * np.exp(e), 0, 1)
       for n, e in zip((60, 150, 300, 600), noise, strict=True)
     ]
 
