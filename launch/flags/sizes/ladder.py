@@ -4,8 +4,8 @@
 
 A rung is (intersections, tokens until 90 and 96 % of held-out routes arrive).
 The law of 96 % is a line through logarithms for each traversal, with Student's
-95 % interval where there are three rungs or more; it predicts the next rung, and
-Manhattan.
+95 % interval where there are three rungs or more; it predicts the next rung,
+and Manhattan.
 """
 
 from __future__ import annotations
