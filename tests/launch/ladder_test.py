@@ -18,18 +18,23 @@ def ladder():
   return module
 
 
-def test_a_share_is_reached_where_three_checkpoints_have_it(ladder):
-  steps = np.array([100, 200, 300, 400])
-  values = np.array([0.5, 0.95, 0.98, 0.97])
-  assert ladder.reach(steps, values, 0.96) == 200
-  assert ladder.reach(steps, values, 0.8) == 100
-  assert np.isnan(ladder.reach(steps, values, 0.97))
+def test_a_rung_lies_between_two_runs(ladder):
+  def run(steps, valid, intersections=64):
+    return ladder.Run('random', intersections, steps, 100.0 * steps, 1, valid)
+
+  runs = [run(1000, 0.9), run(4000, 0.98), run(2000, 0.94)]
+  (rung,) = ladder.rungs_of(runs)
+  assert rung[:2] == ('random', 64)
+  assert rung.tokens == pytest.approx(100 * 2000 * 2**0.5)
+  few, many = ladder.rungs_of([*runs[:1], run(1000, 0.97, 145)])
+  assert np.isnan(few.tokens)
+  assert np.isnan(many.tokens)
 
 
 def test_a_power_is_found_and_its_interval_has_the_truth(ladder):
   def rungs(noise):
     return [
-      ladder.Rung('shortest', n, 0, 1, 1e4 * n**1.5 * np.exp(e), 0, 1)
+      ladder.Rung('shortest', n, 1e4 * n**1.5 * np.exp(e))
       for n, e in zip((60, 150, 300, 600), noise, strict=True)
     ]
 

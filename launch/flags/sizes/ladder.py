@@ -2,81 +2,82 @@
 
   python launch/flags/sizes/ladder.py runs/sizes/ladder
 
-A rung is (intersections, tokens until 90 and 96 % of held-out routes arrive).
-The law of 96 % is a line through logarithms for each traversal, with Student's
-95 % interval where there are three rungs or more; it predicts the next rung,
-and Manhattan.
+A rung is (intersections, tokens until 96 % of held-out routes arrive), between
+the runs of two numbers of steps. The law is a line through logarithms for each
+traversal, with Student's 95 % interval where there are three rungs or more; it
+predicts the next rung, and Manhattan.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import pathlib
-import re
 import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy
 
-SHARES = 0.9, 0.96
+SHARE = 0.96
 MANHATTAN = 4_580
 # The paper's model, and a GPU's rate of it: 40 % of 989 TFLOP/s.
 PARAMETERS, RATE = 89.4e6, 0.4 * 989e12
 
 
-class Rung(NamedTuple):
-  """A run; `tokens` are until each of SHARES, NaN where it stays below."""
+class Run(NamedTuple):
+  """A trained model: its training, and the share of routes that arrive."""
 
   traversal: str
   intersections: int
-  sequences: int
-  early: float
+  steps: int
   tokens: float
   minutes: float
-  last: float
+  valid: float
 
 
-def rung(folder: pathlib.Path) -> Rung:
-  """Reads a run and its course."""
-  course = pd.read_csv(folder / 'course' / 'course.csv')
-  valid = course[course.quantity == 'valid'].sort_values('step')
-  steps, values = valid.step.to_numpy(), valid.value.to_numpy()
+class Rung(NamedTuple):
+  """Tokens until SHARE; NaN where no run has it, or all have."""
+
+  traversal: str
+  intersections: int
+  tokens: float
+
+
+def read(folder: pathlib.Path) -> Run:
+  """Reads a run."""
   train: dict[str, Any] = json.loads((folder / 'train.json').read_text())
-  sample = json.loads((folder / 'sample.run.json').read_text())
-  early, reached = (
-    train['tokens'] * reach(steps, values, share) / train['step']
-    for share in SHARES
-  )
-  return Rung(
+  entries = json.loads((folder / 'scores.json').read_text())
+  valid = next(x['value'] for x in entries if x['quantity'] == 'valid')
+  return Run(
     folder.name.partition('_')[0],
-    intersections(folder),
-    int(sample.get('num', 0)),
-    early,
-    reached,
-    train['seconds'] / 60,
-    float(values[-1]),
+    intersections(train['world']),
+    *(train['step'], train['tokens'], train['seconds'] / 60, valid),
   )
 
 
-def reach(steps: np.ndarray, values: np.ndarray, share: float) -> float:
-  """The first step whose value and the next two have this mean; NaN if none.
+def rungs_of(runs: list[Run]) -> list[Rung]:
+  """Where SHARE lies between two runs, by a line over log tokens."""
+  result = []
+  for key in sorted({run[:2] for run in runs}):
+    steps = sorted((run.tokens, run.valid) for run in runs if run[:2] == key)
+    tokens = float('nan')
+    for (x, low), (y, high) in itertools.pairwise(steps):
+      if low < SHARE <= high:
+        part = (SHARE - low) / (high - low)
+        tokens = math.exp((1 - part) * math.log(x) + part * math.log(y))
+        break
+    result.append(Rung(*key, tokens))
+  return result
 
-  Values of single checkpoints vary by as much as .02 with 500 routes.
-  """
-  means = np.convolve(values, np.ones(3) / 3, 'valid')
-  above = np.flatnonzero(means >= share)
-  return float(steps[above[0]]) if above.size else float('nan')
 
-
-def intersections(folder: pathlib.Path) -> int:
-  """Of the run's world."""
+def intersections(spec: str) -> int:
+  """Of a world."""
   from wm.core import registry
 
-  train = json.loads((folder / 'train.json').read_text())
-  world: Any = registry.resolve('world', train['world'])
-  return sum(bool(re.fullmatch(r'\d+', token)) for token in world.vocab)
+  world: Any = registry.resolve('world', spec)
+  return len(world.graph)
 
 
 def law(rungs: list[Rung], at: float) -> tuple[float, float, float, float]:
@@ -99,14 +100,14 @@ def law(rungs: list[Rung], at: float) -> tuple[float, float, float, float]:
 
 def main(folder: pathlib.Path) -> None:
   """Prints both tables."""
-  done = sorted(folder.glob('*/course/course.csv'))
-  rungs = sorted(rung(path.parents[1]) for path in done)
-  print('traversal  intersections  M tokens to .90, .96  minutes  last')
-  for r in rungs:
+  runs = sorted(read(path.parent) for path in folder.glob('*/scores.json'))
+  print('traversal  intersections   steps  M tokens  minutes  arrive')
+  for run in runs:
     print(
-      f'{r.traversal:9}  {r.intersections:13}  {r.early / 1e6:14.2f} '
-      f'{r.tokens / 1e6:6.2f}  {r.minutes:7.1f}  {r.last:.3f}'
+      f'{run.traversal:9}  {run.intersections:13}  {run.steps:6,}  '
+      f'{run.tokens / 1e6:8.2f}  {run.minutes:7.1f}  {run.valid:6.3f}'
     )
+  rungs = rungs_of(runs)
   for traversal in sorted({r.traversal for r in rungs}):
     good = [r for r in rungs if r.traversal == traversal and r.tokens > 0]
     if len(good) < 2:
