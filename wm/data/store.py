@@ -508,8 +508,7 @@ class Store:
     there is no pyarrow.
     """
     parquet = inputs.library('pyarrow.parquet', 'tables', 'Parquet')
-    tables = self._tables()
-    table = next(tables)  # For its schema.
+    table = next(tables := self._tables())  # For its schema.
     with (
       files.replacing(Path(path)) as temporary,
       parquet.ParquetWriter(temporary, table.schema) as writer,
@@ -525,8 +524,8 @@ class Store:
     if importlib.util.find_spec('datasets') is None:
       raise core.InputError('a Dataset needs datasets: pip install datasets')
     datasets: Any = importlib.import_module('datasets')
-    parts = [datasets.Dataset(table) for table in self._tables()]
-    return datasets.concatenate_datasets(parts)
+    parts = map(datasets.Dataset, self._tables())
+    return datasets.concatenate_datasets([*parts])
 
   def verify(self, process: int = 0, processes: int = 1) -> None:
     """Verifies every shard's hash; raises InputError naming a bad file.
