@@ -364,14 +364,14 @@ def test_the_tree_is_within_its_limits(name):
 
 # Of the limits of all rooms together. A room's limit is raised only by a change
 # that takes as many lines from another's.
-ALL_ROOMS = 64_661
+ALL_ROOMS = 63_100
 
 
 def test_every_room_is_within_its_limit():
   limits = house.LIMITS['rooms']
   lines = [line.partition('\t')[0] for line in house.code_lines(TREE)]
   sizes = collections.Counter(lines)
-  del sizes['__init__.py']
+  del sizes['__init__.py'], sizes['__main__.py']
   assert sizes.keys() == limits.keys()
   assert not {room: n for room, n in sizes.items() if n > limits[room]}
   assert sum(limits.values()) <= ALL_ROOMS
