@@ -74,15 +74,6 @@ def results() -> Iterator[Case]:
     ),
     'rows.parquet pipe': (fifo('scored/rows.parquet'),),
     'rows.parquet folder': (folder('scored/rows.parquet'),),
-    'rows.parquet of words': (
-      put(
-        'scored/rows.parquet',
-        'metric,spec,quantity,value\nnext_token,next_token(num=40),validity,c\n',
-      ),
-    ),
-    'rows.parquet wide': (
-      put('scored/rows.parquet', 'metric,value\na,1,2,3\n'),
-    ),
     'log of words': (put('scored/metrics.jsonl', 'step one\n'),),
     'log deep': (put('scored/metrics.jsonl', DEEP),),
     'log a list': (put('scored/metrics.jsonl', '[1]\n'),),

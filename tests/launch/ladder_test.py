@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope='module')
 def ladder():
-  path = ROOT / 'launch' / 'flags' / 'sizes' / 'ladder.py'
+  path = ROOT / 'launch' / 'docs' / 'ladder.py'
   spec = importlib.util.spec_from_file_location('ladder', path)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)

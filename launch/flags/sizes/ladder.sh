@@ -18,7 +18,7 @@ OUT="${OUT:-runs/sizes/ladder}"
 declare -A MOVES=([600]=20 [830]=32 [1200]=44 [1650]=52)
 declare -A STEPS=([600]='1500 3000 6000' [830]='3000 6000 12000'
   [1200]='6000 12000 24000' [1650]='15000 30000 60000')
-fit() { "$PY" launch/flags/sizes/ladder.py "$OUT"; }
+fit() { "$PY" launch/docs/ladder.py "$OUT"; }
 if [ "${1:-}" = --fit ]; then
   fit
   exit

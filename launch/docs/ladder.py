@@ -1,6 +1,6 @@
 """Prints the rungs of ladder.sh and the law that they give.
 
-  python launch/flags/sizes/ladder.py runs/sizes/ladder
+  python launch/docs/ladder.py runs/sizes/ladder
 
 A rung is (intersections, tokens until 96 % of held-out routes arrive), between
 the runs of two numbers of steps. The law is a line through logarithms for each
