@@ -136,7 +136,7 @@ def test_every_scored_folder_is_reported_and_others_say_why_not(
     if (folder / 'scores.json').exists():
       code, _, err = binaries.run(*flags)
       assert code == 0, err
-      assert (out / 'report' / 'report.html').is_file()
+      assert (out / 'report.html').is_file()
       reported.add(name)
     else:
       assert 'has no scores.json' in binaries.refused(*flags)

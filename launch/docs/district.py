@@ -85,7 +85,8 @@ def panel(title: str, run: pathlib.Path, left: float) -> tuple[list[str], int]:
   below = math.ceil(float(y.max())) + 20
   lines.append(
     f'<text class="small" x="{left + MARGIN}" y="{below}">accepts a false '
-    f'street, or an early end, in {wrong:.0%} of {len(rows):,} states</text>'
+    f'street, or an early end, in {100 * wrong:.0f} % of {len(rows):,} '
+    'states</text>'
   )
   return lines, below
 

@@ -144,7 +144,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   text = page.read_text()
   assert 'wm/solver' in text
   assert 'wm/yes' in text
-  entries = counted.results_of(tmp_path / 'report')
+  entries = counted.results_of(page.parent)
   recall = {
     e['model']: e['value'] for e in entries if e['quantity'] == 'recall'
   }

@@ -159,11 +159,11 @@ def test_the_list_names_every_plug_in(root, monkeypatch, tmp_path):
   for title in ('Worlds', 'Models', 'Metrics', 'Acceptance rules'):
     assert title in out
   for word in (
-    r"\n  maps\(.*traversal='random'",
+    r"\n  maps\([^)]*traversal='random'",
     r'\n  ngram\(order=3, ',
-    r'\n  transformer\(.*layers=2, ',
+    r'\n  transformer\([^)]*layers=2, ',
     r'[\d,]+ parameters for 1,000 tokens and sequences of 100\n',
-    r'\n  compression\(.*trials=1000',
+    r'\n  compression\([^)]*trials=1000',
     r'\n  epsilon\(threshold=0.01\)\n      Tokens of probability',
   ):
     assert re.search(word, out), word
