@@ -16,8 +16,8 @@ source "$(dirname "$0")/../../env.sh"
 OUT="${OUT:-runs/sizes/ladder}"
 # Metres -> most moves of a route; numbers of steps.
 declare -A MOVES=([600]=20 [830]=32 [1200]=44 [1650]=52)
-declare -A STEPS=([600]='1500 3000 6000' [830]='3000 6000 12000'
-  [1200]='6000 12000 24000' [1650]='15000 30000 60000')
+declare -A STEPS=([600]='200 400 800' [830]='500 1000 2000'
+  [1200]='1000 2000 4000' [1650]='2000 4000 8000')
 fit() { "$PY" launch/docs/ladder.py "$OUT"; }
 if [ "${1:-}" = --fit ]; then
   fit
