@@ -533,3 +533,18 @@ def test_an_order_of_models_holds_over_thresholds_or_not(
     assert text in line
   # Baselines are not ranked.
   assert not [*sentences.threshold_notes(parts.assign(role=ceilings.ORACLE))]
+
+
+def test_worlds_of_one_name_are_told_apart_by_what_differs():
+  files = "maps(nodes='n.csv', edges='e.csv', traversal="
+  specs = [f"{files}'random')", f"{files}'shortest', max_moves=9)"]
+  assert tables.told_apart(specs) == {
+    specs[0]: "maps(traversal='random')",
+    specs[1]: "maps(traversal='shortest', max_moves=9)",
+  }
+  other = [specs[0], 'chess()']
+  assert tables.told_apart(other) == {text: text for text in other}
+  assert tables.told_apart(specs[:1]) == {specs[0]: specs[0]}
+  # What has a field at its default stays apart from what has it not.
+  pair = ['lattice()', 'lattice(size=3)']
+  assert tables.told_apart(pair) == {pair[0]: 'lattice()', pair[1]: pair[1]}

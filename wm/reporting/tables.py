@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pandas as pd
@@ -329,13 +329,38 @@ def _fields(values: dict[str, Any], keys: Sequence[str]) -> str:
 # The frame of all results.
 
 
+def told_apart(specs: Collection[str]) -> dict[str, str]:
+  """Returns specs of worlds -> the same with the fields in which they differ.
+
+  Specs of several families stay as they are, and so does one alone.
+  """
+  parsed = {text: registry.parse(text) for text in specs}
+  if len(specs) < 2 or len({name for name, *_ in parsed.values()}) > 1:
+    return {text: text for text in specs}
+  every = [values for *_, values in parsed.values()]
+  names = dict.fromkeys(name for values in every for name in values)
+  apart = [n for n in names if len({repr(x.get(n)) for x in every}) > 1]
+  result = {}
+  for text, (family, _, values) in parsed.items():
+    fields = ', '.join(f'{n}={values[n]!r}' for n in apart if n in values)
+    result[text] = f'{family}({fields})'
+  return (
+    result
+    if len({*result.values()}) == len(specs)
+    else dict(zip(specs, specs, strict=True))
+  )
+
+
 def labels(runs: Sequence[Run]) -> list[str]:
   """Returns the names of runs; where they are not unique, the world is added,
   then as much of the end of the folder as tells them apart.
   """
   names = [run.name for run in runs]
+  worlds: dict[str, dict[str, str]] = {}
+  for name in {name for name in names if names.count(name) > 1}:
+    worlds[name] = told_apart({r.world for r in runs if r.name == name})
   names = [
-    name if names.count(name) == 1 else f'{name} on {run.world}'
+    f'{name} on {worlds[name][run.world]}' if name in worlds else name
     for name, run in zip(names, runs, strict=True)
   ]
   labels, depth = names, 0
