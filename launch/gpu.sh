@@ -93,7 +93,7 @@ stage() { # name, share of all time by its end, file of what it prints, command.
     [ $((call - SECONDS)) -lt "$left" ] && left=$((call - SECONDS))
     log "$name"
     count # A call that is killed has taken time, too.
-    timeout --signal=TERM --kill-after=20 "$left" "$@" >>"$prints" 2>&1 || code=$?
+    timeout --foreground --signal=TERM --kill-after=20 "$left" "$@" >>"$prints" 2>&1 || code=$?
   else
     code=late
   fi

@@ -33,7 +33,7 @@ def test_papers_are_installed_with_the_package(root, tmp_path):
       env={**os.environ, 'PYTHONPATH': str(library)},
     )
   assert done.stdout.split() == list(papers.papers())
-  assert (library / 'wm/reporting/published/vafa2024/published.json').is_file()
+  assert (library / 'wm/launch/flags/vafa2024/published.json').is_file()
 
 
 def rows_of(world: str) -> list[papers.Row]:
