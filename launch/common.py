@@ -50,8 +50,8 @@ T = TypeVar('T')
 
 def flags_of(cls: type) -> dict[str, str]:
   """Option -> its flag, of a dataclass of options, see `wm.options`."""
-  known = options.declared(cls).items()
-  return {name: about.flag or name for name, (_, about) in known}
+  declared = options.declared(cls).items()
+  return {name: about.flag or name for name, (_, about) in declared}
 
 
 def declare(cls: type) -> None:

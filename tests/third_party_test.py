@@ -72,3 +72,15 @@ def test_optional_packages_and_data_have_notices(needed, notices):
       assert f'| {requirement.name} | ' in notices
   for owner in ('Keyon Vafa', 'OpenStreetMap', 'Taxi and Limousine'):
     assert owner in notices
+
+
+def test_hints_name_extras_that_exist(needed, root):
+  named = set()
+  for path in sorted((root / 'wm').rglob('*.py')):
+    text = path.read_text(encoding='utf-8')
+    named |= {*re.findall(r"inputs\.extra\(\s*'(\w+)'", text)}
+  for path in [root / 'README.md', *(root / 'launch').rglob('*.md')]:
+    for listed in re.findall(r"'\.\[([\w,]+)\]'", path.read_text('utf-8')):
+      named |= {*listed.split(',')}
+  assert {'language', 'maps', 'torch'} <= named
+  assert named <= needed.keys()

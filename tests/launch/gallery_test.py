@@ -1,6 +1,5 @@
 """The documentation: all plug-ins have a place, and nothing needs a network."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -11,27 +10,19 @@ import sys
 import pytest
 
 import wm
+from tests import scripts
 from wm.core import registry
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def hook(name):
-  """A hook of MkDocs, as a module."""
-  path = ROOT / 'launch' / 'docs' / f'{name}.py'
-  spec = importlib.util.spec_from_file_location(name, path)
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
-
-
 @pytest.fixture(scope='module')
 def gallery():
-  return hook('gallery')
+  return scripts.load('gallery')
 
 
 def test_every_recorded_model_is_on_the_page_of_results():
-  results = hook('results')
+  results = scripts.load('results')
   every = list(results.rows())
   paths = [
     path

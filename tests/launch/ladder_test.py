@@ -1,21 +1,14 @@
 """The law of the ladder on rungs that are known."""
 
-import importlib.util
-import pathlib
-
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests import scripts
 
 
 @pytest.fixture(scope='module')
 def ladder():
-  path = ROOT / 'launch' / 'docs' / 'ladder.py'
-  spec = importlib.util.spec_from_file_location('ladder', path)
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
+  return scripts.load('ladder')
 
 
 def test_a_rung_lies_between_two_runs(ladder):

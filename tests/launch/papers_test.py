@@ -1,12 +1,12 @@
 """Every table and figure of the papers is listed; flagfiles have results."""
 
-import importlib.util
 import json
 import pathlib
 import re
 
 import pytest
 
+from tests import scripts
 from wm.reporting import papers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -18,15 +18,6 @@ TEXTS |= {'Walker and Lyons 2026': '003', 'Momennejad et al. 2023': '004'}
 FILES = sorted(
   str(p.relative_to(FOLDER).with_suffix('')) for p in FOLDER.rglob('*.flags')
 )
-
-
-def costs():
-  """launch/docs/not_run.py as a module."""
-  path = ROOT / 'launch' / 'docs' / 'not_run.py'
-  spec = importlib.util.spec_from_file_location('not_run', path)
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
 
 
 def numbers(item: str) -> set[tuple[str, int]]:
@@ -84,7 +75,7 @@ def test_a_flagfile_has_a_result_or_says_what_it_takes(name):
 
 
 def test_costs_are_those_of_the_settings():
-  tool = costs()
+  tool = scripts.load('not_run')
   files = tool.files()
   assert len(files) > 50
   for path in files:

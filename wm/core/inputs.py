@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
-import importlib
 import json
 import math
 import os
@@ -72,12 +71,6 @@ def extra(name: str, what: str) -> Iterator[None]:
     raise InputError(
       f"{what} needs the extra {name!r}: pip install -e '.[{name}]' ({error})"
     ) from error
-
-
-def library(name: str, extra_name: str, what: str) -> Any:
-  """A module of an optional library; see `extra`."""
-  with extra(extra_name, what):
-    return importlib.import_module(name)
 
 
 def passes(error: BaseException) -> bool:

@@ -492,7 +492,7 @@ class Store:
 
   def _tables(self) -> Iterator[Any]:
     """Tables of pyarrow with a column `tokens`, of lists of texts."""
-    pyarrow = inputs.library('pyarrow', 'tables', 'Parquet')
+    pyarrow: Any = importlib.import_module('pyarrow')
     vocab = pyarrow.array(registry.make('world', self.manifest['world']).vocab)
     # Of no rows there is a table, too.
     for part in core.predictor.chunks(max(len(self), 1), 1, 1 << 16):
@@ -504,10 +504,9 @@ class Store:
   def to_parquet(self, path: str | Path) -> None:
     """Writes all rows to a Parquet file, which `wm.ingest` reads back.
 
-    Its column `tokens` holds lists of the world's tokens. InputError where
-    there is no pyarrow.
+    Its column `tokens` holds lists of the world's tokens.
     """
-    parquet = inputs.library('pyarrow.parquet', 'tables', 'Parquet')
+    parquet: Any = importlib.import_module('pyarrow.parquet')
     table = next(tables := self._tables())  # For its schema.
     with (
       files.replacing(Path(path)) as temporary,

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import importlib
 import itertools
 import json
 import pathlib
@@ -298,7 +299,7 @@ def _rows(file: TextIO) -> Iterator[str]:
 
 def _lines(path: Path) -> Iterator[str]:
   if path.suffix == '.parquet':
-    parquet = inputs.library('pyarrow.parquet', 'tables', 'a Parquet file')
+    parquet: Any = importlib.import_module('pyarrow.parquet')
     with inputs.reading_file(path, 'a Parquet file'):
       for batch in parquet.ParquetFile(path).iter_batches():
         yield from map(json.dumps, batch.to_pylist())

@@ -149,7 +149,7 @@ def ingest(
     As `sample`.
   """
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
-  if all(pathlib.Path(name).suffix == '.parquet' for name in files):
+  if all(str(name).endswith('.parquet') for name in files):
     options: dict[str, Any] = {'lost': lost, 'workers': workers, 'log': log}
     return ingest_text(files, out, world, **options)
   played, names = registry.resolve('world', world), [*map(str, files)]
