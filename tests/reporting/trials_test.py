@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.reporting import worst_test
+from tests.library import worst_trials_test
 from wm import core
 from wm.evaluation import results
-from wm.reporting import collect, worst, write
+from wm.library import explore
+from wm.reporting import collect, write
 
 ROWS = [
   {'value': 0.1 + 0.2, 'state': '7', 'prefix': 'a, "b"', 'wrong_at': 2},
@@ -26,7 +27,7 @@ def way(request):
 
 
 def run_of(folder, rows, way) -> collect.Run:
-  run = worst_test.run_of(folder, rows)
+  run = worst_trials_test.run_of(folder, rows)
   if way == 'parquet':
     source = folder / 'rows.csv'
     table = results.arrow_rows(source)
@@ -49,16 +50,16 @@ def test_trials_are_the_same_by_every_way(tmp_path, way):
   few = collect.trials(run, ['state'], at=[3, 0])
   assert few.state.tolist() == ['', '7']
   whole = collect.trials(run)
-  assert [*whole] == [*worst_test.COLUMNS]
+  assert [*whole] == [*worst_trials_test.COLUMNS]
   assert whole.suffix.tolist() == ['', '', 'NA x', 'x']
 
 
 def test_worst_trials_are_the_same_by_every_way(tmp_path, way):
-  (group,) = worst.groups(run_of(tmp_path / 'a', ROWS, way), 3)
+  (group,) = explore.chosen(run_of(tmp_path / 'a', ROWS, way), 3)
   assert (group.measured, group.short) == (3, 2)
   assert group.trials == (
-    worst.Trial('0', 0.1 + 0.2, ('a, "b"',), ('7',), (), 2),
-    worst.Trial('3', 0.5, (), ('é',), ('x',), 0),
+    explore.WorstTrial('0', 0.1 + 0.2, ('a, "b"',), ('7',), (), 2),
+    explore.WorstTrial('3', 0.5, (), ('é',), ('x',), 0),
   )
 
 
@@ -81,7 +82,7 @@ def test_joined_trials_are_those_of_the_runs(tmp_path, way):
 
 
 def test_a_report_has_a_csv_where_it_is_asked_for(tmp_path):
-  run = worst_test.run_of(tmp_path / 'a', ROWS)
+  run = worst_trials_test.run_of(tmp_path / 'a', ROWS)
   write.report([run.folder], tmp_path / 'report', csv=True)
   assert len(pd.read_csv(tmp_path / 'report' / 'rows.csv')) == 4
   page = (tmp_path / 'report' / 'report.html').read_text()

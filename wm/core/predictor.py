@@ -174,46 +174,9 @@ class Predictor(TokenReader):
   # Trials in flight of a session; 0 is the caller's choice.
   in_flight: int = 0
 
-  @basics.optional
-  def continued(
-    self,
-    trials: Any,
-    rows: np.ndarray,
-    seeds: np.ndarray,
-    num: int,
-    budget: np.ndarray,
-    decide: bool,
-  ) -> tuple[np.ndarray, ...] | None:
-    """Samples and checks continuations of trials as the engine does.
-
-    For predictors that answer about all places of a sequence at the price of
-    one. Results are those of a session, but for ties.
-
-    Args:
-      trials: a `wm.evaluation.context.Trials`.
-      rows: [R] indices of the trials to run.
-      seeds: [R] hashes that the draws depend on.
-      num: continuations of each trial, M.
-      budget: [R] maximum tokens of a continuation, at least 1.
-      decide: drop a trial at its first refused token.
-
-    Returns:
-      Tokens, lengths, status and vacuous of `wm.evaluation.engine`; None if
-      the trials need a session.
-    """
-    raise NotImplementedError
-
-  @basics.optional
-  def accepted_steps(
-    self,
-    prefixes: np.ndarray,
-    lengths: np.ndarray,
-    suffixes: np.ndarray,
-    suffix_lengths: np.ndarray,
-    accept: Any,
-  ) -> np.ndarray | None:
-    """[T, P, M] of `teacher_force`, by whole sequences; None as `continued`."""
-    raise NotImplementedError
+  # Does it answer about all places of a sequence at the price of one, and about
+  # one place at that of all?
+  by_sequence: bool = False
 
   @property
   def devices(self) -> tuple[Any, ...]:

@@ -23,12 +23,13 @@ and arrays of results by trial. The result of a trial depends on its prefixes
 and seed alone, so results are the same for any number of slots and of devices.
 
 The engine also chooses whether it samples on the device, by the module
-`device`, or on the host. Results are the same, except that ties between tokens
-may resolve differently. On an accelerator, all that JAX can trace runs on the
-device, because a loop with host code waits for a round trip at every token. On
-a CPU (see `tests/bench`), sampling runs in one program if steps are cheap, as
-for tables and small networks, and the samples are enough to pay for
-compilation; larger networks run on the host.
+`device`, or on the host, and there by a session or by guesses (`guessing`).
+Results are the same, except that ties between tokens may resolve differently.
+On an accelerator, all that JAX can trace runs on the device, because a loop
+with host code waits for a round trip at every token. On a CPU (see
+`tests/bench`), sampling runs in one program if steps are cheap, as for tables
+and small networks, and the samples are enough to pay for compilation; larger
+networks run on the host.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, traced
+from wm.evaluation import guessing
 from wm.evaluation.context import BATCH, SAMPLES, Trials
 from wm.runtime import progress
 
@@ -48,15 +50,16 @@ from wm.runtime import progress
 WORTH = 1 << 18
 
 
-def _sample_on_device(
+def _sample_at_once(
   trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
 ) -> tuple[np.ndarray, ...] | None:
-  """Results of `device.sample_and_check`; None if the host must sample."""
+  """Results by guesses or on the device; None if it takes a session."""
   predictor, world = trials.predictor, trials.world
-  if len(rows) and core.can(predictor, core.Predictor.continued):
-    seeds = trials.keys(SAMPLES)[rows]
-    return predictor.continued(trials, rows, seeds, num, budget, decide)
-  if not len(rows) or not core.can(predictor, core.Predictor.machine):
+  if not len(rows):
+    return None
+  if predictor.by_sequence and world.end != core.DEAD:
+    return guessing.sample_and_check(trials, rows, num, budget, decide)
+  if not core.can(predictor, core.Predictor.machine):
     return None
   # Without an end token the program must follow the world to find out where it
   # is over.
@@ -214,8 +217,8 @@ def sample_and_check(
   budget = np.minimum(trials.room, limit) if limit else trials.room
   results, seeds = Continuations.blank(budget, num), trials.keys(SAMPLES)
   age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
-  sampled = _sample_on_device(trials, rows, num, budget[rows], decide)
-  # The device has run all trials.
+  sampled = _sample_at_once(trials, rows, num, budget[rows], decide)
+  # All trials have run.
   if sampled is not None:
     for into, array in zip(results, sampled, strict=True):
       into[rows] = array
@@ -325,10 +328,9 @@ def teacher_force(
     prefixes stop there.
   """
   (total, num, longest), paths = suffixes.shape, lengths.shape[1]
-  if core.can(predictor, core.Predictor.accepted_steps):
+  if predictor.by_sequence:
     question = prefixes, lengths, suffixes, suffix_lengths, accept
-    if (whole := predictor.accepted_steps(*question)) is not None:
-      return whole
+    return guessing.teacher_force(predictor, *question)
   steps = np.zeros((total, paths, num), np.int32)
   if not longest:
     return steps

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import html
 import importlib
+import math
 import os
 import pathlib
 import threading
-from typing import Any
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.core.accept import Accept
 from wm.evaluation.scoring import Loaded
 from wm.explorer import server, views
 from wm.library.loading import Source, load_predictor
 from wm.options import takes
 from wm.options.calls import Loading
-from wm.reporting import collect, worst
+from wm.reporting import catalog, collect, tables
 
 MOST_MODELS = 4  # Side by side.
 MOST_TRIALS = 6  # Trials of each metric and quantity.
+BEST = 1.0  # Headline quantities are shares; a trial with this is no failure.
+# What is read of a run's rows.
+_COLUMNS = (
+  *('metric', 'spec', 'quantity', 'row', 'trial'),
+  *('suffix', 'prefix', 'other_prefix', 'state', 'other_state'),
+)
 
 
 class ExplorerPage:
@@ -171,7 +183,7 @@ def worst_trials(
   ids = {word: n for n, word in enumerate(world.vocab)}
   run = collect.load(folder)
   views = []
-  for group in worst.groups(run, MOST_TRIALS):
+  for group in chosen(run, MOST_TRIALS):
     trials = [
       {
         'value': trial.value,
@@ -197,9 +209,137 @@ def worst_trials(
   return views
 
 
-def _prefixes(trial: worst.Trial, ids: dict[str, int]) -> list[list[int]]:
+def _prefixes(trial: WorstTrial, ids: dict[str, int]) -> list[list[int]]:
   """Prefixes of a trial as ids; none where this world has not all tokens."""
   words = [prefix.split() for prefix in trial.prefixes]
   if not all(word in ids for prefix in words for word in prefix):
     return []
   return [[ids[word] for word in prefix] for prefix in words]
+
+
+class WorstTrial(NamedTuple):
+  """One trial; '' and () where its metric writes no such column.
+
+  Attributes:
+    number: of its row.
+    value: measured.
+    prefixes: one prefix or two, tokens joined by blanks.
+    states: what they reach, in the world's written form.
+    suffix: tokens of the continuation that tells.
+    wrong_at: place in it, from 1, where model and world part; 0 is unknown.
+  """
+
+  number: str
+  value: float
+  prefixes: tuple[str, ...]
+  states: tuple[str, ...]
+  suffix: tuple[str, ...]
+  wrong_at: int
+
+
+class WorstTrials(NamedTuple):
+  """The worst trials of one quantity of one run.
+
+  Attributes:
+    metric: name.
+    spec: canonical spec of the metric.
+    quantity: headline quantity; a series NAME_0.5 counts as NAME.
+    tells: what the continuation of a trial is, as declared, or ''.
+    measured: number of trials measured.
+    short: those that fall short of BEST.
+    trials: the worst.
+  """
+
+  metric: str
+  spec: str
+  quantity: str
+  tells: str
+  measured: int
+  short: int
+  trials: tuple[WorstTrial, ...]
+
+
+def chosen(run: collect.Run, most: int) -> list[WorstTrials]:
+  """Returns the worst trials of each metric of a run, in its plainest spec.
+
+  Those have the lowest values of a headline quantity, below 1. Quantities whose
+  rows have neither prefix nor state are left out.
+
+  Raises:
+    InputError: a file of rows is damaged.
+  """
+  specs = {
+    name: spec
+    for name, spec in tables.plainest(run.entries).items()
+    if catalog.is_known(name)
+  }
+  by = ['metric', 'quantity']
+  values = collect.trials(run, [*by, 'spec'], ['value'])
+  plain = values.metric.isin(specs) & values.spec.isin(specs.values())
+  values = values[plain & values.value.notna()]
+  several: dict[tuple[str, str], list[pd.Series]] = {}
+  for (metric, quantity), rows in values.groupby(by, sort=False, observed=True):
+    if name := tables.headline(metric, quantity)[0]:
+      several.setdefault((metric, name), []).append(rows.value)
+  measured = {key: pd.concat(parts) for key, parts in several.items()}
+  short = {  # Values are shown with three digits.
+    key: value[value < BEST - 0.0005].sort_index()
+    for key, value in measured.items()
+  }
+  at = np.concatenate([value.index for value in short.values()] or [[]])
+  table = collect.trials(run, _COLUMNS, ('value', 'wrong_at'), at.astype(int))
+  cells = {name: table[name].to_numpy(object) for name in table}
+  result, end = [], 0
+  for (metric, quantity), value in measured.items():
+    begin, end = end, end + len(short[metric, quantity])
+    rows = {name: column[begin:end] for name, column in cells.items()}
+    shown = tuple(_trial(rows, k) for k in _worst(rows, most))
+    if shown or begin == end:
+      measure = catalog.measure(metric, quantity)
+      tells = measure.picture if measure else ''
+      about = quantity, tells, len(value), end - begin
+      result.append(WorstTrials(metric, specs[metric], *about, shown))
+  return result
+
+
+def _trial(rows: Mapping[str, np.ndarray], k: int) -> WorstTrial:
+  row = {name: column[k] for name, column in rows.items()}
+  trial = row['trial']
+  number = row['row'] if pd.isna(trial) or trial == '' else trial
+  prefixes, states = (
+    tuple(filter(None, (row[name], row[f'other_{name}'])))
+    for name in ('prefix', 'state')
+  )
+  at = 0 if math.isnan(row['wrong_at']) else int(row['wrong_at'])
+  suffix = tuple(row['suffix'].split())
+  return WorstTrial(f'{number}', row['value'], prefixes, states, suffix, at)
+
+
+def _worst(rows: Mapping[str, np.ndarray], most: int) -> list[int]:
+  """Chooses at most `most` of the rows.
+
+  The worst have the lowest values. Equal ones are ordered by a hash of their
+  states, so that every model shows the same. A state is shown once; a second
+  trial of it is shown only if there are fewer states than trials to show, and
+  then with another continuation.
+  """
+  names = 'state', 'other_state', 'prefix', 'other_prefix'
+  several = zip(*(rows[name] for name in names), strict=True)
+  keys = [
+    tuple(filter(None, cells[:2])) or tuple(filter(None, cells[2:]))
+    for cells in several
+  ]
+  codes = [zlib.crc32('|'.join(key).encode()) for key in keys]
+  hashes = basics.hash64(np.array(codes, np.int64))
+  order = [*zip(rows['value'].tolist(), hashes.tolist(), strict=True)]
+  ranked = np.lexsort((hashes, rows['value'].astype(float)))[::-1].tolist()
+  states = {keys[k][0]: k for k in ranked if keys[k]}  # The first is kept.
+  fresh = sorted(states.values(), key=order.__getitem__)[:most]
+  if len(fresh) < most:
+    suffix = rows['suffix']
+    by_suffix = {suffix[k]: k for k in ranked if suffix[k] and keys[k]}
+    again = [by_suffix[text] for text in sorted(by_suffix)]
+    seen = {suffix[k] for k in fresh}
+    again = [k for k in again if suffix[k] not in seen]
+    fresh += sorted(again, key=order.__getitem__)[: most - len(fresh)]
+  return sorted(fresh, key=order.__getitem__)

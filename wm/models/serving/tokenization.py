@@ -26,7 +26,7 @@ import transformers
 
 from wm import core
 from wm.core import adapting, plugins
-from wm.models.serving import adapters, few_shot, stateless
+from wm.models.serving import adapters, few_shot
 
 # Largest permitted difference, nats, from reading whole texts, for
 # log-probabilities above FLOOR.
@@ -560,12 +560,10 @@ class PiecePredictor(few_shot.TunedReader):
     """See core.Predictor."""
     return PieceSession(self, prefixes, lengths, num)
 
-  def continued(self, *trials: Any) -> tuple[np.ndarray, ...] | None:
-    """See core.Predictor; None where a cache of keys and values is cheaper."""
-    small = adapters.is_small(self.reader.model)
-    if self.spelled.unfinished or not small:
-      return None
-    return stateless.continued(*trials)
+  @property
+  def by_sequence(self) -> bool:  # type: ignore[override]
+    """See core.Predictor; a large model has a cache that is cheaper."""
+    return not self.spelled.unfinished and adapters.is_small(self.reader.model)
 
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int

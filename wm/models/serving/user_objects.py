@@ -88,7 +88,7 @@ class FromCallable(stateless.Stateless):
   Attributes:
     call_tokens: most tokens of a call of any number of rows; 0 if calls must
       have `rows` rows.
-    by_session: whether continuations are cheaper one token at a time.
+    by_sequence: see core.Predictor.
   """
 
   call_tokens = 0
@@ -118,10 +118,10 @@ class FromCallable(stateless.Stateless):
     self.remarks: list[str] = []
     # Sessions of large vocabularies would take too much memory.
     self.in_flight = min(IN_FLIGHT, IN_FLIGHT_LOGITS // vocab_size)
-    self.by_session = False
+    self.by_sequence = True
     self._last: Callable[[np.ndarray], np.ndarray] | None = None
     if isinstance(function, LaidOut) and function.stepwise:
-      self._last, self.by_session = function.last, True
+      self._last, self.by_sequence = function.last, False
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
@@ -240,16 +240,6 @@ class FromCallable(stateless.Stateless):
     for rows, logits in self._blocks(tokens, np.asarray(lengths)):
       out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
     return out
-
-  def continued(self, *trials: Any) -> tuple[np.ndarray, ...] | None:
-    """See core.Predictor; None for those that answer about one place."""
-    return None if self.by_session else stateless.continued(*trials)
-
-  def accepted_steps(self, *question: Any) -> np.ndarray | None:
-    """See core.Predictor; None for those that answer about one place."""
-    if self.by_session:
-      return None
-    return stateless.accepted_steps(self, *question)
 
   def _last_alone(
     self,
@@ -550,7 +540,7 @@ class Cached(FromCallable):
     # Without __call__, `start` and `step` read whole sequences.
     whole = thing if callable(thing) else self._stepwise
     super().__init__(whole, **fields)
-    self._object, self.by_session = thing, True
+    self._object, self.by_sequence = thing, False
 
   def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
     """[R, L, V] logits of whole sequences, one step at a time."""

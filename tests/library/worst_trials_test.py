@@ -7,7 +7,8 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.reporting import collect, worst
+from wm.library import explore
+from wm.reporting import collect
 
 COLUMNS = (
   *('metric', 'spec', 'quantity', 'row', 'value', 'reason', 'prefix'),
@@ -37,8 +38,8 @@ def run_of(folder, rows, entries=None) -> collect.Run:
   return collect.load(folder)
 
 
-def chosen(run, most=3) -> list[worst.Trial]:
-  (group,) = worst.groups(run, most)
+def chosen(run, most=3) -> list[explore.WorstTrial]:
+  (group,) = explore.chosen(run, most)
   return list(group.trials)
 
 
@@ -48,7 +49,7 @@ def test_lowest_values_come_first_and_perfect_ones_never(tmp_path):
   run = run_of(tmp_path / 'a', rows)
   assert [trial.value for trial in chosen(run, 9)] == [0.25, 0.5, 0.75]
   assert [trial.value for trial in chosen(run, 2)] == [0.25, 0.5]
-  (group,) = worst.groups(run, 3)
+  (group,) = explore.chosen(run, 3)
   assert (group.measured, group.short) == (5, 3)
 
 
@@ -59,7 +60,7 @@ def test_unmeasured_rows_are_no_failures(tmp_path):
   ]
   run = run_of(tmp_path / 'a', rows)
   assert [trial.states for trial in chosen(run)] == [('1',)]
-  assert worst.groups(run, 3)[0].measured == 1
+  assert explore.chosen(run, 3)[0].measured == 1
 
 
 def test_ties_come_in_an_order_of_states_not_of_rows(tmp_path):
@@ -102,30 +103,30 @@ def test_a_series_is_one_quantity_and_other_specs_are_left_out(tmp_path):
     {**fixed, 'spec': 'detour(num=7)', 'value': 0, 'state': '3'},
   ]
   run = run_of(tmp_path / 'a', rows, entries)
-  (group,) = worst.groups(run, 3)
+  (group,) = explore.chosen(run, 3)
   assert (group.quantity, group.measured) == ('valid', 2)
   assert {trial.states for trial in group.trials} == {('0',), ('1',)}
 
 
 def test_metrics_without_prefix_and_state_are_left_out(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0.25}, {'value': 1}])
-  assert worst.groups(run, 3) == []
+  assert explore.chosen(run, 3) == []
 
 
 def test_a_damaged_row_is_named(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0}, {'value': 'much'}])
   with pytest.raises(core.InputError, match=r'rows\.csv.*much'):
-    worst.groups(run, 3)
+    explore.chosen(run, 3)
 
 
 def test_no_rows_no_trials(tmp_path):
   run = run_of(tmp_path / 'a', [])
   (run.folder / 'rows.csv').unlink()
-  assert worst.groups(run, 3) == []
+  assert explore.chosen(run, 3) == []
 
 
 def test_a_continuation_is_what_the_metric_declares(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0, 'state': '0', 'suffix': 'left'}])
-  (group,) = worst.groups(run, 3)
+  (group,) = explore.chosen(run, 3)
   declared = registry.find('metric', 'compression').measures
   assert group.tells == declared['precision'].picture

@@ -61,7 +61,7 @@ def test_continuations_are_those_of_a_session(world, decide, legal):
   before = function.calls
   whole = engine.sample_and_check(trials, 8, decide=decide)
   calls = function.calls - before
-  reader.by_session, before = True, function.calls
+  reader.by_sequence, before = False, function.calls
   stepped = engine.sample_and_check(trials, 8, decide=decide)
   for name in engine.Continuations._fields:
     np.testing.assert_array_equal(getattr(whole, name), getattr(stepped, name))
@@ -84,9 +84,9 @@ def test_any_rules_of_drawing_and_accepting(rule):
       registry.make('accept', sampler),
     )
     for limit in (0, 3):
-      reader.by_session = False
+      reader.by_sequence = True
       whole = engine.sample_and_check(trials, 5, limit=limit)
-      reader.by_session = True
+      reader.by_sequence = False
       stepped = engine.sample_and_check(trials, 5, limit=limit)
       for name in engine.Continuations._fields:
         pair = getattr(whole, name), getattr(stepped, name)
@@ -101,7 +101,7 @@ def test_suffixes_are_forced_by_whole_sequences():
   lengths = rng.integers(0, 5, (size, 5)).astype(np.int32)
   given = trials.tokens, trials.lengths, suffixes, lengths, rules.epsilon(0.05)
   whole = engine.teacher_force(reader, *given)
-  reader.by_session = True
+  reader.by_sequence = False
   np.testing.assert_array_equal(whole, engine.teacher_force(reader, *given))
   assert whole.max() > 0
 
