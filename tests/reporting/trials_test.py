@@ -93,6 +93,16 @@ def test_a_report_has_a_csv_where_it_is_asked_for(tmp_path):
   assert 'wm.rows reads them' in page
 
 
+def test_integers_of_several_sizes_are_one_column():
+  arrays = [np.arange(2, dtype=kind) for kind in (np.int32, np.int64, np.uint8)]
+  tables = [
+    results.arrow().table({'group': results._arrow_array('group', each)})
+    for each in arrays
+  ]
+  group = results.concatenated(tables, ['group'])['group']
+  assert group.to_pylist() == [0, 1] * 3
+
+
 def test_columns_of_one_name_have_a_type_that_holds_both(tmp_path):
   lib = results.arrow()
   first = lib.table({'value': [0.5], 'size': [3], 'other': ['x']})

@@ -423,7 +423,10 @@ def _arrow_array(name: str, column: np.ndarray) -> Any:
     return arrow().array(column.astype(str)).cast(coded_text())
   if column.dtype.kind in 'OSU':  # Python's own objects are of one kind.
     return arrow().array(column.tolist(), from_pandas=True)
-  return arrow().array(column, from_pandas=True)
+  # Metrics have integers of several sizes; files have one.
+  sizes = {'i': np.int64, 'u': np.int64, 'f': np.float64}
+  wide = column.astype(sizes.get(column.dtype.kind, column.dtype))
+  return arrow().array(wide, from_pandas=True)
 
 
 def rows_table(results: Sequence[Result]) -> Any:
@@ -462,31 +465,36 @@ def concatenated(tables: Sequence[Any], names: Sequence[str]) -> Any:
   A column that is text in one of them is text; '' is a text that one lacks.
   """
   lib = arrow()
-  kinds: dict[str, Any] = {}
-  for name in names:
-    several = {t[name].type for t in tables if name in t.column_names}
-    several -= {lib.null()}
-    numbers = several <= {lib.int64(), lib.float64()}
-    kinds[name] = (
-      coded_text()
-      if name in CODED
-      else next(iter(several), lib.string())
-      if len(several) < 2
-      else (lib.float64() if numbers else lib.string())
-    )
+  kinds = {
+    name: _kind(name, {t[name].type for t in tables if name in t.column_names})
+    for name in names
+  }
   schema = lib.schema(kinds.items())
-  whole = []
-  for table in tables:
-    columns = [
-      table[name].cast(kinds[name])
-      if name in table.column_names
-      else lib.array(
-        [None if name not in TEXTS else ''] * len(table), lib.string()
-      ).cast(kinds[name])
-      for name in names
-    ]
-    whole.append(lib.table(columns, schema))
+
+  def column(table: Any, name: str) -> Any:
+    if name in table.column_names:
+      return table[name].cast(kinds[name])
+    blank = lib.scalar('' if name in TEXTS else None, lib.string())
+    return lib.repeat(blank, len(table)).cast(kinds[name])
+
+  whole = [
+    lib.table([column(table, name) for name in names], schema)
+    for table in tables
+  ]
   return lib.concat_tables(whole) if whole else schema.empty_table()
+
+
+def _kind(name: str, kinds: set[Any]) -> Any:
+  """The type of a column that tables have as these."""
+  lib = arrow()
+  several = kinds - {lib.null()}
+  if name in CODED:
+    return coded_text()
+  if len(several) == 1:
+    return several.pop()
+  if several and several <= {lib.int64(), lib.float64()}:
+    return lib.float64()
+  return lib.string()
 
 
 def write_parquet(table: Any, target: pathlib.Path | str) -> None:
