@@ -149,13 +149,18 @@ def test_a_part_without_its_rows_is_run_again(tmp_path):
   assert Counted.calls == ['a', 'a']
 
 
-def test_scores_of_the_same_run_add_up(tmp_path, monkeypatch):
+@pytest.fixture
+def registered(monkeypatch):
+  """Counted is found by its name, as a metric of a file is."""
   find = registry.find
 
   def counted(kind, name):
-    return Counted if kind == 'metric' else find(kind, name)
+    return Counted if name == 'counted' else find(kind, name)
 
   monkeypatch.setattr(registry, 'find', counted)
+
+
+def test_scores_of_the_same_run_add_up(tmp_path, registered):
   _run(tmp_path, Counted('a'))
   entries = _run(tmp_path, Counted('b'))
   assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
@@ -169,14 +174,8 @@ def test_scores_of_the_same_run_add_up(tmp_path, monkeypatch):
 
 
 def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
-  tmp_path, monkeypatch
+  tmp_path, registered
 ):
-  find = registry.find
-
-  def counted(kind, name):
-    return Counted if kind == 'metric' else find(kind, name)
-
-  monkeypatch.setattr(registry, 'find', counted)
   _run(tmp_path, Counted('a'))
   output = []
   entries = _run(tmp_path, Counted('b'), origin=OTHER, log=output.append)
