@@ -466,7 +466,13 @@ def expanded(words: Sequence[str], read: tuple[str, ...] = ()) -> list[str]:
       path = rest.pop(0) if rest else ''
     source = flagfile(path)
     if str(source) not in read:
-      lines = map(str.strip, source.read_text(encoding='utf-8').splitlines())
+      try:
+        text = source.read_text(encoding='utf-8')
+      except UnicodeDecodeError as error:
+        raise flags.Error(
+          f'{path} is not UTF-8; expected a flagfile'
+        ) from error
+      lines = map(str.strip, text.splitlines())
       inner = [x for x in lines if x and not x.startswith(('#', '//'))]
       result += expanded(inner, (*read, str(source)))
   return result

@@ -43,6 +43,10 @@ for number in "$minutes" "$slice"; do
     echo "error: '$number'; expected a number of minutes" >&2
     exit 2
   fi
+  if ! awk -v n="$number" 'BEGIN { exit n < 0.2 }'; then # It would do nothing.
+    echo "error: '$number'; expected 0.2 minutes or more" >&2
+    exit 2
+  fi
 done
 if [ -z "$tiny" ] && ! [ -f "$map/nodes.csv" -a -f "$map/edges.csv" ]; then
   echo "error: --map=$map; expected a folder of nodes.csv and edges.csv" >&2

@@ -62,6 +62,7 @@ def test_slices_that_are_killed_end_in_eight_files(tmp_path):
   ('flag', 'words'),
   [
     ('--minutes=soon', "'soon'; expected a number of minutes"),
+    ('--slice=0', "'0'; expected 0.2 minutes or more"),
     ('--map=nowhere', 'expected a folder of nodes.csv and edges.csv'),
     ('--gpus=2', 'see bash launch/gpu.sh --help'),
   ],

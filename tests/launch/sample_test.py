@@ -86,6 +86,7 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
     (('--flagfile=',), "--flagfile: No such file or directory: ''"),
     (('--flagfile=/dev/zero',), '/dev/zero is no regular file'),
     (('--flagfile', '/dev/zero'), '/dev/zero is no regular file'),
+    ((f'--flagfile={sys.executable}',), 'is not UTF-8; expected a flagfile'),
     ((CITY, '--out=\udcff'), r"'--out=\\udcff' is not UTF-8"),
   ],
 )
