@@ -406,6 +406,8 @@ def test_a_finding_pays_for_each_time_that_it_was_judged():
   assert twice.finding.rule_hash != once.finding.rule_hash
   assert '2 times' in verdicts.rule_text(twice)
   assert 'undecided' in verdicts.rule_text(twice)
+  thrice = judged(finding(WALKS, earlier=[look, look]), rows(**values))
+  assert thrice.shown == pytest.approx(4 * once.shown)
   begun = {
     'walks': [
       unit('walks', n, entry(x), rules={'f': rule})

@@ -28,7 +28,7 @@ A findings.json is {"findings": [...]}. A finding has
       published     row -> the paper's value; optional
     earlier         judgements under another rule or of other seeds, a list of
                     {"date": ..., "rule": hash, "verdict": ...}; optional. Each
-                    costs: p values are multiplied by their number plus one.
+                    doubles the p values.
                     Units that were begun under one of these rules count
     picture         how it is drawn, see `wm.lab.miniatures`; optional
 
@@ -182,9 +182,13 @@ class Finding:
   earlier: tuple[EarlierVerdict, ...] = ()
 
   @property
-  def looks(self) -> int:
-    """How many times it has been judged, this one included."""
-    return len(self.earlier) + 1
+  def cost(self) -> int:
+    """Factor of its p values: doubled by each earlier judgement.
+
+    All judgements together then err at most twice as often as one, however many
+    they are.
+    """
+    return 2 ** len(self.earlier)
 
   @property
   def rule_hash(self) -> str:

@@ -35,10 +35,10 @@ not be tested count in. Each of the two is tested at .025, together at .05.
     not tested here  a row, or some of its seeds, is missing or was refused
 
 A finding that was judged before, by fewer seeds or under another rule, pays for
-it: its p values are multiplied by the number of times that it has been judged
-(Bonferroni), and the page names the earlier verdicts. A finding whose units
-record neither its present rule nor an earlier one was fixed, or changed, after
-the data.
+it: each earlier judgement doubles its p values, so that all of them together err
+at most twice as often as one, and the page names the earlier verdicts. A finding
+whose units record neither its present rule nor an earlier one was fixed, or
+changed, after the data.
 """
 
 from __future__ import annotations
@@ -165,10 +165,10 @@ def judge(
   ]
   for paper in dict.fromkeys(finding.paper for finding in several):
     family = [n for n, each in enumerate(judged) if each.finding.paper == paper]
-    looks = [judged[n].finding.looks for n in family]
+    costs = [judged[n].finding.cost for n in family]
     shown, absent = (
       comparisons.holm(
-        [min(p * times, 1.0) for p, times in zip(side, looks, strict=True)]
+        [min(p * times, 1.0) for p, times in zip(side, costs, strict=True)]
       )
       for side in (
         [judged[n].shown for n in family],
@@ -393,7 +393,7 @@ def _power(judged: Judged) -> str:
   """
   each = judged.deciding
   difference = each.difference
-  level = ALPHA / judged.finding.looks / max(len(judged.family), 1)
+  level = ALPHA / judged.finding.cost / max(len(judged.family), 1)
   if not difference.error or difference.degrees is None:
     return ''
   way = -1 if each.claim.relation == 'below' else 1
