@@ -140,6 +140,44 @@ def test_speed_alone_leaves_a_result_as_it_is(trained):
   assert not miniature_lib.same_inputs(old, trained.key)
 
 
+def test_a_field_at_its_default_is_in_no_key(trained):
+  assert not {'around', 'box', 'shuffles', 'smoothing'} & set(
+    trained.key['scored_in']
+    | trained.key['reconstruction']
+    | trained.key['training']
+  )
+  assert trained.key['training']['steps'] == 1000
+  assert trained.key['sampling']['num'] == 100
+
+
+# Of defaults that a key leaves out: whoever changes one counts DEFAULTS up.
+_USUAL = {
+  'sampling': (wm.Sampling, {'num': 100_000, 'num_heldout': 1000}),
+  'reconstruction': (
+    wm.Reconstruction,
+    {'max_degree': 4, 'max_miles': 0.5, 'variant': 'program', 'order': 'file'},
+  ),
+  'training': (
+    wm.Training,
+    {
+      **{'objective': 'next', 'loss': 'token', 'steps': 1000, 'batch': 64},
+      **{'batching': 'buckets', 'optimizer': 'auto', 'matrix_lr': 0.02},
+      **{'lr': 3e-3, 'schedule': 'cosine', 'floor': 0.0, 'warmup': 100},
+      **{'beta2': 0.999, 'weight_decay': 0.01, 'clip': 1.0, 'average': 0.0},
+      **{'eval_every': 200, 'save_every': 200, 'skips': 0},
+    },
+  ),
+}
+
+
+@pytest.mark.parametrize('stage', _USUAL)
+def test_defaults_are_those_of_this_version_of_keys(stage):
+  options, usual = _USUAL[stage]
+  now = dataclasses.asdict(options())
+  assert {name: now[name] for name in usual} == usual
+  assert miniature_lib.DEFAULTS == 1
+
+
 def test_data_that_are_not_at_hand_are_not_compared(tmp_path):
   inputs = {'data': str(tmp_path)}
   item = unit(training=wm.Training(**inputs))

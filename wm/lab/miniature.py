@@ -28,6 +28,7 @@ from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
 from wm.options.calls import Path, Scoring, Stages, Units
+from wm.options.training import Training
 from wm.runtime import files, provenance
 from wm.studies import baselines
 from wm.studies.rows import DECIDES, Row, partner_of, resolve_matches, rows_of
@@ -53,6 +54,9 @@ _TRAINED = (
   *('parameters', 'step', 'tokens', 'seconds'),
   *('heldout_loss', 'best_loss_moves', 'best_step'),
 )
+# Counts up where a default of sampling, training or reconstruction changes.
+DEFAULTS = 1
+_ALWAYS = frozenset(DECIDES.values())  # Matched to those of other rows.
 _NO_RUN = 'metrics', 'data', 'reconstruction'  # Parts of a key besides the run.
 # Of its exposure.json.
 _SEEN = (
@@ -190,8 +194,14 @@ class UnitRun(Run):
 def key_of(
   row: Row, stages: Stages, metrics: Sequence[core.Metric]
 ) -> units.Key:
-  """All that decides the result of a row, whose settings are in its stages."""
+  """All that decides the result of a row, whose settings are in its stages.
+
+  Fields at their default are left out, so that a field that comes or goes
+  changes no key. Where a default changes, the version of its plug-in or
+  `DEFAULTS` counts up.
+  """
   key: units.Key = {
+    'defaults': DEFAULTS,
     'seed': stages.sampling.seed,
     'model': _described('model', row.model),
     'scored_in': _described('world', row.scored_in),
@@ -199,27 +209,40 @@ def key_of(
   }
   if row.trained_on is not None:
     key['trained_on'] = _described('world', row.trained_on)
-    key['training'] = stages.training.run()
+    usual = Training().run()
+    key['training'] = {
+      name: value
+      for name, value in stages.training.run().items()
+      if name in _ALWAYS or name not in usual or value != usual[name]
+    }
     if stages.training.data is None:
-      key['sampling'] = dataclasses.asdict(stages.sampling)
+      key['sampling'] = _unusual(stages.sampling)
     else:
       key['data'] = _hash_of(stages.training.data)
   if is_mapped(row):
-    map_of = dataclasses.asdict(stages.reconstruction)
+    map_of = _unusual(stages.reconstruction)
     key['reconstruction'] = {**map_of, 'num_samples': stages.num_samples}
   return key
 
 
 def _described(kind: str, plug_in: Any) -> dict[str, Any]:
-  """A plug-in with all fields that decide what it gives, and its version."""
+  """A plug-in, its version, and its fields that are not at their default."""
   thing: Any = registry.resolve(kind, plug_in)
-  fields = {
-    field.name: getattr(thing, field.name)
+  name = registry.parse(registry.spec(thing))[0]
+  return {'name': name, 'version': thing.version, **_unusual(thing)}
+
+
+def _unusual(thing: Any) -> dict[str, Any]:
+  """Fields of a dataclass that decide a result and are not at their default."""
+  return {
+    field.name: value
     for field in dataclasses.fields(thing)
     if field.compare
+    and (
+      (value := getattr(thing, field.name)) != field.default
+      or field.name in _ALWAYS
+    )
   }
-  name = registry.parse(registry.spec(thing))[0]
-  return {'name': name, 'version': thing.version, **fields}
 
 
 def same_inputs(old: units.Key, new: units.Key) -> bool:

@@ -35,10 +35,10 @@ not be tested count in. Each of the two is tested at .025, together at .05.
     not tested here  a row, or some of its seeds, is missing or was refused
 
 A finding that was judged before, by fewer seeds or under another rule, pays for
-it: each earlier judgement doubles its p values, so that all of them together err
-at most twice as often as one, and the page names the earlier verdicts. A finding
-whose units record neither its present rule nor an earlier one was fixed, or
-changed, after the data.
+it: each earlier judgement doubles its p values, so that all judgements together
+err at most twice as often as one, and the page names the earlier verdicts. A
+finding whose units record neither its present rule nor an earlier one was
+fixed, or changed, after the data.
 """
 
 from __future__ import annotations
