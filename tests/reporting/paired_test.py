@@ -42,7 +42,7 @@ def made(tmp_path):
     entries, parts = results.summarize(
       metric, [scores], world, seed=seed, model_name=name, extra=about
     )
-    part = results.Result(SPEC, {}, '', {}, {}, entries, parts, (scores,))
+    part = results.Result(SPEC, {}, '', {}, entries, parts, (scores,))
     folder = tmp_path / name
     (folder / results.FOLDER).mkdir(parents=True)
     results.write(results.path(folder, 'compression', SPEC), part)

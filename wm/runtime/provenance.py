@@ -2,8 +2,10 @@
 
 A stored result is valid while its origin is unchanged. An origin holds
 
-  modules     the plug-in's module, and all that it imports, at the top or
-              inside functions, read from source. Modules of installed
+  wm          all files of this package, and the versions of the packages that
+              compute.
+  modules     of a user: the plug-in's module, and all that it imports, at the
+              top or inside functions, read from source. Modules of installed
               packages count by the package's version instead.
   fields      each string in a plug-in's fields, in tuples too, that is the
               path of a file or folder: its bytes. A field that is named
@@ -19,6 +21,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -40,10 +43,15 @@ Path = pathlib.Path
 
 _ROOT = Path(wm.__file__).resolve().parent.parent
 _SUFFIXES = importlib.machinery.all_suffixes()  # Of modules; '.py' is first.
-# Packages that others load without their source saying so.
-_BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
+_WM = 'wm'
+# Files that trials are made by; pages have others.
+_READ = '.py', '.j2', '.toml'
+# What computes; other packages count where a user's module imports them.
+_PACKAGES = 'numpy', 'scipy', 'numba', 'llvmlite', 'jax', 'jaxlib', 'flax'
 # Path -> (import, hash) of a loaded module when it was first read.
 _LOADED: dict[Path, tuple[Any, str]] = {}
+# Root -> hash of this package when it was first read.
+_WM_LOADED: dict[Path, str] = {}
 # `importlib.invalidate_caches` in two threads at once ends in a KeyError.
 _INVALIDATING = threading.Lock()
 # How many names a difference gives in full.
@@ -54,8 +62,8 @@ class Origin(NamedTuple):
   """All inputs of a result.
 
   Attributes:
-    inputs: name -> hash of a module ('wm/core/accept.py') or file (the path as
-      a spec gives it), or version of a package ('numpy').
+    inputs: name -> hash of this package ('wm'), of a module ('mine.py') or a
+      file (the path as a spec gives it), or version of a package ('numpy').
     unknown: why `inputs` may be incomplete; '' if complete.
   """
 
@@ -96,6 +104,7 @@ class Reader:
     with _INVALIDATING:
       importlib.invalidate_caches()
     self._hash = functools.cache(_hash)
+    self._hash_of_wm = functools.cache(_hash_of_wm)
     step = functools.cache(_step)  # Names share the packages they are in.
     self._find = functools.cache(functools.partial(_find, step=step))
     self._imports = functools.cache(_imports)
@@ -153,26 +162,31 @@ class Reader:
     Yields:
       What is wrong with one: that this process runs an older version of it.
     """
-    packages = {'wm', *(module.parts[0] for module in roots)}
+    if roots:
+      value = self._hash_of_wm()
+      _note(inputs, _WM, value)
+      if _WM_LOADED.setdefault(_ROOT, value) != value:
+        yield 'wm was edited after this process had loaded it'
+      for package in _PACKAGES:
+        _note(inputs, package, _version(package))
+    packages = {module.parts[0] for module in roots}
     todo, seen = list(roots), set()
     while todo:
       module = todo.pop()
-      if module.path in seen:
+      top = module.parts[0]
+      if module.path in seen or top == _WM:
         continue
       seen.add(module.path)
-      top = module.parts[0]
       installed = {'site-packages', 'dist-packages'} & {*module.path.parts}
       if top not in packages and installed and _version(top):
-        for package in (top, _BELOW.get(top)):
-          if package:
-            _note(inputs, package, _version(package))
+        _note(inputs, top, _version(top))
         continue
       value = self._hash(module.path)
       _note(inputs, module.name, value)
       if _is_outdated(module, value):
         yield f'{module.name} was edited after this process had loaded it'
       for parts in self._imports(module):
-        todo += self._find(parts, module.home)
+        todo += self._find(parts, module.home) if parts[0] != _WM else []
 
 
 def _modules(thing: Any) -> list[_Module]:
@@ -219,7 +233,7 @@ def _find(
 
   The last parts may be no module but something in one.
   """
-  home = _ROOT if parts[0] == 'wm' else base
+  home = _ROOT if parts[0] == _WM else base
   paths = _walk(parts, home, step)
   if not paths and parts[0] not in sys.stdlib_module_names:
     home = _elsewhere(parts[0]) or home
@@ -320,6 +334,16 @@ def _hash(path: Path) -> str:
     return files.digest(path)
 
 
+def _hash_of_wm() -> str:
+  """Hash of the names and bytes of this package's files, but compiled ones."""
+  total = hashlib.sha256()
+  for path in sorted((_ROOT / _WM).rglob('*')):
+    if path.suffix in _READ and path.is_file():
+      total.update(f'{path.relative_to(_ROOT).as_posix()}\0'.encode())
+      total.update(path.read_bytes())
+  return total.hexdigest()
+
+
 def _note(inputs: dict[str, str], name: str, value: str) -> None:
   """Adds an input; one of the same name that differs is another."""
   while inputs.setdefault(name, value) != value:
@@ -330,7 +354,7 @@ def difference(old: dict[str, str], new: dict[str, str]) -> str:
   """Text that names changed, added and removed inputs; '' if none."""
   names = sorted(old.keys() | new.keys())
   # What the user wrote tells more than what is below it.
-  names.sort(key=lambda name: name.startswith('wm/'))
+  names.sort(key=lambda name: name in (_WM, *_PACKAGES))
   names = [name for name in names if old.get(name) != new.get(name)]
   if not names:
     return ''
