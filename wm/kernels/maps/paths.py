@@ -23,7 +23,8 @@ from wm.kernels import dfa
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
-GOALS = 512  # destinations per table of distances
+GOALS = 512  # destinations per table of distances, if they fit TABLE_BYTES
+TABLE_BYTES = 1 << 29
 HOP_LANES = 256
 LANES = 64
 _ONE = np.uint32(1)
@@ -148,6 +149,44 @@ def named_edges(
   return *_edges(delta, lengths), names
 
 
+class Reach:
+  """Breadth-first searches over one graph, one row at a time.
+
+  For graphs that are too large for `hops`.
+  """
+
+  def __init__(self, delta: np.ndarray) -> None:
+    delta = calls.table(delta, calls.FEW_LABELS)
+    self._leaving, self._entering = _edges(delta)
+    self._size = len(delta)
+
+  def hops_to(self, goal: int) -> np.ndarray:
+    """[S] int32 fewest labels from each row to a goal, DEAD without a path."""
+    far = np.full(self._size, core.DEAD, np.int32)
+    queue = np.empty(self._size, np.uint32)
+    _reach(self._entering, np.uint32(goal), self._size, far, queue)
+    return far
+
+  def picked(
+    self, rows: np.ndarray, picks: np.ndarray, most: int
+  ) -> np.ndarray:
+    """[B] int32: of the rows that are 1 to `most` hops away, number picks[b].
+
+    They are numbered in the order of the search. DEAD where there are no more
+    than picks[b].
+    """
+    rows = calls.rows(rows, self._size, 'rows', 0)
+    out = np.full(len(rows), core.DEAD, np.int32)
+    far = np.full(self._size, core.DEAD, np.int32)
+    queue = np.empty(self._size, np.uint32)
+    for part in calls.slices(len(rows), 64):
+      _picked(
+        *(self._leaving, rows[part].astype(np.uint32), picks[part], most),
+        *(far, queue, out[part]),
+      )
+    return out
+
+
 def shortest_routes(
   delta: np.ndarray,
   lengths: np.ndarray,
@@ -155,7 +194,7 @@ def shortest_routes(
   destinations: np.ndarray,
   most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """`dfa.follow` after `to_goals`, GOALS destinations at a time.
+  """`dfa.follow` after `to_goals`, for a piece of the destinations at a time.
 
   origins, destinations: [B] rows. Returns labels [B, most] and moves [B] as
   `dfa.follow` does.
@@ -168,9 +207,10 @@ def shortest_routes(
   # Routes sorted by destination: those of one piece are a run of `order`. A
   # table for all destinations at once would take [G, S] bytes.
   order = np.argsort(index, kind='stable')
-  for start in range(0, len(targets), GOALS):
-    goals = targets[start : start + GOALS]
-    low, high = np.searchsorted(index[order], [start, start + GOALS])
+  each = max(min(GOALS, TABLE_BYTES // (8 * len(delta))), 1)
+  for start in range(0, len(targets), each):
+    goals = targets[start : start + each]
+    low, high = np.searchsorted(index[order], [start, start + each])
     rows = order[low:high]
     table = to_goals(delta, lengths, goals)[1]
     labels[rows], moves[rows] = dfa.follow(
@@ -242,6 +282,37 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
               queue[tail] = near
               tail += 1
   return order
+
+
+@njit
+def _reach(edges, root, most, far, queue):
+  """Fills far with hops from root up to `most`; returns how many are reached.
+
+  far is DEAD before; queue [S] gets the rows that are reached, nearest first.
+  """
+  far[root], queue[0] = 0, root
+  at, num = 0, 1
+  while at < num and far[queue[at]] < most:
+    row = queue[at]
+    at += 1
+    for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+      if far[other] < 0:
+        far[other] = far[row] + 1
+        queue[num] = other
+        num += 1
+  return num
+
+
+@njit
+def _picked(edges, rows, picks, most, far, queue, out):
+  """See `Reach.picked`; far is DEAD before and after."""
+  for n in range(len(rows)):
+    num = _reach(edges, rows[n], most, far, queue)
+    # The row itself comes first, and does not count.
+    if picks[n] < num - 1:
+      out[n] = queue[picks[n] + 1]
+    for k in range(num):
+      far[queue[k]] = -1
 
 
 @njit

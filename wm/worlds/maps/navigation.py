@@ -19,7 +19,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -45,7 +45,9 @@ DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 
 NEVER = np.iinfo(np.int64).max  # Number of tokens to an unreachable end.
 
-MOST_NODES = 60_000  # The hop distances of this many nodes take about 4 GB.
+# Up to so many nodes all hop distances are computed at once, in at most 3.2 GB;
+# of larger maps those of the places that are asked for, SEARCHES_BYTES of them.
+TABLED, SEARCHES_BYTES = 40_000, 1 << 30
 
 
 class Navigation(
@@ -81,6 +83,8 @@ class Navigation(
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """(current, destination), uniform over distinct nodes less than
     `prefix_limit` hops apart."""
+    if len(self.graph) > TABLED:
+      return self._sampled_pairs(num, seed)
     before = self._pairs_from
     pick = sampling.picks(seed, num, before[-1])
     rows = np.searchsorted(before, pick, side='right') - 1
@@ -90,17 +94,40 @@ class Navigation(
       states[n] = row, columns[pick[n] - before[row]]
     return states
 
+  def _sampled_pairs(self, num: int, seed: int) -> np.ndarray:
+    """`sample_states` of a large map.
+
+    A node and a number below the count of all nodes are drawn, until the number
+    is one of a node in reach: all pairs are equally likely, and the search does
+    not go beyond `prefix_limit`.
+    """
+    size, states = len(self.graph), np.empty((num, 2), np.int32)
+    near = paths.Reach(self.graph.delta)
+    left, attempt = np.arange(num), 0
+    while left.size:
+      if attempt == 1000 * ATTEMPTS:
+        raise core.InputError(
+          f'no two of {size:,} intersections less than {self.prefix_limit} '
+          'directions apart were drawn; expected a map with more streets'
+        )
+      drawn = basics.hash64(seed, left[:, None], attempt, np.arange(2))
+      row, pick = (drawn % np.uint64(size)).astype(np.int64).T
+      states[left, 0] = row
+      states[left, 1] = near.picked(row, pick, self.prefix_limit - 1)
+      left, attempt = left[states[left, 1] < 0], attempt + 1
+    return states
+
   def num_states(self) -> int:
-    """See core.Prefixed."""
-    return int(self._pairs_from[-1])
+    """See core.Prefixed; of a large map, that of all pairs of nodes."""
+    size = len(self.graph)
+    return size * size if size > TABLED else int(self._pairs_from[-1])
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """1 .. `prefix_limit` minus the nodes on the shortest path (Vafa et al.
     2024, public code)."""
     rows, goals = self._placed(states)
-    hops = self.hops[rows, goals].astype(np.int64)
-    reached = (rows >= 0) & (hops < np.iinfo(self.hops.dtype).max)
-    most = np.where(reached, np.maximum(self.prefix_limit - 1 - hops, 0), 0)
+    hops = self.hops_between(rows, goals)
+    most = np.maximum(self.prefix_limit - 1 - hops, 0)
     return np.stack([np.ones_like(most), most], axis=-1).astype(np.int32)
 
   @functools.cached_property
@@ -258,9 +285,8 @@ class Navigation(
     0 before the destination is stated, and without a path.
     """
     rows, goals = self._placed(states)
-    hops = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
-    none = (rows < 0) | (goals < 0) | (hops == np.iinfo(hops.dtype).max)
-    return {'hops': np.where(none, 0, hops).astype(np.int64)}
+    hops = self.hops_between(rows, goals)
+    return {'hops': np.where(hops == NEVER, 0, hops)}
 
   @functools.cached_property
   def _two_way(self) -> np.ndarray:
@@ -313,13 +339,31 @@ class Navigation(
   @functools.cached_property
   def hops(self) -> np.ndarray:
     """[S, S] hops from row to column; the maximum of the dtype: no path."""
-    num = len(self.graph.delta)
-    if num > MOST_NODES:
-      raise core.InputError(
-        f'{num} intersections: all hop distances would take {num**2 / 1e9:.0f} '
-        f'GB; up to {MOST_NODES:,} can be measured'
-      )
     return paths.hops(self.graph.delta)
+
+  @functools.cached_property
+  def _hops_to(self) -> Callable[[int], np.ndarray]:
+    """Hops [S] int32 from all rows to a goal, DEAD without a path; cached."""
+    most = max(SEARCHES_BYTES // (4 * len(self.graph)), 1)
+    return functools.lru_cache(most)(paths.Reach(self.graph.delta).hops_to)
+
+  def hops_between(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Hops from rows to goals, int64, which broadcast; NEVER without a path."""
+    rows, goals = np.broadcast_arrays(rows, goals)
+    stated = (rows >= 0) & (goals >= 0)
+    result = np.full(rows.shape, NEVER)
+    if len(self.graph) <= TABLED:
+      far = self.hops[rows[stated], goals[stated]]
+      none = far == np.iinfo(far.dtype).max
+      result[stated] = np.where(none, NEVER, far.astype(np.int64))
+      return result
+    mine, theirs = rows[stated], goals[stated]
+    far = np.empty(len(mine), np.int64)
+    for goal in np.unique(theirs):
+      asked = theirs == goal
+      far[asked] = self._hops_to(int(goal))[mine[asked]]
+    result[stated] = np.where(far < 0, NEVER, far)
+    return result
 
   def automaton(self, states: np.ndarray) -> table.Automaton:
     """Table over intersections; destinations are goals.
@@ -407,9 +451,8 @@ class Navigation(
 
   def _to_end(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Tokens to `end`, including one that leads to `rows`; NEVER if no path."""
-    hops = self.hops[rows, goals].astype(np.int64)
-    none = np.iinfo(self.hops.dtype).max
-    return np.where(hops == none, NEVER, hops + 2)
+    hops = self.hops_between(rows, goals)
+    return np.where(hops == NEVER, NEVER, hops + 2)
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """[B] int64."""
