@@ -145,26 +145,6 @@ flags.DEFINE_multi_string(
   'row has; repeat.',
 )
 
-# score.
-flags.DEFINE_string(
-  'trials',
-  None,
-  'Write what the metrics ask to this .csv, .jsonl or .parquet file, and score '
-  'nothing; beside --judge, what has no answer yet.',
-)
-flags.DEFINE_string(
-  'judge',
-  None,
-  'File of what another program answered to --trials, to score it instead of a '
-  'model: columns key and answer.',
-)
-flags.DEFINE_enum(
-  'form',
-  'log_probs',
-  ['log_probs', 'answers'],
-  'What that program says: next-token log-probabilities, or yes, no and lists.',
-)
-
 # report.
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
@@ -215,7 +195,6 @@ flags.DEFINE_string(
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
-flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
 
 # ingest.
 flags.DEFINE_string(

@@ -90,7 +90,7 @@ _CALLS = {
   ),
   'library.course': ('course',),
   'library.exact': (
-    *('audit', 'boundary', 'classes', 'count', 'extract'),
+    *('audit', 'boundary', 'count', 'extract'),
     'model_boundary',
   ),
   'library.explore': ('ExplorerPage', 'explore'),
@@ -102,7 +102,6 @@ _CALLS = {
     *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
     'wrong_keys',
   ),
-  'library.trials': ('judge', 'trials'),
   'models.serving.layout': ('InputLayout',),
   'options.calls': ('Reconstruction', 'Sampling', 'Scoring'),
   'options.training': ('Training',),

@@ -1,9 +1,8 @@
-"""What is counted, listed or learned: boundaries, classes, automata."""
+"""What is counted, listed or learned: boundaries, automata."""
 
 from __future__ import annotations
 
 import itertools
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ from wm.metrics import audit as audits
 from wm.options import check, takes
 from wm.options.calls import Count, Extraction, Loading, Path
 from wm.recon import extract as recon
-from wm.runtime import files
-from wm.worlds.base import exact, svg
+from wm.worlds.base import exact
 
 
 class Audit(NamedTuple):
@@ -69,20 +67,6 @@ class Apart(NamedTuple):
     (suffixes,) = self.world.boundary(*pair, self.depth).listed()
     vocab = self.world.vocab
     return [' '.join(vocab[k] for k in suffix) for suffix in suffixes]
-
-  def draw(self, out: Path) -> pathlib.Path:
-    """Writes `picture` to OUT/boundary.svg."""
-    path = pathlib.Path(out) / 'boundary.svg'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_text(path, self.picture())
-    return path
-
-  def picture(self) -> str:
-    """SVG of both sizes by length, on a logarithmic scale (figure 1)."""
-    lengths, outer, inner = zip(*self.by_length, strict=True)
-    title = 'suffixes by length, of two states of ' + self.world.name
-    lines = {'boundary': outer, 'interior': inner}
-    return svg.logarithmic(lengths, lines, title, 'length of suffix, tokens')
 
 
 def _enumerable(world: core.World | str, depth: int) -> Any:
@@ -229,23 +213,6 @@ def count(
   truth = _enumerable(world, depth)
   start = exact.opening(truth) if state is None else exact.locate(truth, state)
   yield from exact.counts(truth, start, depth)
-
-
-def classes(
-  world: core.World | str, most: Count = exact.MOST
-) -> exact.EquivalenceClasses:
-  """The Myhill-Nerode classes of a world's legal sequences.
-
-  Vafa et al. 2024, definition C.1 and theorem C.2.
-
-  Args:
-    world: whose rules.
-    most: states that are enumerated at most.
-
-  Raises:
-    InputError: the world has more states.
-  """
-  return exact.classes(registry.resolve('world', world), most)
 
 
 @takes(learning=Extraction, loading=Loading)

@@ -9,8 +9,6 @@ pixels, y grows downwards.
 from __future__ import annotations
 
 import html
-import itertools
-import math
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -387,41 +385,3 @@ def chessman(letter: str) -> str:
     f'<path d="{lines}" fill="none" stroke="{stroke}" stroke-width="1.4" '
     'stroke-linecap="round"/></g>'
   )
-
-
-def logarithmic(
-  places: Sequence[int], lines: Mapping[str, Sequence[int]], title: str, x: str
-) -> str:
-  """Line chart with a logarithmic y axis; zeros are left out.
-
-  places: ascending x values; x: label of the x axis.
-  """
-  left, top, wide, high = 64.0, 40.0, 420.0, 240.0
-  most = max((max(line, default=0) for line in lines.values()), default=0)
-  ceiling = max(math.ceil(math.log10(max(most, 10))), 1)
-  every, first = -(-ceiling // 6), places[0]
-  span = max(places[-1] - first, 1)
-  parts = [text(left, 20, title, more=BOLD)]
-  for power in range(0, ceiling + 1, every):
-    y = top + high * (1 - power / ceiling)
-    parts.append(line(left, y, left + wide, y, LINE))
-    parts.append(text(left - 8, y + 4, f'1e{power}', size=12, anchor='end'))
-  for place in places[:: -(-len(places) // 10)]:
-    across = left + wide * (place - first) / span
-    parts.append(label(across, top + high + 18, str(place)))
-  parts.append(label(left + wide / 2, top + high + 38, x, fill=FAINT))
-  for row, (name, numbers) in enumerate(lines.items()):
-    colour = (HERE, GOAL, INK)[row % 3]
-    points = [
-      (
-        left + wide * (place - first) / span,
-        top + high * (1 - math.log10(number) / ceiling),
-      )
-      for place, number in zip(places, numbers, strict=True)
-      if number
-    ]
-    for start, end in itertools.pairwise(points):
-      parts.append(line(*start, *end, colour, 2))
-    parts += [circle(*point, 3, colour) for point in points]
-    parts.append(text(left + 12, top + 16 + 18 * row, name, fill=colour))
-  return picture(left + wide + 20, top + high + 52, parts, title)
