@@ -12,7 +12,6 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -321,41 +320,3 @@ def _points(
         point = derived(others), values[quantity + end], run
         if math.isfinite(point[0]):
           yield point
-
-
-def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Tables the automata that models imply beside the world's; None if no run
-  has one.
-  """
-  rows = []
-  for run, label in zip(runs, tables.labels(runs), strict=True):
-    if (about := run.extraction) is None:
-      continue
-    row = {
-      'model': label,
-      'states': f'{about["states"]}' + '+' * bool(about['stopped']),
-      'of the world': str(about.get('world_states', '')),
-      'agrees on sequences': '{value:.3f} [{low:.3f}, {high:.3f}]'.format(
-        **about['agreement']
-      ),
-      'walks of the world wrong': _bound(about['world_walks']),
-      'walks of the model wrong': _bound(about['model_walks']),
-    }
-    if 'world_states' in about:
-      kinds = [edge.get('kind') for edge in about['edges']]
-      row |= {
-        'distance': f'{about["distance"]:.3g}',
-        'pairs told apart': f'{about["told_apart"]} of {about["pairs"]}',
-        'merged': str(len(about['merged'])),
-        'split': str(len(about['split'])),
-        'missing': str(kinds.count('missing')),
-        'extra': str(kinds.count('extra')),
-      }
-    rows.append(row)
-  note = tables.note('automata')
-  return tables.of_rows('Implied automata', rows, note) if rows else None
-
-
-def _bound(walks: Mapping[str, Any]) -> str:
-  """Walks that differ from an automaton, and at most how many of all do."""
-  return f'{walks["differ"]} of {walks["n"]} (at most {walks["at_most"]:.2%})'

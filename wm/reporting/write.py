@@ -155,17 +155,9 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'references': [
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
-    'disagreements': [
-      *sentences.disagreements(answers),
-      *sentences.threshold_notes(measured.parts),
-    ],
-    'cautions': [
-      *cautions.cautions_of_worlds(together),
-      *map(str, warned),
-      *cautions.unchecked_cautions(together),
-    ],
+    'thresholds': [*sentences.threshold_notes(measured.parts)],
+    'cautions': [*cautions.cautions_of_worlds(together), *map(str, warned)],
     'baselines': of_baselines,
-    'rules': cautions.caution_rules(together),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
   }
 
@@ -276,9 +268,6 @@ def _sections(
       model_comparison.null_table(together, frame),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
-    part(
-      'automata', 'Implied automata', model_comparison.automaton_table(runs)
-    ),
   ]
   for metric in dict.fromkeys(frame.metric):
     sections.append(_metric_section(measured, metric, part))
