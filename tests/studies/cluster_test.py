@@ -18,10 +18,8 @@ from tests.data.pgn_texts import pgn, random_games, url
 from tests.runtime.tasks_test import needs_dask, until
 from tests.studies import jobs_test
 from wm import core
-from wm.core import registry
-from wm.data import published, sampling
+from wm.data import sampling
 from wm.data import store as stores
-from wm.data import text as texts
 from wm.runtime import exit_codes, tasks
 
 FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
@@ -133,27 +131,6 @@ def test_games_are_read_anywhere(cluster, tmp_path):
     assert sum(len(store) for store in made.values()) == 148
     trees.append(tree(tmp_path / name))
   assert trees[0] == trees[1]
-
-
-@pytest.mark.process
-def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
-  monkeypatch.setattr(published, 'CHUNK', 40)
-  world = registry.resolve('world', FROG)
-  train, held = tmp_path / 'train.txt', tmp_path / 'heldout.txt'
-  for path, num in ((train, 300), (held, 50)):
-    rows = world.sample(num, 0, split=path.stem)
-    path.write_text(texts.render(rows, world))
-  trees = []
-  for name, where in (
-    ('here', {}),
-    ('jobs', {'jobs': 2}),
-    ('cluster', {'cluster': cluster.address}),
-  ):
-    out = tmp_path / name
-    made = wm.ingest_text(train, out, FROG, heldout=held, **where)
-    assert len(made['train']) == 300
-    trees.append(tree(out))
-  assert trees[0] == trees[1] == trees[2]
 
 
 @pytest.mark.slow

@@ -302,7 +302,7 @@ def make_dataset(
 
   def read(parts: Path) -> int:
     """Reads all blocks."""
-    if tasks.alone(workers):
+    if not workers.several:
       _read(world, sources, parts, ALL, most, shown=True)
     else:
       fixed = {

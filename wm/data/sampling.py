@@ -272,7 +272,7 @@ def _drawing(
 
   # Chunks are not published at a URL, as they are joined soon.
   parts = writer.folder.with_name(f'.{split}.chunks')
-  if tasks.alone(workers) or len(sizes) < 2:
+  if not workers.several or len(sizes) < 2:
     yield sample
     shutil.rmtree(parts, ignore_errors=True)  # Left by a run on a cluster.
     return

@@ -1,8 +1,5 @@
 """Independent tasks: in this process, in several, or on a Dask cluster.
 
-Several processes are either started by this module (`jobs`), or already run
-this program (`jax.distributed` is initialized, see `driven`).
-
 A task calls a function of a module with plain arguments. It may run on any
 machine that sees the same folders under the same paths. A task may also run
 twice, even at the same time, because it writes its files by rename. Therefore
@@ -16,7 +13,6 @@ import concurrent.futures
 import contextlib
 import functools
 import importlib
-import json
 import multiprocessing
 import os
 import pathlib
@@ -33,34 +29,21 @@ from collections.abc import (
   Sequence,
 )
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import inputs, plugins
 from wm.options.calls import Workers, check_address
-from wm.runtime import (
-  compute,
-  exit_codes,
-  files,
-  progress,
-  remote,
-  stopping,
-)
+from wm.runtime import exit_codes, files, progress, remote, stopping
 
 _POLL = 1.0  # Seconds between looks for a signal.
 _LOSSES = 3  # Losses of all workers in a row, without any task ended.
 _RETRIES = 2  # Of a task that fails by other than bad input; Dask's.
 _COMES_BACK = 300  # Seconds that a scheduler may take to start again.
 _LOST = concurrent.futures.CancelledError, BrokenProcessPool
-# Of a task in another process that runs this program; the narrowest first.
-_ERRORS = {
-  kind.__name__: kind
-  for kind in (exit_codes.ClusterError, core.InputError, OSError)
-}
 Path = pathlib.Path
-T = TypeVar('T')
 
 
 class Task(NamedTuple):
@@ -84,8 +67,7 @@ def run(
 
   Args:
     tasks: independent of each other.
-    jobs: processes on this machine; with one, all is done in this process, or
-      in those that run this program, within `driven`.
+    jobs: processes on this machine; with one, all is done in this process.
     cluster: address of a Dask scheduler, whose workers do it instead.
 
   Yields:
@@ -97,15 +79,12 @@ def run(
     Failed: workers were lost again and again.
     Stopped: a signal came.
   """
-  if jobs == 1 and not cluster and compute.num_processes() > 1:
-    yield from _over_processes(tasks)
-    return
   if jobs == 1 and not cluster:
     for task in tasks:
       yield task, None if task.done() else task.call(**task.arguments)
     return
   if cluster and cluster.startswith('tls'):
-    _check_shared(tasks, f'cluster={cluster}')
+    _check_shared(tasks, cluster)
   left, losses = dict(enumerate(tasks)), 0
   while left:
     before = len(left)
@@ -123,96 +102,14 @@ def run(
       progress.say(f'{where}: lost; {len(left)} tasks are submitted again')
 
 
-def _check_shared(tasks: Sequence[Task], where: str) -> None:
+def _check_shared(tasks: Sequence[Task], cluster: str) -> None:
   """Raises ClusterError for folders that other machines do not have."""
   texts = (str(value) for task in tasks for value in task.arguments.values())
   if any(remote.MIRRORS in text for text in texts):
     raise exit_codes.ClusterError(
-      f'{where}: a folder at a URL is mirrored on this machine alone; expected '
-      'folders that all machines share'
+      f'cluster={cluster}: a folder at a URL is mirrored on this machine '
+      'alone; expected folders that all machines share'
     )
-
-
-def driven(act: Callable[[], T], call: Callable[..., Any] | None = None) -> T:
-  """Returns the result of `act` in each process that runs this program.
-
-  Process 0 calls `act`. The other processes execute their share of the tasks
-  that process 0 passes to `run`, and receive the result of `act` via JSON.
-
-      process 0   act: run: | task 0 | joins | task 3 | ..... returns
-      process 1             | task 1 |       | task 4 |
-      process 2             | task 2 |       |        |
-                          order   outcomes            end
-
-  call: the function of all tasks that `act` runs; may differ by process.
-
-  Raises:
-    InputError: in the other processes, if process 0 failed.
-    Failed: a process has ended early.
-  """
-  if compute.num_processes() == 1:
-    return act()
-  if compute.process_index() == 0:
-    end: dict[str, Any] = {}
-    try:
-      end['result'] = act()
-      return end['result']
-    finally:
-      _ordered(end)
-  while 'arguments' in (order := _ordered({})):
-    assert call is not None  # Process 0 runs no tasks without it.
-    _turn(call, order)
-  if 'result' not in order:
-    raise core.InputError('process 0 has failed; it says why')
-  return order['result']
-
-
-def _ordered(order: dict[str, Any]) -> dict[str, Any]:
-  """Broadcasts the order of process 0 to all processes."""
-  return json.loads(compute.exchanged(json.dumps(order).encode())[0])
-
-
-def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
-  """See `run`: in each round, every process executes one task."""
-  num = compute.num_processes()
-  left = []
-  for task in tasks:
-    if task.done():
-      yield task, None
-    else:
-      left.append(task)
-  _check_shared(left, f'{num} processes')
-  for first in range(0, len(left), num):
-    several = left[first : first + num]
-    arguments = [dict(task.arguments) for task in several]
-    order = {'context': _worker_context(), 'arguments': arguments}
-    outcomes = _turn(several[0].call, _ordered(order))
-    for task, (kind, *values) in zip(several, outcomes, strict=False):
-      if kind:
-        raise _ERRORS[kind](*values)
-      yield task, values[0]
-
-
-def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
-  """Executes this process's task of an order; returns all processes' outcomes.
-
-  An outcome is ['', result], or [error class, *arguments of the error].
-  """
-  error: core.InputError | OSError | None = None
-  result, context = None, WorkerContext(*order['context'])
-  index = compute.process_index()
-  for arguments in order['arguments'][index : index + 1]:
-    try:
-      error, result = _call(call, arguments, context)
-    except (core.InputError, OSError) as failure:
-      error = failure
-  outcome = ['', result]
-  if isinstance(error, OSError):
-    outcome = ['OSError', error.errno, error.strerror, error.filename]
-  elif error is not None:
-    kind = next(name for name in _ERRORS if isinstance(error, _ERRORS[name]))
-    outcome = [kind, str(error)]
-  return [*map(json.loads, compute.exchanged(json.dumps(outcome).encode()))]
 
 
 def _results(
@@ -361,11 +258,6 @@ def _begin() -> None:
   threading.Thread(target=watch, name='parent', daemon=True).start()
 
 
-def alone(workers: Workers) -> bool:
-  """Does this process do all the work?"""
-  return not workers.several and compute.num_processes() == 1
-
-
 def run_shards(
   title: str,
   call: Callable[..., Any],
@@ -382,13 +274,6 @@ def run_shards(
 
 def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
   """Number of tasks that run at a time, at least 1; raises like `run`."""
-  if (num := compute.num_processes()) > 1:
-    if jobs > 1 or cluster:
-      raise core.InputError(
-        f'jobs={jobs}, cluster={cluster} were given to {num} processes of one '
-        'program; expected neither, as these processes divide the work'
-      )
-    return num
   if not cluster:
     return jobs
   with _client(cluster) as client:
