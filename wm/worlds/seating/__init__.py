@@ -9,7 +9,7 @@ statements are:
     P-Q=d   P is d seats away from Q
 
 `World` gives rules, sequences, states and pictures, also in words; the Inspect
-task `wm/seating` asks language models about it as in the paper.
+task `wm/world` asks language models about it as in the paper.
 
 State word: a row of the table of all sets of arrangements that statements can
 leave, in order of discovery. Row 0 is all arrangements. The written form of a
