@@ -2,7 +2,7 @@
 
 The automaton is a file (`readers`) or a preset (`machine`):
 
-    automaton(file='lift.json')             JSON, CSV, GraphML or DOT
+    automaton(file='lift.json')             JSON, CSV or DOT
     automaton(preset='tomita3')             by default dyck_2_3
 
     even --a--> odd --a--> even     'end' is legal exactly where a state accepts
@@ -76,7 +76,7 @@ class World(
 
   file: str = field(
     '',
-    'automaton as .json, .csv, .graphml, .dot or .gv',
+    'automaton as .json, .csv, .dot or .gv',
     format=readers.__name__,
   )
   preset: str = ''
