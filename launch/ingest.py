@@ -11,8 +11,7 @@
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Rerunning the command resumes.
 
---jobs=4 has four processes read PGN files, --cluster=tls://HOST:8786 a Dask
-cluster (launch/cluster/README.md), to the same bytes.
+--jobs=4 has four processes read PGN files, to the same bytes.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
 each game decides its split, and --games=N stops after N usable games.
@@ -63,7 +62,7 @@ READ = {
   'map_file': (),
   'osm_place': ('date',),
   'weights': ('model', 'vocab'),
-  'pgn': ('games', 'jobs', 'cluster'),
+  'pgn': ('games', 'jobs'),
 }
 
 

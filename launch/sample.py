@@ -3,8 +3,7 @@
   python launch/sample.py --world="maps()" --num=100000 --out=runs/city
 
 writes OUT/data/train and OUT/data/heldout. Rerunning the command resumes, and
-gives the same bytes. So does --jobs=4, in four processes, and
---cluster=tls://HOST:8786, on a Dask cluster (launch/cluster/README.md).
+gives the same bytes. So does --jobs=4, in four processes.
 """
 
 import common

@@ -1,38 +1,18 @@
-"""Sampling, ingestion and studies on a Dask cluster: the bits of one process.
-
-The cluster, and what happens to it, is started here.
-"""
+"""Sampling and ingestion in several processes: the bits of one process."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
-import threading
 
 import pytest
 
 import wm
-from tests.cluster import ROOT, Cluster
 from tests.data.pgn_texts import pgn, random_games, url
-from tests.runtime.tasks_test import needs_dask, until
-from tests.studies import jobs_test
-from wm import core
 from wm.data import sampling
 from wm.data import store as stores
 from wm.runtime import exit_codes, tasks
 
+ROOT = pathlib.Path(__file__).parents[2]
 FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
-# Its chunks share sequences, which are dropped.
-SHORTEST = "maps(rows=4, columns=4, traversal='shortest')"
-
-
-@pytest.fixture(scope='module')
-def cluster(tmp_path_factory):
-  needs_dask()
-  with Cluster(tmp_path_factory.mktemp('cluster')) as started:
-    started.work()
-    yield started
 
 
 def tree(folder: pathlib.Path) -> dict[str, bytes]:
@@ -44,18 +24,14 @@ def tree(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize('world', [FROG, SHORTEST])
-def test_chunks_are_sampled_anywhere(cluster, tmp_path, monkeypatch, world):
+def test_chunks_are_sampled_anywhere(tmp_path, monkeypatch):
   monkeypatch.setattr(sampling, 'CHUNK', 70)
   options = wm.Sampling(num=500, num_heldout=80)
-  where = {'here': {}, 'cluster': {'cluster': cluster.address}}
-  if world == FROG:  # It compiles nothing.
-    where['jobs'] = {'jobs': 2}
   trees = []
-  for name, workers in where.items():
-    wm.sample(world, tmp_path / name, options, **workers)
-    trees.append(tree(tmp_path / name))
-  assert all(other == trees[0] for other in trees[1:])
+  for jobs in (1, 2):
+    wm.sample(FROG, tmp_path / str(jobs), options, jobs=jobs)
+    trees.append(tree(tmp_path / str(jobs)))
+  assert trees[0] == trees[1]
 
 
 def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
@@ -75,14 +51,14 @@ def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
   assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
 
 
-@pytest.mark.parametrize('error', [exit_codes.Failed, exit_codes.ClusterError])
-def test_a_sampling_whose_cluster_is_lost_goes_on(tmp_path, monkeypatch, error):
+def test_a_sampling_whose_processes_are_lost_goes_on(tmp_path, monkeypatch):
+  error = exit_codes.Failed
   monkeypatch.setattr(sampling, 'CHUNK', 70)
   monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)  # Some shards are whole.
   options = wm.Sampling(num=500, num_heldout=80)
   wm.sample(FROG, tmp_path / 'here', options)
 
-  def lost(todo, jobs, cluster):
+  def lost(todo, jobs):
     for task in todo[:5]:
       yield task, task.call(**task.arguments)
     raise error('lost')
@@ -98,21 +74,8 @@ def test_a_sampling_whose_cluster_is_lost_goes_on(tmp_path, monkeypatch, error):
   assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
 
 
-def test_no_cluster_leaves_a_partial_data_set(tmp_path):
-  config = needs_dask()
-  partial = tmp_path / 'data' / 'train.partial'
-  partial.mkdir(parents=True)
-  (partial / 'progress.json').write_text('{}')
-  with (
-    config.set({'distributed.comm.timeouts.connect': '.2s'}),
-    pytest.raises(core.InputError, match='cluster=tcp://127'),
-  ):
-    wm.sample(FROG, tmp_path, wm.Sampling(), cluster='tcp://127.0.0.1:9')
-  assert [*tree(tmp_path)] == ['data/train.partial/progress.json']
-
-
 @pytest.mark.process
-def test_games_are_read_anywhere(cluster, tmp_path):
+def test_games_are_read_anywhere(tmp_path):
   games = random_games(150)
   paths = []
   for k in range(3):
@@ -123,55 +86,8 @@ def test_games_are_read_anywhere(cluster, tmp_path):
     paths.append(tmp_path / f'{k}.pgn')
     paths[-1].write_text(text)
   trees = []
-  for name, where in (
-    ('here', {}),
-    ('cluster', {'cluster': cluster.address}),
-  ):
-    made = wm.ingest(paths, tmp_path / name, **where)
+  for jobs in (1, 2):
+    made = wm.ingest(paths, tmp_path / str(jobs), jobs=jobs)
     assert sum(len(store) for store in made.values()) == 148
-    trees.append(tree(tmp_path / name))
+    trees.append(tree(tmp_path / str(jobs)))
   assert trees[0] == trees[1]
-
-
-@pytest.mark.slow
-def test_a_study_loses_a_worker_its_scheduler_and_its_driver(tmp_path):
-  needs_dask()
-  alone = jobs_test.study(tmp_path / 'alone')
-  out = tmp_path / 'far'
-  driver = (
-    'import sys; from tests.studies import jobs_test\n'
-    'print(jobs_test.study(sys.argv[1], cluster=sys.argv[2]))\n'
-  )
-  environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-  log = out / 'plain' / 'run.log'
-
-  def processes() -> list[int]:
-    """Of rows that are at work."""
-    pattern = f'wm.studies.worker .*{out}'
-    words = subprocess.run(['pgrep', '-f', pattern], capture_output=True)
-    return [int(word) for word in words.stdout.split()]
-
-  with Cluster(tmp_path) as started:
-    started.work(2)
-    command = [sys.executable, '-c', driver, str(out), started.address]
-    first = subprocess.Popen(command, env=environment)
-    until(lambda: log.exists() and processes())
-    first.kill()
-    first.wait()
-    until(lambda: not processes())  # They were told to stop.
-    second = threading.Thread(target=lambda: scores.append(run()), daemon=True)
-    scores: list[dict] = []
-
-    def run() -> dict:
-      return jobs_test.study(out, cluster=started.address)
-
-    second.start()
-    until(processes)
-    started.workers[0].kill()
-    until(lambda: second.is_alive() and processes())
-    started.stop()
-    started.restart()
-    started.work(1)
-    second.join(600)
-  assert scores == [alone]
-  assert not [*out.rglob('failed.json')]

@@ -405,7 +405,7 @@ def miniature(
   """
   results, dry_run = pathlib.Path(out, 'results'), options.dry_run
   results = pathlib.Path(options.results or results)
-  pool = JobPool(options.jobs, None if dry_run else options.cluster)
+  pool = JobPool(options.jobs)
   asked = calls.metrics_of(metrics, scoring.accept, scoring.metric_overrides)
   if not (dry_run or options.allow_dirty):  # Before anything is sampled.
     named = [

@@ -38,7 +38,6 @@ from wm.runtime import compute, files, remote
 F = TypeVar('F', bound=Callable[..., Any])
 # In the text of what is a URL or a path of a mirror.
 _REMOTE = re.compile(rf':/|{remote.MIRRORS}')
-_ADDRESS = 'cluster'  # A URL that is no folder.
 _ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
 # Call -> folders of a run whose files it does not read.
 _SKIPPED = {
@@ -82,8 +81,7 @@ def checked(call: F) -> F:
     }
     for name, value in bound.arguments.items():
       _check(call.__name__, parameters[name], value, hints.get(name))
-    paths = (x for k, x in bound.arguments.items() if k != _ADDRESS)
-    if _REMOTE.search(' '.join(map(_text, paths))):
+    if _REMOTE.search(' '.join(map(_text, bound.arguments.values()))):
       return _with_mirrors(call, bound)
     return call(*bound.args, **bound.kwargs)
 
@@ -117,10 +115,7 @@ def _text(value: Any) -> str:
 def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
   """Calls with mirrors for URLs, and publishes what was written to them."""
   skip = _SKIPPED.get(call.__name__, ())
-  arguments = {
-    k: x if k == _ADDRESS else _mirrored(x, skip)
-    for k, x in bound.arguments.items()
-  }
+  arguments = {k: _mirrored(x, skip) for k, x in bound.arguments.items()}
   if log := arguments.get('log'):
     arguments['log'] = lambda line: log(remote.shown(line))
   bound.arguments = arguments

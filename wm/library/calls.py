@@ -78,7 +78,8 @@ def sample(
     InputError: the world cannot be sampled, or `out` holds another run.
   """
   world = registry.resolve('world', world)
-  manifests = sampling.make_dataset(world, out, options or Sampling(), workers)
+  asked = options or Sampling()
+  manifests = sampling.make_dataset(world, out, asked, workers.jobs)
   return opened(out, manifests, log)
 
 
@@ -133,7 +134,7 @@ def ingest(
     games: most good games; 0 is all.
     lost: share of a file that may be left out for one reason, such as null
       moves; what a file loses more is refused with the reason.
-    workers: processes or a cluster that read PGN; other files are read here.
+    workers: processes that read PGN; other files are read in one.
     log: gets what was left out and why; damage is told on stderr.
 
   Returns:
@@ -141,13 +142,13 @@ def ingest(
   """
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   if all(str(name).endswith('.parquet') for name in files):
-    if workers.several:
+    if workers.jobs > 1:
       raise core.InputError(
-        'Parquet files are read in one process; expected no jobs or cluster'
+        f'jobs={workers.jobs}: Parquet files are read in one process'
       )
     return ingest_text(files, out, world, lost=lost, log=log)
   played, names = registry.resolve('world', world), [*map(str, files)]
-  asked = played, names, out, games, workers, lost
+  asked = played, names, out, games, workers.jobs, lost
   manifests = pgn_ingest.make_dataset(*asked)
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
