@@ -155,7 +155,6 @@ flags.DEFINE_multi_string(
   'Folders whose results to report, or folders of such; default: --out.',
 )
 flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
-flags.DEFINE_bool('csv', False, 'Also write the trials of all runs as one CSV.')
 flags.DEFINE_list(
   'compare', [], 'Two runs to compare on the trials that they share: A,B.'
 )
@@ -176,7 +175,6 @@ flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
 flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
 flags.DEFINE_bool('logs', False, 'Also make logs of Inspect.')
-flags.DEFINE_bool('errors', False, 'List wrong answer keys instead.')
 
 # sweep.
 flags.DEFINE_multi_string(

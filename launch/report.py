@@ -9,11 +9,11 @@
 
 The report is in OUT, if that is a new folder, and else in OUT/report, as where
 OUT is a run or holds runs: report.html (one page, no network needed),
-scores.json and, with --csv, every trial in rows.csv; each run has its own in
-rows.parquet. The terminal has a line for each model. A paper's printed values
-stand beside runs of its settings. A folder of runs, as a study leaves it,
-stands for all of its runs that are scored. Runs may also be logs of Inspect, or
-folders of such logs; logs of a paper's tasks give the paper's tables.
+and scores.json; each run has its trials in rows.parquet. The terminal has a
+line for each model. A paper's printed values stand beside runs of its settings.
+A folder of runs, as a study leaves it, stands for all of its runs that are
+scored. Runs may also be logs of Inspect, or folders of such logs; logs of a
+paper's tasks give the paper's tables.
 
 --compare reports on the trials that two runs share: differences with intervals,
 and the trials that changed most, as report/compare_*.csv. --miniatures reports
@@ -51,10 +51,9 @@ def main() -> None:
     runs,
     FLAGS.out,
     single_file=FLAGS.single_file,
-    csv=FLAGS.csv,
     log=print,
   )
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures', 'single_file', 'csv')
+  common.run(main, 'runs', 'compare', 'miniatures', 'single_file')

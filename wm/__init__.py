@@ -100,7 +100,6 @@ _CALLS = {
   'library.plan': ('PodPlan', 'plan'),
   'library.report': (
     *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
-    'wrong_keys',
   ),
   'models.serving.layout': ('InputLayout',),
   'options.calls': ('Reconstruction', 'Sampling', 'Scoring'),

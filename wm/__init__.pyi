@@ -38,7 +38,6 @@ from wm.library.report import compare as compare
 from wm.library.report import recorded as recorded
 from wm.library.report import report as report
 from wm.library.report import rows as rows
-from wm.library.report import wrong_keys as wrong_keys
 from wm.models.serving.layout import InputLayout as InputLayout
 from wm.options.calls import Reconstruction as Reconstruction
 from wm.options.calls import Sampling as Sampling

@@ -27,7 +27,6 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   single_file: bool = False,
-  csv: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -41,7 +40,6 @@ def report(
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
     single_file: whether all pictures are part of the page, to be mailed.
-    csv: whether to write the trials of all runs as one rows.csv, too.
     log: gets the number of results, the answer for each model, and the files.
 
   Returns:
@@ -73,7 +71,6 @@ def report(
     wait=wait,
     notes=notes,
     single_file=single_file,
-    csv=csv,
   )
   log(f'{summary["results"]} results of {len(several)} runs')
   for line in (*summary['answers'], *summary['left_out']):
@@ -142,30 +139,6 @@ def recorded(
   for path in written:
     log(f'log: {path}')
   return page
-
-
-def wrong_keys(
-  paper: str, data: Path, *, log: Callable[[str], None] = lambda line: None
-) -> list[dict[str, object]]:
-  """Lists answer keys of a paper that an exact solver contradicts.
-
-  Args:
-    paper, data: see `recorded`.
-    log: gets a line for each.
-
-  Returns:
-    A row for each key.
-
-  Raises:
-    InputError: no such paper, its keys are not checked, or its files are
-      missing or damaged.
-  """
-  recorded_logs = _recorded_logs()
-
-  rows = [dict(row) for row in recorded_logs.errors(paper, data)]
-  for row in rows:
-    log('; '.join(f'{name}: {value}' for name, value in row.items()))
-  return rows
 
 
 def _recorded_logs() -> Any:

@@ -321,37 +321,6 @@ def _plain(table: Any) -> Any:
   return table.cast(results.arrow().schema(kinds))
 
 
-_FIRST = 'run', 'model', 'world', 'seed'
-
-
-def joined(runs: Sequence[Run]) -> Any:
-  """The rows of all runs as one Arrow table, with the union of their columns.
-
-  A run is named by its folder, in the column `run`.
-
-  Raises:
-    InputError: a file of rows is damaged.
-  """
-  tables = []
-  for run in runs:
-    if source := results.rows_file(run.folder):
-      table = results.arrow_rows(source)
-      names = results.arrow().repeat(str(run.folder), len(table))
-      tables.append(table.append_column('run', names))
-  names = dict.fromkeys(_FIRST)
-  for table in tables:
-    names |= dict.fromkeys(table.column_names)
-  return results.concatenated(tables, [*names])
-
-
-def write_csv(runs: Sequence[Run], target: pathlib.Path) -> int:
-  """Writes the rows of all runs as one CSV; returns how many there are."""
-  table, lib = joined(runs), results.arrow('.csv')
-  style = lib.WriteOptions(quoting_style='needed')
-  lib.write_csv(table, target, write_options=style)
-  return len(table)
-
-
 # Training seeds.
 
 
