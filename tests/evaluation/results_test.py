@@ -18,7 +18,7 @@ from tests.evaluation.counted import OTHER, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
-from wm.evaluation import results, statistics
+from wm.evaluation import results
 from wm.runtime import provenance
 
 
@@ -131,32 +131,6 @@ def test_a_changed_number_in_a_part_is_found_out(tmp_path):
   path.write_text(text.replace('"value": 2.5', '"value": 3.5'))
   assert path.read_text() != text
   assert _run(tmp_path) == first
-
-
-def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
-  source = tmp_path / 'statistics_of_mine.py'
-  source.write_text('LEVEL = 0.95')
-  monkeypatch.setattr(results, '_SUMMARIES', (str(source),))
-  out, output = tmp_path / 'out', []
-  (first, _) = _run(out)
-  rows = (out / 'rows.parquet').read_bytes()
-  source.write_text('LEVEL = 0.5')
-  made = statistics.summarize
-  monkeypatch.setattr(
-    statistics, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
-  )
-  (second, _) = _run(out, log=output.append)
-  assert output == [
-    'counted(): cached, summaries recomputed: statistics_of_mine.py changed'
-  ]
-  assert Counted.calls == ['a']
-  assert second == {**first, 'low': -1.0}
-  assert (out / 'rows.parquet').read_bytes() == rows
-  broken = json.loads((out / 'breakdown.json').read_text())
-  assert {e['low'] for e in broken} == {-1.0}
-  output.clear()
-  assert _run(out, log=output.append)[0] == second
-  assert output == ['counted(): cached']
 
 
 def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):

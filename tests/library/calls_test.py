@@ -16,7 +16,6 @@ import wm
 from tests import tiny
 from tests.training import mean_mlp
 from wm import core
-from wm.core import registry
 from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
@@ -28,7 +27,6 @@ from wm.options.calls import (
   Sweeping,
   Units,
 )
-from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 GRAMS = 'ngram(order=2)'
@@ -88,13 +86,6 @@ def test_a_call_takes_the_options_that_flags_are_made_of(call, options, differ):
     assert required == (taken[name].default is inspect.Parameter.empty)
     assert required or taken[name].default == field.default, name
     assert about.help in f'{call.__doc__} {inspect.getdoc(wm.Scoring)}'
-
-
-def test_no_result_depends_on_the_calls():
-  results = provenance.Reader().of(registry.make('world', 'lattice()')).inputs
-  assert 'wm/__init__.py' in results
-  assert not [name for name in results if name.startswith('wm/library')]
-  assert not [name for name in results if name.startswith('wm/studies')]
 
 
 def test_type_checkers_are_told_of_every_name(root):

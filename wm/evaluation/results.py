@@ -1,8 +1,7 @@
 """Result files: rows and summaries of metrics, and their provenance.
 
     scores/NAME-MARK.npz    a result: the rows of one metric, an array a column
-    scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
-                            and hashes of both files
+    scores/NAME-MARK.json   the origin, summaries, and hashes of both files
     scores.json             an entry for each quantity of all results
     rows.parquet            all rows of all results
     breakdown.json          entries of subsets of rows
@@ -51,10 +50,6 @@ Log = Callable[[str], None]
 # trial of the quantity could be measured.
 FINISHED, PARTIAL, NOTHING = 'finished', 'partial', 'nothing measured'
 
-# Modules that trials depend on besides plug-ins; modules of summaries.
-_ENGINE = ('wm.core.measure', 'wm.evaluation.engine', 'wm.core.accept')
-_SUMMARIES = (__name__,)
-
 # A side column with more values than this is not broken down.
 MOST_VALUES = 128
 _ARRAYS = ('value', 'reason', 'group', 'weight')  # Arrays of core.Scores.
@@ -80,7 +75,6 @@ class Result:
     origin: inputs that the rows depend on; see provenance.Origin.
     unknown: reason why there may be further inputs, or ''; a result with
       unknown inputs is not reused.
-    summed_from: inputs that the summaries depend on besides the rows.
     about: fields of entries that describe the run.
     entries, breakdown: the summaries.
     scores: the rows.
@@ -90,7 +84,6 @@ class Result:
   spec: str
   origin: dict[str, str]
   unknown: str
-  summed_from: dict[str, str]
   about: Entry
   entries: list[Entry]
   breakdown: list[Entry]
@@ -188,6 +181,7 @@ def read(path: pathlib.Path) -> Result:
     why = 'its hash is wrong' if held else 'it is missing or empty'
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
   heads, _ = body.pop('scores'), body.pop('wm_version')
+  body.pop('summed_from', None)  # Of an earlier version.
   body['fingerprint'] = tuple(body.get('fingerprint', ()))
   with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
     return Result(scores=tuple(_scores(arrays, heads)), **body)
@@ -618,7 +612,6 @@ class ResultCache:
     self.folder, self.claim, self.world = folder, claim, world
     self.about, self.log, self.made_of = about, log, origin
     self.reader = provenance.Reader()
-    self.summed_from = self.reader.of(*_SUMMARIES).inputs
     self.origins: dict[str, provenance.Origin] = {}
 
   def origin(self, metric: core.Metric) -> provenance.Origin:
@@ -626,7 +619,7 @@ class ResultCache:
     # Taken before measuring: a source file may change during the run.
     spec = registry.spec(metric)
     if spec not in self.origins:
-      origin = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
+      origin = self.reader.of(metric, self.world, self.made_of.inputs)
       unknown = origin.unknown or self.made_of.unknown
       self.origins[spec] = origin._replace(unknown=unknown)
     return self.origins[spec]
@@ -657,7 +650,7 @@ class ResultCache:
   def _load_if_unchanged(
     self, file: pathlib.Path, asked: Mapping[str, core.Metric]
   ) -> Result:
-    """A cached result with up-to-date summaries; raises Unusable."""
+    """A cached result; raises Unusable."""
     result = read(file)
     # Its metric may be in a user's file that was removed.
     try:
@@ -672,14 +665,9 @@ class ResultCache:
     why = why or provenance.difference(result.origin, origin.inputs)
     if why:
       raise Unusable(why, result.spec)
-    # The rows are reused; only the statistics over them are recomputed.
-    changed = provenance.difference(result.summed_from, self.summed_from)
-    self.log(
-      f'{result.spec}: cached'
-      + (f', summaries recomputed: {changed}' if changed else '')
-    )
+    self.log(f'{result.spec}: cached')
     about = self._renewed(result.about)
-    if about == result.about and not changed:
+    if about == result.about:
       return result
     return self._written(metric, file, dataclasses.replace(result, about=about))
 
@@ -724,9 +712,7 @@ class ResultCache:
       metric, result.scores, self.world, **result.about
     )
     # Written at once, so that a killed run keeps its results.
-    result = dataclasses.replace(
-      result, entries=entries, breakdown=breakdown, summed_from=self.summed_from
-    )
+    result = dataclasses.replace(result, entries=entries, breakdown=breakdown)
     write(file, result)
     return result
 
@@ -760,6 +746,6 @@ class ResultCache:
     cautions += settled.get('cautions', ())
     extra = {**self.about['extra'], **settled, 'cautions': cautions}
     about = {**self.about, 'extra': extra}
-    parts: Any = (spec, *origin, {}, about, [], [], rows, self.fingerprint)
+    parts: Any = (spec, *origin, about, [], [], rows, self.fingerprint)
     result = Result(*parts)
     return self._written(metric, file, result)

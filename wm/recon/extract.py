@@ -25,7 +25,6 @@ from wm.runtime import files, provenance
 
 STAGE = 'extract'
 FILE, MACHINE = 'extraction.json', 'automaton.json'
-_CODE = ('wm.evaluation.automaton_learner', 'wm.core.accept')
 CONFIDENCE = 0.95
 # Kinds of walks with an error bound (probably approximately correct).
 WALKS = {
@@ -159,7 +158,7 @@ def _partial(
   loaded: scoring.Loaded, accept: rules.Accept, out: pathlib.Path
 ) -> contextlib.AbstractContextManager[None]:
   """Context that stores answers, to resume after a kill."""
-  origin = provenance.Reader().of(*_CODE, loaded.world, loaded.origin.inputs)
+  origin = provenance.Reader().of(loaded.world, loaded.origin.inputs)
   if loaded.origin.unknown:  # The next run may have another model.
     return contextlib.nullcontext()
   mark = files.hash_of([registry.spec(accept), sorted(origin.inputs.items())])

@@ -28,7 +28,6 @@ Path = pathlib.Path
 STAGE = 'reconstruct'
 # Counts whose range over orders is reported.
 RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
-_CODE = ('wm.recon.run', 'wm.core.accept')
 _RECORD = {'inputs': dict, 'unknown': str, 'sha256': str}
 CHUNK = 256  # Rows sampled and stored at a time; results do not depend on it.
 
@@ -488,7 +487,7 @@ def forget_samples(
   """
   path = Path(path)
   record, parts = path.with_suffix('.origin.json'), _parts(path)
-  inputs = provenance.Reader().of(*_CODE, world, origin.inputs).inputs
+  inputs = provenance.Reader().of(world, origin.inputs).inputs
   why = ''
   if path.exists() or parts.exists():
     why = origin.unknown or 'an earlier version did not record from what'

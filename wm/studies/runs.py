@@ -52,8 +52,6 @@ from wm.studies.rows import Row, spec_of
 
 FAILED = 'failed.json'  # Reason why a process of the run failed.
 DONE = 'run.json'  # Hash of all inputs of the scores.
-# Modules that scores depend on besides worlds, models and metrics.
-_CODE = 'wm.evaluation.scoring', 'wm.training.checkpoints'
 _READING = threading.Lock()  # Threads call `Run.mark` concurrently.
 TRAIN, SCORE = 'train', 'score'
 # Untrained models that generate routes for a map. Language models are left out:
@@ -153,7 +151,7 @@ class Run:
       *calls.metrics_of(self.metrics),
     ]
     with _READING:
-      origin = provenance.Reader().of(*things, *_CODE)
+      origin = provenance.Reader().of(*things)
     asked = row.model, row.scored_in, row.title, seed, self.specs
     inputs = sorted(origin.inputs.items())
     return files.hash_of([asked, sorted(trained.items()), inputs])
