@@ -38,7 +38,6 @@ from wm.runtime import compute, files, remote
 F = TypeVar('F', bound=Callable[..., Any])
 # In the text of what is a URL or a path of a mirror.
 _REMOTE = re.compile(rf':/|{remote.MIRRORS}')
-_ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
 # Call -> folders of a run whose files it does not read.
 _SKIPPED = {
   **dict.fromkeys(
@@ -138,8 +137,6 @@ def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
     return type(value)(_mirrored(x, skip) for x in value)
   if remote.is_url(value) and not [*registry.files(value)]:
     return remote.local(value, skip)
-  if isinstance(value, str) and (row := _ROW.fullmatch(value)):
-    return f'{row[1]}{remote.local(row[2], skip)}{row[3]}'
   if isinstance(value, str | os.PathLike) and remote.url_of(value):
     remote.local(value, skip)  # What a call before has given back.
   elif isinstance(value, Sampling | Training | RouteSource | Scoring):
