@@ -8,19 +8,19 @@ import numpy as np
 
 from wm.core.capabilities import Box
 from wm.worlds.base import svg
-from wm.worlds.base.table import NamedTableWorld
+from wm.worlds.base.table import TableWorld
 
 LISTED_MOVES = 16  # Moves listed for a state.
 
 
-def draw(automaton: NamedTableWorld, row: int) -> str:
+def draw(automaton: TableWorld, row: int) -> str:
   """SVG of the legal tokens of a row and their next states; DEAD has none."""
-  name = 'dead' if row < 0 else automaton.names[row]
+  name = automaton.format(np.array([row]))
   listed, more = _listed(automaton, row)
   if not listed:
     return svg.card([name])
   rows = [
-    (automaton.vocab[k], automaton.names[automaton.delta[row, k - 1]])
+    (automaton.vocab[k], automaton.format(automaton.delta[row, k - 1 : k]))
     for k in listed
   ]
   notes = [f'and {more} more'] if more else []
@@ -28,7 +28,7 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
 
 
 def move_boxes(
-  automaton: NamedTableWorld, row: int, tokens: Iterable[int]
+  automaton: TableWorld, row: int, tokens: Iterable[int]
 ) -> dict[int, list[Box]]:
   """Token -> box of its line in the table that `draw` makes of a row."""
   listed, _ = _listed(automaton, row)
@@ -39,7 +39,7 @@ def move_boxes(
   }
 
 
-def _listed(automaton: NamedTableWorld, row: int) -> tuple[list[int], int]:
+def _listed(automaton: TableWorld, row: int) -> tuple[list[int], int]:
   """Tokens in the table of a row, and the number of further legal tokens."""
   legal = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0)) + 1
   return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)
