@@ -155,9 +155,7 @@ flags.DEFINE_multi_string(
   'Folders whose results to report, or folders of such; default: --out.',
 )
 flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
-flags.DEFINE_list(
-  'compare', [], 'Two runs to compare on the trials that they share: A,B.'
-)
+flags.DEFINE_list('compare', [], 'Two runs to compare on the same trials: A,B.')
 
 # explore.
 flags.DEFINE_multi_string('run', [], 'Folder of a training run; repeat.')

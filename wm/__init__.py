@@ -98,9 +98,7 @@ _CALLS = {
     *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),
   ),
   'library.plan': ('PodPlan', 'plan'),
-  'library.report': (
-    *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
-  ),
+  'library.report': (*('compare', 'recorded', 'report', 'rows'),),
   'models.serving.layout': ('InputLayout',),
   'options.calls': ('Reconstruction', 'Sampling', 'Scoring'),
   'options.training': ('Training',),

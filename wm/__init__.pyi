@@ -33,7 +33,6 @@ from wm.library.loading import make as make
 from wm.library.loading import wrap as wrap
 from wm.library.plan import PodPlan as PodPlan
 from wm.library.plan import plan as plan
-from wm.library.report import RunComparison as RunComparison
 from wm.library.report import compare as compare
 from wm.library.report import recorded as recorded
 from wm.library.report import report as report

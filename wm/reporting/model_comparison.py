@@ -56,7 +56,9 @@ def paired_table(
     # Trials of one spec are held at a time.
     scores = {}
     if not several_seeds:
-      scores = {place: _scores(runs[place], metric, spec) for place in trained}
+      scores = {
+        place: scores_of(runs[place], metric, spec) for place in trained
+      }
     for quantity, rows in of_spec.groupby('quantity', sort=False):
       of = rows.drop_duplicates('run').set_index('run').entry
       if several_seeds:
@@ -66,7 +68,7 @@ def paired_table(
           differences[f'{spec}: {quantity}', a, b] = (
             comparisons.of_means(*map(_mean_over_seeds, (of[a], of[b])))
             if several_seeds
-            else _difference(of[a], of[b], scores[a], scores[b])
+            else difference_of(of[a], of[b], scores[a], scores[b])
           )
   if not differences:
     return None
@@ -178,7 +180,7 @@ def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
   return tables.of_rows('Beside null models', rows, tables.note('nulls'))
 
 
-def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
+def scores_of(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
   """Trials of a run by quantity; {} where there is no usable file of them."""
   path = results.path(run.folder, metric, spec)
   if not path.is_file():
@@ -189,7 +191,7 @@ def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
     return {}
 
 
-def _difference(
+def difference_of(
   first: Entry,
   second: Entry,
   first_scores: Mapping[str, core.Scores],
