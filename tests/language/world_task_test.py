@@ -151,7 +151,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
   rows = list(logs.rows(found['yes']))
   assert {row['quantity'] for row in rows} == {
-    *('answered', 'leftover', 'right', 'right_all', 'probability'),
+    *('answered', 'right', 'right_all', 'probability'),
   }
   assert {row['reason'] for row in rows if row['value'] == ''} <= {
     *('no_value', 'no_probability'),

@@ -166,7 +166,6 @@ def measured() -> Metric:
   metrics=[
     {
       'answered': [mean()],
-      'leftover': [mean()],
       'right_all': [mean(), stderr(cluster='trial')],
       'right': [
         mean(),
@@ -182,10 +181,9 @@ def answers(read: str = 'text') -> Scorer:
   """Reads answers and holds them against the world.
 
   `right` and `probability` are NaN where there is no answer, or no P(yes), and
-  left out of means; `right_all` takes unread replies for wrong. `leftover` is
-  the share of answers in texts with words that no rule needs. Standard errors
-  are clustered by trial. Characters of reasoning, which is not read, are in the
-  metadata.
+  left out of means; `right_all` takes unread replies for wrong. Standard
+  errors are clustered by trial. Characters of reasoning, which is not read, are
+  in the metadata.
   """
 
   async def score(state: TaskState, target: Target) -> Score:
@@ -197,30 +195,20 @@ def answers(read: str = 'text') -> Scorer:
     answer = llm_predictor.answer(
       question, reply, reader.read, read == 'logprobs'
     )
-    leftover = reader.leftover(question, reply.text)
-    return score_of(question, reply, answer, truth, leftover)
+    return score_of(question, reply, answer, truth)
 
   return score
 
 
 def score_of(
-  question: Query,
-  reply: CallReply,
-  answer: Answer,
-  truth: Any,
-  leftover: float | None = None,
+  question: Query, reply: CallReply, answer: Answer, truth: Any
 ) -> Score:
-  """The score of an answer.
-
-  truth: as JSON has it.
-  leftover: see `grammar.AnswerReader.leftover`.
-  """
+  """The score of an answer; truth: as JSON has it."""
   thought = reply.reasoning + replies.visible(reply.text).reasoning
   return Score(
     value=world_questions.worth(
       question, answer, world_questions.from_json(truth)
-    )
-    | ({} if leftover is None else {'leftover': leftover}),
+    ),
     answer=answer.failure or str(world_questions.to_json(answer.value)),
     metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
   )
