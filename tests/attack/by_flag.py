@@ -62,7 +62,6 @@ ONES = {  # Flags of whole numbers that are at least 1.
   'sweep': ('jobs', 'top'),
   'train': ('steps', 'batch', 'eval_every', 'save_every', 'mesh_model'),
 }
-CLUSTER = ('tcp://10.0.0.7:8786', 'tls://host', 'nowhere', '')
 SHARE = ('-0.1', '1.5', 'nan', 'half')
 AMOUNT = ('-1', 'nan', 'inf', 'x')
 SPECS = (  # Of every kind; see by_spec.py for those of each.
@@ -101,10 +100,8 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'ingest': {
     'games': ('-1', 'all'),
-    'cluster': CLUSTER[:2],
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
-  'miniature': {'cluster': CLUSTER[1:2]},
   'plan': {
     'topology': (
       *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
@@ -124,7 +121,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
   },
   'recorded': {'paper': ('nope', '')},
-  'sample': {'cluster': CLUSTER, 'jobs': ('0', 'x')},
+  'sample': {'jobs': ('0', 'x')},
   'score': {
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
@@ -132,13 +129,11 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'study': {
     'num_samples': ('0', 'x'),
-    'cluster': CLUSTER[2:],
     'grid': ('lr', 'world=a|b', 'match=steps|tokens', 'steps=0', 'seed=x'),
   },
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
     'keep_best': ('-1', 'x'),
-    'cluster': CLUSTER[:1],
     'per': ('width',),
     'winners_of': ('none', 'm.osm'),
   },
