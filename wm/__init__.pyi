@@ -22,7 +22,6 @@ from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract
-from wm.library.exact import model_boundary as model_boundary
 from wm.library.explore import ExplorerPage as ExplorerPage
 from wm.library.explore import explore as explore
 from wm.library.loading import Checked as Checked
