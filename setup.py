@@ -79,7 +79,6 @@ setuptools.setup(
       's3fs>=2025.3',
       'gcsfs>=2025.3',
     ],
-    'cluster': ['dask[distributed]>=2026.8'],
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ['zstandard>=0.23'],
     'language': [
@@ -128,7 +127,6 @@ setuptools.setup(
       'starlette>=0.46',
       'uvicorn>=0.34',
       'httpx2>=2.16',
-      'dask[distributed]>=2026.8',
       'playwright>=1.50',
       'universal_pathlib>=0.3',
       's3fs>=2025.3',

@@ -145,26 +145,6 @@ flags.DEFINE_multi_string(
   'row has; repeat.',
 )
 
-# score.
-flags.DEFINE_string(
-  'trials',
-  None,
-  'Write what the metrics ask to this .csv, .jsonl or .parquet file, and score '
-  'nothing; beside --judge, what has no answer yet.',
-)
-flags.DEFINE_string(
-  'judge',
-  None,
-  'File of what another program answered to --trials, to score it instead of a '
-  'model: columns key and answer.',
-)
-flags.DEFINE_enum(
-  'form',
-  'log_probs',
-  ['log_probs', 'answers'],
-  'What that program says: next-token log-probabilities, or yes, no and lists.',
-)
-
 # report.
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
@@ -175,10 +155,7 @@ flags.DEFINE_multi_string(
   'Folders whose results to report, or folders of such; default: --out.',
 )
 flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
-flags.DEFINE_bool('csv', False, 'Also write the trials of all runs as one CSV.')
-flags.DEFINE_list(
-  'compare', [], 'Two runs to compare on the trials that they share: A,B.'
-)
+flags.DEFINE_list('compare', [], 'Two runs to compare on the same trials: A,B.')
 
 # explore.
 flags.DEFINE_multi_string('run', [], 'Folder of a training run; repeat.')
@@ -196,7 +173,6 @@ flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
 flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
 flags.DEFINE_bool('logs', False, 'Also make logs of Inspect.')
-flags.DEFINE_bool('errors', False, 'List wrong answer keys instead.')
 
 # sweep.
 flags.DEFINE_multi_string(
@@ -215,7 +191,6 @@ flags.DEFINE_string(
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
-flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
 
 # ingest.
 flags.DEFINE_string(

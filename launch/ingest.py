@@ -11,10 +11,7 @@
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Rerunning the command resumes.
 
---jobs=4 has four processes read the files, --cluster=tls://HOST:8786 a Dask
-cluster (launch/cluster/README.md), to the same bytes. So does the same command
-on several hosts that share the folder --out, with --distributed or
---coordinator as for train.py.
+--jobs=4 has four processes read PGN files, to the same bytes.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
 each game decides its split, and --games=N stops after N usable games.
@@ -65,7 +62,7 @@ READ = {
   'map_file': (),
   'osm_place': ('date',),
   'weights': ('model', 'vocab'),
-  'pgn': ('games',),
+  'pgn': ('games', 'jobs'),
 }
 
 
@@ -84,8 +81,6 @@ def _source() -> str:
 def main() -> None:
   """Flags in, one library call, the report out."""
   source = _source()
-  if source not in ('weights', 'map_file', 'osm_place'):
-    common.join_processes()
   import wm
 
   if source == 'weights':
@@ -100,18 +95,14 @@ def main() -> None:
     place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
     print(wm.fetch_map(FLAGS.out, place, file, date=FLAGS.date))
     return
-  arguments = {
-    **common.keywords(common.Workers),
-    'lost': FLAGS.lost,
-    'log': print,
-  }
+  arguments = {'lost': FLAGS.lost, 'log': print}
   if FLAGS.world is not None:
     arguments['world'] = FLAGS.world
   if source == 'text_file':
     arguments |= {'heldout': FLAGS.heldout_file, 'tokens': FLAGS.tokens}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, **arguments)
     return
-  arguments |= {'games': FLAGS.games}
+  arguments |= {'games': FLAGS.games, **common.keywords(common.Workers)}
   wm.ingest(FLAGS.pgn, FLAGS.out, **arguments)
 
 
@@ -121,5 +112,5 @@ if __name__ == '__main__':
     *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
     *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
     *('weights', 'model', 'vocab'),
-    *(*common.names(common.Workers), *common.PROCESSES),
+    *common.names(common.Workers),
   )

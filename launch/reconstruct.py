@@ -8,9 +8,6 @@ Without --samples, routes are sampled from the model (--model, --checkpoint)
 for origins and destinations by --pairs. Writes OUT/summary.json, edges.csv,
 map.html (interactive), map_far and map_close as .png and .svg.
 
-On several hosts, start the same command on each, with --distributed or
---coordinator as for train.py: they divide the routes that are sampled.
-
 launch/flags/vafa2024/maps.sh makes the twelve maps of a paper.
 """
 
@@ -24,7 +21,6 @@ def main() -> None:
   common.require('out')
   if FLAGS.samples:
     common.require('world')
-  common.join_processes()
   import wm
 
   wm.reconstruct(
@@ -44,5 +40,5 @@ if __name__ == '__main__':
     main,
     *('world', 'samples', 'model', 'checkpoint', 'name', 'accept'),
     *('num_samples', 'pairs'),
-    *(*common.names(common.Reconstruction), *common.PROCESSES),
+    *common.names(common.Reconstruction),
   )

@@ -1,12 +1,10 @@
 """Scores recorded answers of language models again, as published.
 
   python launch/recorded.py --paper=cogeval --data=FOLDER --out=runs/cogeval
-  python launch/recorded.py --paper=cogeval --data=FOLDER --errors
 
-The first writes OUT/report: report.html (one page, no network needed),
-scores.json and CSV files. With --logs also OUT/logs: the answers as logs of
-Inspect, which `inspect view --log-dir=OUT/logs` shows and `inspect score`
-scores. The second lists the answer keys of the authors that are wrong.
+writes OUT/report: report.html (one page, no network needed), scores.json and
+CSV files. With --logs also OUT/logs: the answers as logs of Inspect, which
+`inspect view --log-dir=OUT/logs` shows and `inspect score` scores.
 
 FOLDER is as the README of the recorded answers describes it.
 """
@@ -18,16 +16,12 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.require('paper', 'data')
+  common.require('paper', 'data', 'out')
   import wm
 
-  if FLAGS.errors:
-    wm.wrong_keys(FLAGS.paper, FLAGS.data, log=print)
-    return
-  common.require('out')
   arguments = {'logs': FLAGS.logs, 'log': print}
   wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **arguments)
 
 
 if __name__ == '__main__':
-  common.run(main, 'paper', 'data', 'logs', 'errors')
+  common.run(main, 'paper', 'data', 'logs')

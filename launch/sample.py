@@ -3,10 +3,7 @@
   python launch/sample.py --world="maps()" --num=100000 --out=runs/city
 
 writes OUT/data/train and OUT/data/heldout. Rerunning the command resumes, and
-gives the same bytes. So does --jobs=4, in four processes, and
---cluster=tls://HOST:8786, on a Dask cluster (launch/cluster/README.md).
-So does the same command on several hosts that share the folder --out, with
---distributed or --coordinator as for train.py.
+gives the same bytes. So does --jobs=4, in four processes.
 """
 
 import common
@@ -19,7 +16,6 @@ def main() -> None:
   common.require('world', 'out')
   import wm
 
-  common.join_processes()
   options = common.values(common.Sampling)
   workers = common.keywords(common.Workers)
   wm.sample(FLAGS.world, FLAGS.out, options, **workers, log=print)
@@ -27,4 +23,4 @@ def main() -> None:
 
 if __name__ == '__main__':
   names = (*common.names(common.Sampling), *common.names(common.Workers))
-  common.run(main, 'world', *names, *common.PROCESSES)
+  common.run(main, 'world', *names)

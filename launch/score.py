@@ -17,10 +17,6 @@ training) or nothing measured. rows.parquet has a row per trial. Results are
 reused while their code, files and weights are unchanged. --strict exits with 1
 unless all is finished; without it, only where nothing could be measured.
 
---trials=asked.csv instead of --model and --out writes what the metrics ask, to
-be answered by any other program. --judge=answered.csv instead of --model scores
-its answers; the file has columns `key` and `answer`, see wm.judge.
-
 On several hosts, start the same command on each, as for train.py: rows are
 divided. A network that is too large for a device is divided too.
 
@@ -36,10 +32,7 @@ COURSE = 'metrics', 'seed', 'accept', 'metric_overrides', 'max_calls'
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.require('metric')
-  if FLAGS.trials is not None or FLAGS.judge is not None:
-    return ask_or_judge()
-  common.require('out')
+  common.require('metric', 'out')
   import wm
 
   if FLAGS.checkpoint == 'all':
@@ -58,29 +51,10 @@ def main() -> None:
     common.check_measured(entries)
 
 
-def ask_or_judge() -> None:
-  """Questions for another program, or scores of its answers."""
-  common.require('world' if FLAGS.score_world is None else 'score_world')
-  import wm
-
-  taken = 'metrics', 'accept', 'metric_overrides', 'seed'
-  asked = {
-    k: x for k, x in common.keywords(common.Scoring).items() if k in taken
-  }
-  asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
-  if FLAGS.trials is not None:
-    common.require('trials')
-    wm.trials(**asked, answers=FLAGS.judge, path=FLAGS.trials, log=print)
-    return
-  common.require('judge', 'out')
-  options = {**asked, 'out': FLAGS.out, 'name': FLAGS.name}
-  common.check_measured(wm.judge(FLAGS.judge, **options, log=print))
-
-
 if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
     *('metric_overrides', 'max_calls', 'name', 'strict'),
-    *('trials', 'judge', 'form', *common.PROCESSES),
+    *common.PROCESSES,
   )

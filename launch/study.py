@@ -15,9 +15,8 @@ Baselines and ceilings that no row names are added as rows (--nobaselines leaves
 them out). --nulls adds models without learning that err as much as each row.
 The stages `sample`, `train`, `score` and `reconstruct` make each row in its
 folder OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
-processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
-(launch/cluster/README.md). The report is in OUT/report. Rerunning the command
-resumes. --dry_run lists rows and stages, and does nothing.
+processes. The report is in OUT/report. Rerunning the command resumes. --dry_run
+lists rows and stages, and does nothing.
 """
 
 import common
@@ -51,7 +50,6 @@ if __name__ == '__main__':
       'metric_overrides',
       'grid',
       'jobs',
-      'cluster',
       'dry_run',
       'nulls',
       'num_samples',

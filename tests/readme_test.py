@@ -119,8 +119,8 @@ def test_it_is_short_and_begins_with_what_to_type():
 
 
 def test_boundaries_and_counts_run_as_written(tmp_path):
-  *commands, classes = of('count')[:5]
-  connect4, chess, othello, figure, model = of('count')[5:]
+  commands = of('count')[:4]
+  connect4, chess, othello, figure = of('count')[4:]
   sizes = [line.split() for line in run(connect4, tmp_path).splitlines()]
   assert [int(k) for k, *_ in sizes] == list(range(1, 7))
   assert all(int(size) > 0 for size in sizes[-1])
@@ -129,9 +129,7 @@ def test_boundaries_and_counts_run_as_written(tmp_path):
   assert int(inner) == 0  # White moves in one, black in the other.
   lines = run(othello, tmp_path).splitlines()
   assert len(lines) == int(lines[-1].split()[1]) + 4
-  assert run(figure, tmp_path).endswith('written: figure1/boundary.svg\n')
-  assert run(model, tmp_path).endswith('recall 0.000 (0 of 1)\n')
-  assert 'theorem C.2 holds' in run(classes, tmp_path)
+  assert len(run(figure, tmp_path).splitlines()) == 30
   counts = [
     [int(line.split()[1]) for line in run(words, tmp_path).splitlines()]
     for words in commands

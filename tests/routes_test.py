@@ -1,8 +1,8 @@
 """One truth by every route: a model scores the same however it is brought.
 
-Routes: a spec, a function, an object with a cache, answers of yes and no, files
-of trials that another program answers, a second call that reads what the first
-one stored, and, of networks, a module and a checkpoint. Worlds that language
+Routes: a spec, a function, an object with a cache, answers of yes and no, a
+second call that reads what the first one stored, and, of networks, a module and
+a checkpoint. Worlds that language
 models are asked about have the route of Inspect's logs, see
 `tests/language/world_task_test.py`.
 """
@@ -137,21 +137,6 @@ class Answers:
     return replies
 
 
-def judged(reader: core.Predictor, metrics, world: core.World):
-  """Entries of trials that were written, answered, and judged."""
-  answers = pd.DataFrame({'key': [], 'answer': []})
-  while len(asked := wm.trials(metrics, world, answers=answers)):
-    lengths = asked.prefix_tokens.map(len).to_numpy()
-    tokens = np.zeros((len(asked), lengths.max()), np.int32)
-    for row, prefix in enumerate(asked.prefix_tokens):
-      tokens[row, : len(prefix)] = prefix
-    log_probs = reader.log_probs(tokens, lengths)
-    replies = [*log_probs[np.arange(len(asked)), lengths - 1].tolist()]
-    more = pd.DataFrame({'key': asked.key, 'answer': replies})
-    answers = pd.concat([answers, more])
-  return wm.judge(answers, metrics, world)
-
-
 def compared(world: core.World, spec: str, folder) -> int:
   """Scores one model by all routes; returns how many numbers were equal."""
   metrics = asking(world)
@@ -161,10 +146,9 @@ def compared(world: core.World, spec: str, folder) -> int:
     'cache': lambda: wm.score(spec, metrics, world, out=folder / 'spec'),
     'function': lambda: wm.score(function(reader), metrics, world),
     'object': lambda: wm.score(Stepping(reader), metrics, world),
-    'trials': lambda: judged(reader, metrics, world),
   }
   if spec != MODELS[0] and world.name in SILENT:
-    routes = {route: routes[route] for route in ('cache', 'trials')}
+    routes = {'cache': routes['cache']}
   for route, run in routes.items():
     same(run(), expected, f'{spec} by {route}')
   return len(routes) * int(expected.value.notna().sum())
@@ -216,6 +200,5 @@ def test_a_network_as_a_module_and_as_a_checkpoint(tmp_path):
   for name, entries in {
     'folder': wm.score(tmp_path, metrics, world),
     'predictor': wm.score(reader, metrics, world),
-    'trials': judged(reader, metrics, world),
   }.items():
     same(entries, expected, name)

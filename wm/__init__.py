@@ -89,20 +89,13 @@ _CALLS = {
     'train',
   ),
   'library.course': ('course',),
-  'library.exact': (
-    *('audit', 'boundary', 'classes', 'count', 'extract'),
-    'model_boundary',
-  ),
+  'library.exact': (*('audit', 'boundary', 'count', 'extract'),),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (
     *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),
   ),
   'library.plan': ('PodPlan', 'plan'),
-  'library.report': (
-    *('RunComparison', 'compare', 'recorded', 'report', 'rows'),
-    'wrong_keys',
-  ),
-  'library.trials': ('judge', 'trials'),
+  'library.report': (*('compare', 'recorded', 'report', 'rows'),),
   'models.serving.layout': ('InputLayout',),
   'options.calls': ('Reconstruction', 'Sampling', 'Scoring'),
   'options.training': ('Training',),

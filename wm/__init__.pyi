@@ -20,10 +20,8 @@ from wm.library.calls import train as train
 from wm.library.course import course as course
 from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
-from wm.library.exact import classes as classes
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract
-from wm.library.exact import model_boundary as model_boundary
 from wm.library.explore import ExplorerPage as ExplorerPage
 from wm.library.explore import explore as explore
 from wm.library.loading import Checked as Checked
@@ -34,14 +32,10 @@ from wm.library.loading import make as make
 from wm.library.loading import wrap as wrap
 from wm.library.plan import PodPlan as PodPlan
 from wm.library.plan import plan as plan
-from wm.library.report import RunComparison as RunComparison
 from wm.library.report import compare as compare
 from wm.library.report import recorded as recorded
 from wm.library.report import report as report
 from wm.library.report import rows as rows
-from wm.library.report import wrong_keys as wrong_keys
-from wm.library.trials import judge as judge
-from wm.library.trials import trials as trials
 from wm.models.serving.layout import InputLayout as InputLayout
 from wm.options.calls import Reconstruction as Reconstruction
 from wm.options.calls import Sampling as Sampling

@@ -21,7 +21,6 @@ KINDS = {'world': 'Worlds', 'model': 'Models', 'metric': 'Metrics'}
 # Task -> its module, and options that an example needs.
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
   'world': ('world_task', {'metrics': 'next_token(num=3)'}),
-  'seating': ('papers.seating.task', {'puzzles': 2, 'trials': 2}),
   'cogeval': ('papers.cogeval.task', {}),
   'forces': ('papers.forces.task', {'num': 1}),
   'mango_route': ('papers.mango.task', {}),

@@ -134,14 +134,21 @@ pd.DataFrame(summaries).loc[['value', 'low', 'high', 'n', 'clusters']]
 other = folder / 'other'
 wm.score('noisy_oracle(illegal=0.05, wrong=0.3)', METRICS, WORLD, out=other)
 compared = wm.compare(folder, other)
-compared.differences.drop(columns=['metric', 'spec']).round(3)
+compared.drop(columns=['metric', 'spec']).round(3)
 
 # %% [markdown]
-# These trials changed most. `trial_key` is the same in both models, and finds
-# them in `wm.rows`.
+# `trial_key` is the same in both models, and finds in `wm.rows` the trials that
+# changed most.
 
 # %%
-compared.trials[['quantity', 'state', 'other_state', 'a', 'b', 'change']].head()
+names = ['trial_key', 'quantity', 'state', 'other_state', 'value']
+both = wm.rows(folder)[names].merge(
+  wm.rows(other)[['trial_key', 'value']], on='trial_key'
+)
+both['change'] = both.value_x - both.value_y
+both.sort_values('change', key=abs, ascending=False).drop(
+  columns='trial_key'
+).head()
 
 # %% [markdown]
 # ## The report

@@ -105,11 +105,11 @@ SVG(filename=page.parent / 'overview.svg')
 # guesser: both pass compression and fail distinction. Read the two together.
 #
 # All models are measured on the same trials. `wm.compare` gives the difference
-# of each pair with its interval, and the trials that differ most.
+# of each pair with its interval.
 
 # %%
 compared = wm.compare(run, folder / 'untrained')
-compared.differences[
+compared[
   ['metric', 'quantity', 'value_a', 'value_b', 'difference', 'low', 'high']
 ].round(3)
 

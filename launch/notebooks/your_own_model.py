@@ -97,16 +97,21 @@ SVG(filename=page.parent / 'overview.svg')
 
 # %% [markdown]
 # All three were asked the same questions. `wm.compare` gives the differences
-# with their intervals, and the trials that differ most.
+# with their intervals. `wm.rows` has every trial, with a key by which those of
+# two models are paired.
 
 # %%
 compared = wm.compare(folder / 'stacks', folder / 'uniform')
-compared.differences[
+compared[
   ['metric', 'quantity', 'value_a', 'value_b', 'difference', 'low', 'high']
 ].round(3)
 
 # %%
-compared.trials[['quantity', 'prefix', 'other_prefix', 'a', 'b']].head(4)
+names = ['trial_key', 'quantity', 'prefix', 'other_prefix', 'value']
+both = wm.rows(folder / 'stacks')[names].merge(
+  wm.rows(folder / 'uniform')[['trial_key', 'value']], on='trial_key'
+)
+both[both.value_x != both.value_y].drop(columns='trial_key').head(4)
 
 # %% [markdown]
 # A model that is to be one word in a spec, with fields of its own, is a file

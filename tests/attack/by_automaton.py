@@ -25,7 +25,7 @@ def automata() -> Iterator[Case]:
     spec = f'automaton(file="a.{suffix}")'
     return world(kind, f'{suffix} {name}', spec, *files, **more)
 
-  for suffix in ('json', 'csv', 'graphml', 'dot'):
+  for suffix in ('json', 'csv', 'dot'):
     for name, files in shapes(f'a.{suffix}'):
       yield of(suffix, name, *files)
     shut = put(f'a.{suffix}', '{}'), closed(f'a.{suffix}')
@@ -72,16 +72,6 @@ def automata() -> Iterator[Case]:
     yield world(kind, spec, spec, put('a.txt', 'a'))
 
 
-def _graphml(body: str) -> str:
-  return (
-    '<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/'
-    'xmlns"><key id="l" for="edge" attr.name="label" attr.type="string"/>'
-    '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
-    f'<graph edgedefault="directed">{body}</graph></graphml>'
-  )
-
-
-_NODES = '<node id="a"><data key="s">true</data></node><node id="b"/>'
 AUTOMATA: Mapping[str, Mapping[str, Text]] = {
   'json': {
     'key twice': '{"start": "a", "start": "b", "transitions": {}}',
@@ -109,39 +99,6 @@ AUTOMATA: Mapping[str, Mapping[str, Text]] = {
     'open quote': 'state,symbol,next\n"a,,start\na,x,a\n',
     'a huge field': f'state,symbol,next\n{"a" * 200_000},,start\n',
     'CR alone': 'state,symbol,next\ra,,start\ra,x,a,b\r',
-  },
-  'graphml': {
-    'cut': _graphml(_NODES)[:120],
-    'no graph': '<graphml/>',
-    'edge without target': _graphml(f'{_NODES}<edge source="a"/>'),
-    'edge without source': _graphml(f'{_NODES}<edge target="a"/>'),
-    'node without id': _graphml('<node/>'),
-    'unknown key': _graphml(
-      f'{_NODES}<edge source="a" target="b"><data key="q">x</data></edge>'
-    ),
-    'unknown encoding': _graphml(_NODES).replace(
-      '"1.0"', '"1.0" encoding="latin-99"'
-    ),
-    'another encoding': _graphml(_NODES).replace(
-      '"1.0"', '"1.0" encoding="utf-16"'
-    ),
-    'no start': _graphml(
-      '<node id="a"/><edge source="a" target="a"><data key="l">x</data></edge>'
-    ),
-    'undirected': _graphml(_NODES).replace('="directed"', '="undirected"'),
-    'without edges': _graphml(_NODES),
-    'unlabelled': _graphml(f'{_NODES}<edge source="a" target="b"/>'),
-    'bad boolean': _graphml(_NODES.replace('true', 'perhaps')),
-    'bad type': _graphml(_NODES).replace('"boolean"', '"truth"'),
-    'entities': '<!DOCTYPE g [<!ENTITY a "aaaaaaaaaa">'
-    + ''.join(
-      f'<!ENTITY {y} "{f"&{x};" * 10}">'
-      for x, y in zip('abcdefgh', 'bcdefghi', strict=True)
-    )
-    + ']><graphml>&i;</graphml>',
-    'outside entity': '<!DOCTYPE g [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
-    '<graphml>&x;</graphml>',
-    'deep': '<a>' * 50_000,
   },
   'dot': {
     'cut': 'digraph { a -> ',

@@ -41,15 +41,7 @@ GOOD: dict[str, dict[str, Any]] = {
   'ingest_text': {'files': 't.txt', 'out': 'new', 'world': LINE},
   'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
-  'classes': {'world': LINE},
   'extract': {'source': 'uniform()', 'world': LINE},
-  'model_boundary': {
-    'source': 'uniform()',
-    'world': LINE,
-    'first': '1',
-    'second': '2',
-    'depth': 3,
-  },
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
   'import_gpt2': {'path': 'w.pt', 'world': LINE, 'out': 'new'},
   'fetch_map': {'out': 'new', 'file': 'm.osm'},
@@ -63,13 +55,6 @@ GOOD: dict[str, dict[str, Any]] = {
   },
   'sweep': {'grid': {}, 'out': 'new', 'fixed': {}},
   'make': {'kind': 'world', 'text': LINE},
-  'trials': {'metrics': 'next_token(num=5)', 'world': LINE},
-  'judge': {
-    'answers': 'a.csv',
-    'metrics': 'next_token(num=5)',
-    'world': LINE,
-    'out': 'new',
-  },
 }
 OBJECT = object()
 # Argument -> wrong values of it, whatever the call.
@@ -95,7 +80,6 @@ WRONG: dict[str, tuple[Any, ...]] = {
   'grid': (5, 'lr', [5], [('lr',)], None, {'lr': 5}, {'nope': [1]}),
   'kind': ('nope', 5, None),
   'text': ('', 'nope()', 'lattice(('),
-  'answers': (5, 'gone.csv', 'm.osm', [], OBJECT, 'a.csv', None),
 }
 MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
@@ -128,7 +112,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
-  'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
   'extract': {
     'accept': ('nope', 5),
     'depth': (-1, 1, 13, 'x'),
@@ -137,15 +120,8 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'queries': (99, 'x'),
     'walks': (0, 2.5),
   },
-  'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
   'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'fixed': (5, None)},
-  'trials': {
-    'form': ('words', 5, None),
-    'answers': (5, 'gone.csv', OBJECT),
-    'path': (5, 'asked.txt', ''),
-    'seed': (-1, 'x'),
-  },
   'miniature': {'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -195,10 +171,7 @@ def _call(name: str, given: dict[str, Any]) -> Callable[[], None]:
 
 def calls() -> Iterator[Case]:
   """Each argument of each call, and options of those that take them."""
-  files = (
-    *(put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')),
-    put('a.csv', 'key,answer\na,1\n'),
-  )
+  files = (*(put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')),)
   for name, good in GOOD.items():
     kinds = {key: WRONG[key] for key in good if key in WRONG}
     if name == 'make':

@@ -62,7 +62,6 @@ ONES = {  # Flags of whole numbers that are at least 1.
   'sweep': ('jobs', 'top'),
   'train': ('steps', 'batch', 'eval_every', 'save_every', 'mesh_model'),
 }
-CLUSTER = ('tcp://10.0.0.7:8786', 'tls://host', 'nowhere', '')
 SHARE = ('-0.1', '1.5', 'nan', 'half')
 AMOUNT = ('-1', 'nan', 'inf', 'x')
 SPECS = (  # Of every kind; see by_spec.py for those of each.
@@ -101,10 +100,8 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'ingest': {
     'games': ('-1', 'all'),
-    'cluster': CLUSTER[:2],
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
-  'miniature': {'cluster': CLUSTER[1:2]},
   'plan': {
     'topology': (
       *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
@@ -124,27 +121,19 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
   },
   'recorded': {'paper': ('nope', '')},
-  'sample': {'cluster': CLUSTER, 'jobs': ('0', 'x')},
+  'sample': {'jobs': ('0', 'x')},
   'score': {
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
-    'trials': ('', 'asked', 'asked.txt', 'gone/asked', 'pipe', SURROGATE),
-    'judge': (
-      *('', 'gone.csv', 'm.osm', 'pipe', 'no_key.csv', 'twice.csv', 'bare.csv'),
-      *('alien.csv', 'list.jsonl', 'bytes.csv', 'no.parquet'),
-    ),
-    'form': ('words', ''),
   },
   'study': {
     'num_samples': ('0', 'x'),
-    'cluster': CLUSTER[2:],
     'grid': ('lr', 'world=a|b', 'match=steps|tokens', 'steps=0', 'seed=x'),
   },
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
     'keep_best': ('-1', 'x'),
-    'cluster': CLUSTER[:1],
     'per': ('width',),
     'winners_of': ('none', 'm.osm'),
   },
@@ -206,13 +195,6 @@ FILES: tuple[Action, ...] = (
   put('m.osm', 'no map'),
   put('w.pt', 'no weights'),
   put('g.pgn', '1. e4 *\n'),
-  put('no_key.csv', 'trial,answer\n1,yes\n'),
-  put('twice.csv', 'key,answer\na,yes\na,yes\n'),
-  put('bare.csv', 'key,answer\n'),
-  put('alien.csv', 'key,answer\na,yes\n'),
-  put('list.jsonl', '[1, 2]\n'),
-  put('bytes.csv', b'key,answer\n\xff\xfe,1\n'),
-  put('no.parquet', 'PAR1'),
   fifo('pipe'),
   loop('round'),
   lambda: os.symlink('nothing', 'dangling'),

@@ -14,7 +14,6 @@ import numpy as np
 import wm
 from tests.bench import harness
 from wm.evaluation import results
-from wm.reporting import collect
 
 CITY = 'maps(rows=5, columns=5, city_seed=1)'
 METRICS = (
@@ -51,31 +50,15 @@ def bench_page_of_200_runs() -> Iterator[harness.Line]:
 
 
 def bench_rows_of_200_runs() -> Iterator[harness.Line]:
-  """Joining 6,600,000 trials, against pyarrow's read, concat and write."""
-  try:
-    import pyarrow
-    from pyarrow import parquet
-  except ImportError as error:
-    raise harness.Skip('pyarrow is needed') from error
+  """A report of 6,600,000 trials."""
   with tempfile.TemporaryDirectory() as name:
     out = pathlib.Path(name)
     folders = _runs(out, 200, 33_000)
-    runs = [collect.load(folder) for folder in folders]
-    start = time.process_time()
-    results.write_parquet(collect.joined(runs), out / 'joined.parquet')
-    spent = time.process_time() - start
-    start = time.process_time()
-    tables = [parquet.read_table(f / 'rows.parquet') for f in folders]
-    parquet.write_table(pyarrow.concat_tables(tables), out / 'plain.parquet')
-    plain = time.process_time() - start
-    del tables
     start = time.process_time()
     wm.report(folders, out)
     whole = time.process_time() - start
   name = 'report: 200 runs of 33,000 rows'
   yield harness.Line(name, whole, 'CPU-s', target='under 30 CPU-s')
-  peer = 'pyarrow: read_table, concat_tables, write_table'
-  yield harness.Line(f'{name}, joined', spent, 'CPU-s', peer, plain / spent)
 
 
 def _runs(out: pathlib.Path, num: int, rows: int) -> list[pathlib.Path]:

@@ -9,7 +9,7 @@ from wm import core
 from wm.core import registry
 from wm.data import batches, pgn_games, pgn_ingest, sampling
 from wm.data import store as stores
-from wm.options.calls import Sampling, Workers
+from wm.options.calls import Sampling
 from wm.runtime import tasks
 
 WORLD = registry.make('world', pgn_ingest.WORLD)
@@ -30,8 +30,7 @@ def make(tmp_path, *texts, out='out', jobs=1, world=WORLD, most=0):
     paths.append(tmp_path / f'{number}.pgn')
     data = text if isinstance(text, bytes) else text.encode()
     paths[-1].write_bytes(data)
-  workers = Workers(jobs=jobs)
-  return pgn_ingest.make_dataset(world, paths, tmp_path / out, most, workers)
+  return pgn_ingest.make_dataset(world, paths, tmp_path / out, most, jobs)
 
 
 @pytest.fixture(scope='module')
@@ -43,7 +42,7 @@ def some():
 def here(monkeypatch):
   """Tasks run in this process."""
 
-  def run_shards(title, call, arguments, num, workers):
+  def run_shards(title, call, arguments, num):
     for k in reversed(range(num)):
       call(**arguments, shard=(k, num))
 

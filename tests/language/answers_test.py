@@ -56,8 +56,6 @@ def _read(row):
     return minigames.judge_minigame(text, 'north', ACTIONS).action or None
   if task == 'count':
     return values.number(text, 'cluster').value
-  if task == 'seat':
-    return values.seat(text, 3).value
   if task == 'forces':
     force = forces.read(text, 5)
     return None if force.failure else force.force.tolist()

@@ -66,7 +66,6 @@ READERS = {
   'choice': lambda text: grammar.choice(text, grammar.Spellings(NAMES)),
   'listed': lambda text: grammar.listed(text, grammar.Spellings(NAMES)),
   'number': lambda text: values.number(text, 'cluster'),
-  'seat': lambda text: values.seat(text, 3),
   'path': lambda text: values.path(text, {'1': 1, 'rose': 2}),
   'numbers': lambda text: values.numbers(text, 2),
   'records': lambda text: values.records(text, lambda value: ''),

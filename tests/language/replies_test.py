@@ -145,7 +145,6 @@ READERS = (
   lambda text: grammar.choice(text, NAMES),
   lambda text: grammar.listed(text, NAMES),
   lambda text: values.number(text, 'cluster'),
-  lambda text: values.seat(text, 3),
   lambda text: values.path(text, {'1': 1, 'rose': 2}),
   lambda text: values.numbers(text, 2),
   lambda text: values.records(text, lambda value: ''),

@@ -16,7 +16,6 @@ from wm.language import providers, world_questions, world_task
 from wm.language.papers.cogeval import task as cogeval
 from wm.language.papers.forces import task as forces
 from wm.language.papers.mango import task as mango
-from wm.language.papers.seating import task as seating
 
 assert providers.KnownAnswers  # It is registered by its import.
 BEGINS = 'Answer: ', 'ANSWER: '
@@ -330,7 +329,6 @@ def _tasks(testdata):
   )
   small = {'graphs': 'n7line', 'domains': 'ordRooms,socialTies'}
   yield 'cogeval', cogeval.cogeval(**small), 'correct'
-  yield 'seating', seating.seating(puzzles=3, trials=2, samples=2), 'right'
   yield 'forces', forces.forces('corrected', num=1, every=90), 'answered'
   if folder.exists():
     asked = {'setting': 'simple', 'num': 4, **game}

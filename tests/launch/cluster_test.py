@@ -13,13 +13,11 @@ import sys
 import pytest
 
 from tests.launch import flags_test
-from tests.runtime.tasks_test import needs_dask
-from wm.data import store
 
 ROOT = flags_test.ROOT
 PLACE = ROOT / 'launch' / 'cluster'
 SHELL = sorted([*PLACE.glob('*.sh'), *PLACE.glob('*.sbatch')])
-TASKS, TRAIN = 'tasks.yaml', 'train.yaml'
+TRAIN = 'train.yaml'
 SMALL = ROOT / 'launch' / 'flags' / 'sizes' / 'small.flags'
 
 
@@ -33,19 +31,10 @@ def test_shell_is_shell(path):
 
 def test_recipes_give_flags_that_there_are():
   known = {'flagfile', *flags_test.parsed(str(SMALL))['names']}
-  needs_dask()
-  from distributed.cli import dask_scheduler, dask_worker
-
-  for module in (dask_scheduler, dask_worker):
-    known |= {
-      option.lstrip('-')
-      for parameter in module.main.params
-      for option in (*parameter.opts, *parameter.secondary_opts)
-    }
-  for path in (*SHELL, PLACE / TASKS, PLACE / TRAIN):
+  for path in (*SHELL, PLACE / TRAIN):
     text = re.sub(r'^ *#.*$', '', path.read_text(), flags=re.M)
     for command in re.findall(
-      r'(?:launch/\S+\.py|dask (?:worker|scheduler)).*?(?:&|\n *\n|$)',
+      r'launch/\S+\.py.*?(?:&|\n *\n|$)',
       text.replace('\\\n', ' ').replace('\n  ', '  '),
     ):
       for flag in re.findall(r' --([\w-]+)', command):
@@ -54,7 +43,7 @@ def test_recipes_give_flags_that_there_are():
 
 def job_set(name: str) -> tuple[dict, dict[str, dict]]:
   """A JobSet, and its replicated jobs by name."""
-  yaml = pytest.importorskip('yaml', reason='the extra cluster is missing')
+  yaml = pytest.importorskip('yaml', reason='PyYAML is missing')
   parsed = yaml.safe_load((PLACE / name).read_text())
   assert parsed['apiVersion'] == 'jobset.x-k8s.io/v1alpha2'
   assert parsed['kind'] == 'JobSet'
@@ -62,9 +51,8 @@ def job_set(name: str) -> tuple[dict, dict[str, dict]]:
   return parsed, {job['name']: job['template']['spec'] for job in jobs}
 
 
-@pytest.mark.parametrize('name', [TASKS, TRAIN])
-def test_a_job_set_fits_together(name):
-  parsed, jobs = job_set(name)
+def test_a_job_set_fits_together():
+  parsed, jobs = job_set(TRAIN)
   domain = parsed['spec']['network']['subdomain']
   assert domain == parsed['metadata']['name']
   hosts = {f'{domain}-{job}-0-0.{domain}' for job in jobs}
@@ -144,37 +132,3 @@ def test_training_on_tpus_is_the_same_command_on_all_machines(tmp_path):
   command = lines[-1].partition('--command=')[2]
   subprocess.run(['bash', '-n', '-c', command], check=True)
   assert "--distributed=auto --name=it\\'s" in command
-
-
-@pytest.mark.slow
-def test_tasks_on_slurm_are_a_cluster_with_certificates(tmp_path):
-  needs_dask()
-  text = 'shift; "$@" & "$@" & trap "kill %1 %2" TERM; wait; wait'
-  stand_in(tmp_path, 'srun', text)
-  flagfile = tmp_path / 'city.flags'
-  flagfile.write_text(
-    '--world=maps(rows=4, columns=4)\n--num=300000\n--num_heldout=20\n'
-    f'--out={tmp_path}/cluster\n'
-  )
-  recipe(
-    tmp_path,
-    *('tasks.sbatch', str(flagfile), 'sample', '--seed=3'),
-    WM_PYTHON=sys.executable,
-    WM_TLS=str(tmp_path / 'tls'),
-    SLURM_JOB_ID=str(os.getpid()),
-  )
-  subprocess.run(
-    [
-      *(sys.executable, ROOT / 'launch' / 'sample.py', '--seed=3'),
-      *(f'--flagfile={flagfile}', f'--out={tmp_path}/here'),
-    ],
-    check=True,
-  )
-  for split in ('train', 'heldout'):
-    manifests = [
-      store.open(tmp_path / where / 'data' / split).manifest
-      for where in ('cluster', 'here')
-    ]
-    assert manifests[0] == manifests[1]
-  key = tmp_path / 'tls' / 'pair.pem'
-  assert key.stat().st_mode & 0o077 == 0

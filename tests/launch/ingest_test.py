@@ -34,7 +34,6 @@ def test_help_shows_its_flags_and_loads_no_package(root):
   assert '--pgn' in out
   assert '--games' in out
   assert '--num:' not in out
-  assert '--num_processes' in out
 
 
 def test_it_says_what_became_of_the_games(root, folder, tmp_path):

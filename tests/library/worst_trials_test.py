@@ -78,16 +78,14 @@ def test_ties_come_in_an_order_of_states_not_of_rows(tmp_path):
   assert orders[0] != [(s,) for s in states[:5]]
 
 
-def test_no_state_twice_while_there_are_others(tmp_path):
+def test_no_state_twice(tmp_path):
   rows = [
     {'value': 0, 'state': str(n % 4), 'suffix': f'left {"stay " * n}'}
     for n in range(40)
   ]
   run = run_of(tmp_path / 'a', rows)
   assert len({trial.states for trial in chosen(run, 3)}) == 3
-  six = chosen(run, 6)
-  assert len({trial.states for trial in six}) == 4
-  assert len({trial.suffix for trial in six}) == 6
+  assert len(chosen(run, 6)) == 4
 
 
 def test_a_series_is_one_quantity_and_other_specs_are_left_out(tmp_path):

@@ -1,6 +1,5 @@
 """Cautions: who gets one on the first screen, and by which rule."""
 
-import pathlib
 import re
 
 import pytest
@@ -100,15 +99,6 @@ def test_the_first_table_has_mass_samples_and_rules(page):
     assert quantity in table
 
 
-def test_rules_are_in_the_footnote(page):
-  text, runs = page
-  rules = cautions.caution_rules(runs)
-  assert len(rules) == 7
-  assert 'next_token: valid_mass below 0.95' in rules[0]
-  tail = text[-2500:].replace('\\', '')
-  assert all(rule.partition(' "')[0] in tail for rule in rules)
-
-
 def entry(value, low, high, metric='next_token', quantity='valid_mass') -> dict:
   names = {'metric': metric, 'quantity': quantity, 'spec': f'{metric}()'}
   return {**names, 'value': value, 'low': low, 'high': high, 'unmeasured': {}}
@@ -146,9 +136,7 @@ def test_results_that_lack_a_quantity_are_warned_of_without_it():
   old = entry(0.5, 0.4, 0.6, 'acceptance', 'exact_range')
   (line,) = lines(old)
   assert '–' in line
-  assert '{' not in line + ''.join(
-    cautions.caution_rules([run('net', 'transformer()', 0.5)])
-  )
+  assert '{' not in line
 
 
 def test_a_setting_beside_the_plain_one_is_not_judged():
@@ -209,21 +197,6 @@ def test_trained_models_come_first():
   warned, folded = cautions.cautions_of_runs(runs)
   assert [line.label for line in warned] == ['net', 'filter']
   assert [line.label for line in folded] == ['guess', 'before']
-
-
-def test_what_was_not_measured_is_named():
-  item = collect.Run(
-    pathlib.Path('net'),
-    [run('net', 'transformer()', 0.5).entries[0] | entry(1, 1, 1)],
-    [],
-    [],
-    None,
-  )
-  (line,) = cautions.unchecked_cautions([item])
-  words = 'Cautions not checked, because these metrics were not measured: '
-  assert line.startswith(words)
-  for name in ('acceptance', 'distinction', 'traversal'):
-    assert name in line
 
 
 @pytest.mark.parametrize(

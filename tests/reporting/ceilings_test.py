@@ -1,4 +1,4 @@
-"""Positions between untrained and Bayes: order, known numbers, marks, words."""
+"""Order of rows, ceilings, and what stands beside a value."""
 
 import pathlib
 import re
@@ -61,6 +61,18 @@ def cells(runs) -> dict[str, str]:
   return dict(tables.main_table(*with_results(ceilings.ordered(runs))).rows)
 
 
+def test_a_ceiling_that_is_not_measured_gives_way_to_the_other():
+  def name(**values):
+    runs = ceilings.ordered(page_of(**{**FULL, **values}))
+    place = [run.name for run in runs].index('net')
+    ceiling = ceilings.Against(runs).ceiling(place, runs[place].entries[0])
+    return ceiling and ceiling[0]
+
+  assert name() == ceilings.REPLANNING
+  assert name(bayes_replanning=None) == ceilings.BAYES
+  assert name(bayes_replanning=None, bayes=None) is None
+
+
 def test_rows_go_from_who_knows_nothing_to_who_knows_the_rules():
   assert [*cells(page_of(**FULL))] == [
     *('before', 'uniform', 'net', 'bayes', 'bayes_replanning', 'oracle')
@@ -68,73 +80,6 @@ def test_rows_go_from_who_knows_nothing_to_who_knows_the_rules():
   other = run('other', NET, 0.5, trained=True, world='othello()')
   names = [first.name for first in ceilings.ordered([*page_of(**FULL), other])]
   assert names[-1] == 'other', 'kinds of worlds stay together'
-
-
-def test_positions_with_known_numbers():
-  shown = cells(page_of(**FULL))
-  # (.3 - .1) / (.9 - .1), and without replanning (.3 - .1) / (.5 - .1).
-  assert shown['net'] == '0.300 [0.290, 0.310], n=500, position 0.25'
-  runs = page_of(**{k: x for k, x in FULL.items() if k != 'bayes_replanning'})
-  assert cells(runs)['net'].endswith(', position 0.50')
-  assert 'position' not in ' '.join(
-    text for name, text in shown.items() if name != 'net'
-  )
-  note = tables.main_table(*with_results(page_of(**FULL))).note
-  assert '1 is Bayes, replanning, of the sampler' in note
-  assert (
-    '1 is Bayes, of the sampler'
-    in tables.main_table(runs, tables.results(runs)).note
-  )
-
-
-def test_a_ceiling_that_is_not_measured_gives_way_to_the_other():
-  runs = page_of(**{**FULL, 'bayes_replanning': None})
-  assert cells(runs)['net'].endswith(', position 0.50')
-
-
-@pytest.mark.parametrize(
-  ('values', 'end'),
-  [
-    ({'net': 0.95}, 'position 1.06, beyond Bayes, replanning'),
-    ({'net': 0.915}, 'position 1.02'),  # Intervals overlap.
-    ({'before': 0.895}, 'n=500'),  # Untrained is as good as the ceiling.
-    ({'before': 1.0}, 'n=500'),  # Untrained is better.
-    ({'before': 1.0, 'net': 0.95}, 'n=500, beyond Bayes, replanning'),
-    ({'before': None}, 'n=500'),
-  ],
-)
-def test_what_is_beyond_the_ceiling_is_marked(values, end):
-  runs = page_of(**{**FULL, **values})
-  assert cells(runs)['net'].endswith(end)
-  output = 'the metric rewards something else there'
-  marked = 'beyond' in ' '.join(cells(runs).values())
-  assert (
-    output in tables.main_table(runs, tables.results(runs)).note
-  ) == marked
-
-
-def test_a_uniform_guesser_beyond_the_ceiling_is_marked():
-  shown = cells(page_of(**{**FULL, 'uniform': 1.0}))
-  assert shown['uniform'].endswith('n=500, beyond Bayes, replanning')
-
-
-@pytest.mark.parametrize(('value', 'beyond'), [(0.3, False), (-0.2, True)])
-def test_of_losses_less_is_better(value, beyond):
-  loss = {'metric': 'excess_loss', 'quantity': 'excess_loss'}
-  ends = [entry(x, **loss) for x in (value, 1.0, 0.0)]
-  at = ceilings.position(*ends, better=-1)
-  assert at == (pytest.approx(1 - value), ceilings.BAYES, beyond)
-  assert ceilings.position(*ends, better=1) is None or value > 0.1
-
-
-def test_untrained_of_the_same_world_is_taken_before_another():
-  far = run('untrained', NET, 0.2, world='maps()')
-  runs = [far, *page_of(**FULL)]
-  assert cells(runs)['net'].endswith('position 0.25')
-  runs = [far, *page_of(**{k: x for k, x in FULL.items() if k != 'before'})]
-  assert cells(runs)['net'].endswith('position 0.14')  # .1 / .7
-  lattice = [run('untrained', NET, 0.2, world='lattice()'), *runs[1:]]
-  assert 'position' not in cells(lattice)['net']
 
 
 @pytest.mark.parametrize(
@@ -162,8 +107,7 @@ def lines_of(runs, name) -> list[str]:
 def test_cells_break_into_lines():
   values = {**FULL, 'net': 0.95}
   assert lines_of(page_of(**values), 'net') == [
-    *('0.950', '[0.940, 0.960]', 'n=500', 'position 1.06'),
-    'beyond Bayes, replanning',
+    *('0.950', '[0.940, 0.960]', 'n=500'),
   ]
   item = entry(0.3, n=16, unmeasured={'vacuous': 484})
   assert tables.cell(item).lines == (
@@ -180,25 +124,6 @@ def test_cells_break_into_lines():
 def test_plain_text_is_one_line_whatever_it_holds():
   for text in ('detour(p=0.5) [map], n=3', 'a [b, c], position 3', ''):
     assert tables.pieces(text) == (text,)
-
-
-def test_quantities_whose_n_is_too_small_are_named():
-  def note(first, second, half):
-    runs = [
-      run(name, NET, value, trained=True)
-      for name, value in (('one', first), ('two', second))
-    ]
-    for item in runs:
-      value = item.entries[0]['value']
-      item.entries[0] |= {'low': value - half, 'high': value + half}
-    return tables.main_table(runs, tables.results(runs)).note
-
-  # An interval of +-.1 is an error of .051: .2 apart would show.
-  assert 'compression: precision (0.1 apart, 0.2 would show)' in note(
-    0.4, 0.5, 0.1
-  )
-  assert 'too small' not in note(0.4, 0.7, 0.1)
-  assert 'too small' not in note(0.4, 0.5, 0.01)
 
 
 def test_many_quantities_are_rows():

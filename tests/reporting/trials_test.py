@@ -1,16 +1,13 @@
 """Trials of runs: read from CSV and Parquet alike, and joined."""
 
-import csv
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from tests.library import worst_trials_test
 from wm import core
 from wm.evaluation import results
 from wm.library import explore
-from wm.reporting import collect, write
+from wm.reporting import collect
 
 ROWS = [
   {'value': 0.1 + 0.2, 'state': '7', 'prefix': 'a, "b"', 'wrong_at': 2},
@@ -61,36 +58,6 @@ def test_worst_trials_are_the_same_by_every_way(tmp_path, way):
     explore.WorstTrial('0', 0.1 + 0.2, ('a, "b"',), ('7',), (), 2),
     explore.WorstTrial('3', 0.5, (), ('é',), ('x',), 0),
   )
-
-
-def test_joined_trials_are_those_of_the_runs(tmp_path, way):
-  other = [{**row, 'row': n + 0.5, 'suffix': n} for n, row in enumerate(ROWS)]
-  runs = [run_of(tmp_path / 'a', ROWS, way), run_of(tmp_path / 'b', other, way)]
-  assert collect.write_csv(runs, tmp_path / 'rows.csv') == 8
-  joined = pd.read_csv(tmp_path / 'rows.csv', dtype={'state': str})
-  assert joined.run.tolist() == [str(run.folder) for run in runs for _ in ROWS]
-  assert joined.row.tolist() == [0, 1, 2, 3, 0.5, 1.5, 2.5, 3.5]
-  with open(tmp_path / 'rows.csv', newline='') as file:
-    both = [*csv.DictReader(file)]
-  for mine, row in zip(both, [*ROWS, *other], strict=True):
-    for name in ('reason', 'prefix', 'state', 'suffix', 'value'):
-      expected = row.get(name, '')
-      if name == 'value' and expected != '':
-        assert float(mine[name]) == expected
-      else:
-        assert mine[name] == str(expected), name
-
-
-def test_a_report_has_a_csv_where_it_is_asked_for(tmp_path):
-  run = worst_trials_test.run_of(tmp_path / 'a', ROWS)
-  write.report([run.folder], tmp_path / 'report', csv=True)
-  assert len(pd.read_csv(tmp_path / 'report' / 'rows.csv')) == 4
-  page = (tmp_path / 'report' / 'report.html').read_text()
-  assert 'All 4 trials are in rows.csv' in page
-  write.report([run.folder], tmp_path / 'report')
-  assert not (tmp_path / 'report' / 'rows.csv').exists(), 'it would be old'
-  page = (tmp_path / 'report' / 'report.html').read_text()
-  assert 'wm.rows reads them' in page
 
 
 def test_integers_of_several_sizes_are_one_column():

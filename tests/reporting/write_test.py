@@ -92,14 +92,6 @@ def test_report_holds_every_number(runs, tmp_path):
   assert len(json.loads((out / 'scores.json').read_text())) == 4
 
 
-def test_rows_are_merged_with_the_union_of_columns(runs, tmp_path):
-  write.report(runs, tmp_path / 'report', csv=True)
-  with open(tmp_path / 'report' / 'rows.csv', newline='') as file:
-    rows = list(csv.DictReader(file))
-  assert [row['untrained'] for row in rows] == ['', 'x']
-  assert [row['shortest_paths'] for row in rows] == ['x', '']
-
-
 def test_page_needs_no_network(runs, tmp_path):
   write.report(runs, tmp_path / 'report')
   out = tmp_path / 'report'

@@ -3,7 +3,6 @@
 In most tests a process is a thread, and a barrier stands for the network.
 """
 
-import contextlib
 import errno
 import json
 import os
@@ -12,24 +11,16 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 
-import wm
-from tests.data.pgn_texts import pgn, random_games, url
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
 from wm import core
-from wm.core import adapting, registry
-from wm.data import published, sampling, text
-from wm.data import store as stores
+from wm.core import adapting
 from wm.evaluation import scoring
-from wm.library import calls
 from wm.models.serving import adaptation
-from wm.recon import run as drawing
-from wm.recon import run as recon
-from wm.runtime import compute, exit_codes, files, remote
+from wm.runtime import compute, exit_codes
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -191,250 +182,6 @@ def test_messages_of_any_lengths_come_in_order(monkeypatch):
   assert together(monkeypatch, 3, work) == [messages] * 3
 
 
-FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'
-# Chunks of the second have sequences of others, which are dropped.
-SAMPLED = FROG, "maps(rows=4, columns=4, traversal='shortest')"
-SIZES = wm.Sampling(num=500, num_heldout=80)
-
-
-def tree(folder):
-  return {
-    str(path.relative_to(folder)): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
-
-
-def sampled(out, world=FROG):
-  """Each process's own samples; process 0 alone has the lock."""
-  stores = wm.sample(world, out, SIZES, log=lambda line: None)
-  return {split: store.manifest for split, store in stores.items()}
-
-
-@pytest.mark.parametrize(('world', 'num'), [*zip(SAMPLED, (3, 2), strict=True)])
-def test_sampling_has_the_same_bytes(monkeypatch, tmp_path, world, num):
-  monkeypatch.setattr(sampling, 'CHUNK', 70)
-  alone = sampled(tmp_path / 'one', world)
-  calls = []
-  sample = sampling.sample_chunk
-
-  def counted(**arguments):
-    calls.append(compute.process_index())
-    sample(**arguments)
-
-  monkeypatch.setattr(sampling, 'sample_chunk', counted)
-
-  def work():
-    return sampled(tmp_path / 'several', world)
-
-  assert together(monkeypatch, num, work) == [alone] * num
-  assert tree(tmp_path / 'several') == tree(tmp_path / 'one')
-  assert {*calls} == {*range(num)}
-  del calls[:]
-  assert together(monkeypatch, num, work) == [alone] * num
-  assert not calls  # A complete data set is left as it is.
-
-
-@pytest.mark.parametrize('dies', [0, 1])
-def test_a_process_that_is_lost_costs_no_chunk(monkeypatch, tmp_path, dies):
-  """The others end; the same commands go on, in another number of processes."""
-  monkeypatch.setattr(sampling, 'CHUNK', 70)
-  monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)  # Some shards are whole.
-  sampled(tmp_path / 'one')
-  chunks, sample = [], sampling.sample_chunk
-
-  def lost(**arguments):
-    if compute.process_index() == dies and arguments['chunk'] > 3:
-      raise KeyboardInterrupt
-    chunks.append((arguments['split'], arguments['chunk']))
-    sample(**arguments)
-
-  with monkeypatch.context() as patch:
-    patch.setattr(sampling, 'sample_chunk', lost)
-    with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
-      together(patch, 2, lambda: sampled(tmp_path / 'several'))
-  assert ('train', 3) in chunks
-  dies = None
-  monkeypatch.setattr(sampling, 'sample_chunk', lost)
-  together(monkeypatch, 3, lambda: sampled(tmp_path / 'several'))
-  assert tree(tmp_path / 'several') == tree(tmp_path / 'one')
-  assert len(chunks) < 8 + 8  # Chunks of shards that are whole stand.
-
-
-@pytest.mark.parametrize('fails', [0, 2])
-@pytest.mark.parametrize(
-  'failure', [core.InputError('no path'), OSError(28, 'full', 'x')]
-)
-def test_a_task_that_fails_ends_all(monkeypatch, tmp_path, fails, failure):
-  monkeypatch.setattr(sampling, 'CHUNK', 70)
-  sample = sampling.sample_chunk
-
-  def fail(**arguments):
-    if compute.process_index() == fails:
-      raise failure
-    sample(**arguments)
-
-  monkeypatch.setattr(sampling, 'sample_chunk', fail)
-
-  def work():
-    with pytest.raises((core.InputError, OSError)) as caught:
-      sampled(tmp_path / 'r')
-    return str(caught.value)
-
-  first, *others = together(monkeypatch, 3, work)
-  assert first == str(failure)
-  assert others == ['process 0 has failed; it says why'] * 2
-  assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize('workers', [{'jobs': 2}, {'cluster': 'tls://h:1'}])
-def test_several_processes_take_no_workers(monkeypatch, tmp_path, workers):
-  def work():
-    with pytest.raises(core.InputError) as caught:
-      wm.sample(FROG, tmp_path / 'r', **workers)
-    return str(caught.value)
-
-  first, _ = together(monkeypatch, 2, work)
-  assert 'expected neither, as these processes divide the work' in first
-  assert not [*tmp_path.iterdir()]
-
-
-def test_a_mirror_is_on_one_machine(monkeypatch, tmp_path):
-  monkeypatch.setattr(sampling, 'CHUNK', 70)
-  monkeypatch.setattr(remote, 'MIRRORS', tmp_path.name)
-  monkeypatch.setattr(remote, 'leased', lambda *_: contextlib.nullcontext())
-
-  def work():
-    with pytest.raises(core.InputError) as caught:
-      calls.sample(FROG, tmp_path / 'r', SIZES)
-    return str(caught.value)
-
-  assert 'mirrored on this machine' in together(monkeypatch, 2, work)[0]
-
-
-def test_routes_have_the_same_bytes(monkeypatch, tmp_path):
-  """Of processes that are lost and started again, too."""
-  monkeypatch.setattr(drawing, 'CHUNK', 8)
-  monkeypatch.setattr(
-    *(recon, '_write'),
-    lambda *args: files.write_json(args[3] / 'summary.json', args[4]),
-  )
-  part, dies = drawing.Drawing.part, [None]
-  calls = []
-
-  def lost(self, first):
-    calls.append((compute.process_index(), first))
-    if len(calls) == dies[0]:
-      raise KeyboardInterrupt
-    return part(self, first)
-
-  monkeypatch.setattr(drawing.Drawing, 'part', lost)
-
-  def work(out):
-    inputs = {'world': SAMPLED[1], 'num': 60}
-    return wm.reconstruct('uniform()', tmp_path / out, **inputs)
-
-  alone = work('one')
-  assert together(monkeypatch, 3, lambda: work('three')) == [alone] * 3
-  assert {index for index, _ in calls} == {0, 1, 2}
-  dies[0] = len(calls) + 6
-  with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
-    together(monkeypatch, 2, lambda: work('cut'))
-  kept = [*(tmp_path / 'cut' / 'samples.txt.parts').iterdir()]
-  assert len(kept) >= 4
-  num = len(calls)
-  assert together(monkeypatch, 3, lambda: work('cut')) == [alone] * 3
-  assert len(calls) == num + 8 - len(kept)
-  assert tree(tmp_path / 'three') == tree(tmp_path / 'one')
-  assert tree(tmp_path / 'cut') == tree(tmp_path / 'one')
-
-  def refused():
-    with pytest.raises(core.InputError) as caught:
-      wm.reconstruct('uniform()', tmp_path / 'one', SAMPLED[1], num=61)
-    return str(caught.value)
-
-  first, other = together(monkeypatch, 2, refused)
-  assert 'holds another reconstruct run: its num_samples is 60' in first
-  assert other == 'process 0 has failed; it says why'
-
-
-def test_lines_of_text_are_read_to_the_same_bytes(monkeypatch, tmp_path):
-  """Of processes that are lost and started again, too; and a bad line."""
-  monkeypatch.setattr(published, 'CHUNK', 30)
-  monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)
-  frog = registry.resolve('world', FROG)
-  lines = text.render(frog.sample(400, 0), frog).splitlines()
-  held = tmp_path / 'held.txt'
-  held.write_text(text.render(frog.sample(50, 0, split='heldout'), frog))
-  path = tmp_path / 'lines.txt'
-  path.write_text('\n'.join([*lines[:100], '', 'hop hop hop', *lines[100:]]))
-  read, calls, dies = published.read_shard, [], [0]
-
-  def lost(**arguments):
-    calls.append(compute.process_index())
-    read(**arguments)
-    if len(calls) >= dies[0] > 0:
-      raise KeyboardInterrupt
-
-  monkeypatch.setattr(published, 'read_shard', lost)
-
-  def work(out):
-    made = wm.ingest_text(path, tmp_path / out, FROG, heldout=held)
-    return {split: store.manifest for split, store in made.items()}
-
-  alone = work('one')
-  assert alone['train']['counts']['blank'] == 1
-  assert together(monkeypatch, 3, lambda: work('three')) == [alone] * 3
-  assert sorted(calls) == [0, 0, 1, 1, 2, 2]
-  calls.clear()
-  dies[0] = 3
-  with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
-    together(monkeypatch, 2, lambda: work('cut'))
-  dies[0] = 0
-  assert together(monkeypatch, 2, lambda: work('cut')) == [alone] * 2
-  for out in ('three', 'cut'):
-    assert tree(tmp_path / out) == tree(tmp_path / 'one')
-
-  # The first of two bad lines, which another process comes to later.
-  path.write_text('\n'.join([*lines[:130], 'bad', *lines[:40], 'worse']))
-
-  def refused():
-    with pytest.raises(core.InputError) as caught:
-      work('bad')
-    return str(caught.value)
-
-  first, other = together(monkeypatch, 2, refused)
-  assert "lines.txt, line 131: unknown token 'bad'" in first
-  assert other == 'process 0 has failed; it says why'
-  assert not (tmp_path / 'bad').exists()
-
-
-@pytest.mark.slow
-def test_games_are_read_to_the_same_bytes(monkeypatch, tmp_path):
-  path = tmp_path / 'a.pgn'
-  path.write_text(pgn(random_games(40), [url(n) for n in range(40)]))
-
-  def work(out):
-    made = wm.ingest(path, tmp_path / out)
-    return {split: store.manifest for split, store in made.items()}
-
-  alone = work('one')
-  assert together(monkeypatch, 2, lambda: work('two')) == [alone] * 2
-  assert tree(tmp_path / 'two') == tree(tmp_path / 'one')
-
-
-def test_a_file_of_routes_is_read_by_process_0(monkeypatch, tmp_path):
-  city, samples = registry.resolve('world', SAMPLED[1]), tmp_path / 'routes.txt'
-  samples.write_text(text.render(city.sample(40, 0), city))
-
-  def work(out):
-    return wm.reconstruct(None, tmp_path / out, SAMPLED[1], samples=samples)
-
-  monkeypatch.setattr(recon, '_write', lambda *args: None)
-  alone = work('one')
-  assert together(monkeypatch, 2, lambda: work('two')) == [alone] * 2
-
-
 @pytest.mark.parametrize(
   'error',
   [
@@ -500,36 +247,6 @@ def ended(*processes):
   for process in processes:
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-2000:]
-
-
-@pytest.mark.slow
-def test_sample_by_flags(tmp_path):
-  """Whole processes; one is killed in the midst, and all start again."""
-  flags = f'--world={SAMPLED[1]}', '--num=1000000', '--num_heldout=9'
-  out = tmp_path / 'two'
-  processes = start('sample', 2, *flags, f'--out={out}')
-  chunks = out / 'data' / '.train.chunks'
-  while not [*chunks.glob('*.npy')]:
-    assert processes[0].poll() is None
-    time.sleep(0.01)
-  processes[1].kill()
-  processes[1].communicate()
-  _, errors = processes[0].communicate(timeout=60)
-  assert processes[0].returncode == 1
-  assert 'error: another of the 2 processes has ended' in errors
-  ended(*start('sample', 2, *flags, f'--out={out}'))
-  ended(*start('sample', 0, *flags, f'--out={tmp_path / "one"}'))
-  assert tree(out) == tree(tmp_path / 'one')
-
-
-@pytest.mark.slow
-def test_reconstruct_by_flags(tmp_path):
-  flags = f'--world={SAMPLED[1]}', '--num_samples=600', *MODEL
-  ended(*start('reconstruct', 2, *flags, f'--out={tmp_path / "two"}'))
-  ended(*start('reconstruct', 0, *flags, f'--out={tmp_path / "one"}'))
-  for name in ('samples.txt', 'summary.json', 'edges.csv', 'map.html'):
-    item, two = (tmp_path / out / name for out in ('one', 'two'))
-    assert item.read_bytes() == two.read_bytes(), name
 
 
 @pytest.mark.slow

@@ -26,15 +26,6 @@ def falls_once(path: str, text: str, signal: int) -> str:
   return write(path, text)
 
 
-def fails_once(path: str, text: str) -> str:
-  """As `write`, but the disk has an error at the first call."""
-  mark = pathlib.Path(f'{path}.failed')
-  if not mark.exists():
-    mark.touch()
-    raise OSError(5, 'Input/output error')
-  return write(path, text)
-
-
 def refuses(value: int) -> None:
   """Bad input."""
   raise core.InputError(f'value={value}: expected another')

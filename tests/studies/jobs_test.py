@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -58,6 +59,14 @@ def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
   assert not [*tmp_path.rglob('failed.json')]
 
 
+# Nothing stops or has done the job.
+PLAIN = {
+  'stopped': lambda seconds: bool(time.sleep(seconds)),
+  'done': lambda: False,
+  'started': lambda process: None,
+  'variables': {},
+}
+
 # Ends with the number of SIGTERMs that it has got, a second after the first.
 COUNTING = """
 import pathlib, signal, sys, time
@@ -74,13 +83,12 @@ sys.exit(len(got))
 
 
 @pytest.mark.process
-def test_a_process_of_a_cluster_is_told_once_to_stop(tmp_path):
+def test_a_process_is_told_once_to_stop(tmp_path):
   ready = tmp_path / 'ready'
-  command = ['python', '-c', COUNTING, str(ready)]
+  command = [sys.executable, '-c', COUNTING, str(ready)]
   where = str(tmp_path), 'train', False
-  ended = pools.run_locked(
-    command, *where, stopped=lambda seconds: ready.exists()
-  )
+  more = {**PLAIN, 'stopped': lambda seconds: ready.exists()}
+  ended = pools.run_locked(command, *where, **more)
   assert ended == 1
 
 
@@ -90,10 +98,9 @@ SLEEP = [sys.executable, '-c', 'import time; time.sleep(99)']
 @pytest.mark.process
 def test_a_process_that_starts_while_others_are_stopped_is_stopped(tmp_path):
   stop = threading.Event()
+  more = {'stopped': stop.wait, 'started': lambda process: stop.set()}
   code = pools.run_locked(
-    *(SLEEP, str(tmp_path), 'train', False),
-    stopped=stop.wait,
-    started=lambda process: stop.set(),
+    *(SLEEP, str(tmp_path), 'train', False), **{**PLAIN, **more}
   )
   assert code == -signal.SIGTERM
   assert not (tmp_path / 'failed.json').exists()
@@ -101,7 +108,6 @@ def test_a_process_that_starts_while_others_are_stopped_is_stopped(tmp_path):
 
 def test_a_failure_of_another_pool_stands(tmp_path):
   (tmp_path / 'failed.json').write_text('{}')
-  assert (
-    pools.run_locked(['no such program'], str(tmp_path), 'train', True) == 1
-  )
+  where = str(tmp_path), 'train', True
+  assert pools.run_locked(['no such program'], *where, **PLAIN) == 1
   assert (tmp_path / 'failed.json').exists()

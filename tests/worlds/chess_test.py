@@ -377,6 +377,6 @@ def test_boundaries_with_states_that_are_no_position(world):
 def test_pictures(world):
   mate = world.render(at(world, 'f3 e5 g4 Qh4')[0])
   assert 'White is mated; rights KQkq, en passant -, clock 1, move 3' in mate
-  assert mate.count('<use ') == 32  # Men; each kind is drawn once.
+  assert mate.count('<g transform') == 32  # Men.
   assert 'Black to move' in world.render(at(world, 'e4')[0])
   assert 'init' in world.render(world.init(1)[0])

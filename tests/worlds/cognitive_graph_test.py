@@ -154,5 +154,5 @@ def test_bad_fields_are_refused_in_a_line(fields, message):
 def test_the_picture_shows_node_and_goal():
   world = World('n15star')
   text = world.render(world.parse('n1>n8')[0])
-  assert text.count('<circle') == 15
   assert 'n1&gt;n8' in text
+  assert 'leads to' in text

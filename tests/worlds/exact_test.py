@@ -164,8 +164,6 @@ def test_boundary_from_the_command_line(root):
   assert (code, output) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
   code, output, _ = binaries.run('count', *asked, '--interior')
   assert (code, output) == (0, '1 0 7\n2 0 49\n3 0 343\n4 1 2400\n5 24 16772\n')
-  output = binaries.refused('count', *asked, '--interior', '--model=uniform()')
-  assert '--model were given: expected one of the two' in output
 
 
 @pytest.mark.process

@@ -351,9 +351,9 @@ def test_pictures_show_the_discs_and_the_legal_moves():
   world = othello.World(size=6)
   state = world.init(1)
   start = world.render(state[0])
-  assert start.count('<use') == 4
+  assert start.count('<g transform') == 4
   assert start.count('r="5"') == 4
   assert 'black to move, 2 : 2' in start
   after = world.advance(state, world.legal(state).argmax(1))[0]
-  assert world.render(after).count('<use') == 5
+  assert world.render(after).count('<g transform') == 5
   assert 'white to move, 4 : 1' in world.render(after)

@@ -242,14 +242,11 @@ def test_tags_count_arrangements():
 
 def test_the_picture_shows_who_can_still_sit_where():
   picture = THREE.render(THREE.parse('A@1')[0])
-  assert picture.count(seating.TONES[0]) == 1
-  assert picture.count(seating.TONES[1]) == 2
   assert '2 arrangements left' in picture
   assert 'A B C' in picture
   assert 'A C B' in picture
   dead = THREE.render(THREE.parse('dead')[0])
   assert 'contradiction' in dead
-  assert not any(tone in dead for tone in seating.TONES)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from wm import core
 from wm.core import inputs, registry
 from wm.data import pgn_games, sampling
 from wm.data import store as stores
-from wm.options.calls import HERE, Workers
 from wm.runtime import files, progress, tasks
 from wm.worlds.base.games import RecordedGames
 
@@ -270,7 +269,7 @@ def make_dataset(
   paths: list[str],
   out: str | Path,
   most: int = 0,
-  workers: Workers = HERE,
+  jobs: int = 1,
   lost: float = inputs.LOST,
 ) -> dict[str, Any]:
   """Reads the games of PGN files into both stores.
@@ -281,7 +280,7 @@ def make_dataset(
     out: output folder; gets data/train, data/heldout, ingest.run.json.
     most: good games after which reading stops, before duplicates are left
       out; 0 is all.
-    workers: where blocks are read.
+    jobs: processes that read blocks.
     lost: see inputs.Lost.
 
   Returns:
@@ -296,13 +295,11 @@ def make_dataset(
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
-  # That no cluster answers shows before a claim.
-  num = tasks.num_workers(workers.jobs, workers.cluster)
   sources = [pgn_games.Source(path) for path in paths]
 
   def read(parts: Path) -> int:
     """Reads all blocks."""
-    if tasks.alone(workers):
+    if jobs == 1:
       _read(world, sources, parts, ALL, most, shown=True)
     else:
       fixed = {
@@ -311,7 +308,7 @@ def make_dataset(
         'parts': str(parts),
         'most': most,
       }
-      tasks.run_shards(STAGE, read_shard, fixed, num, workers)
+      tasks.run_shards(STAGE, read_shard, fixed, jobs)
     return reach(parts, most, (0, 0))[0]
 
   with files.stage_lock(out, STAGE):

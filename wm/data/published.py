@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import pathlib
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +20,7 @@ from wm import core
 from wm.core import inputs, registry
 from wm.data import sampling, text
 from wm.data import store as stores
-from wm.options.calls import HERE, Workers
-from wm.runtime import files, progress, tasks
+from wm.runtime import files, progress
 from wm.worlds import maps
 from wm.worlds.base.sampling import in_split
 from wm.worlds.maps import streets
@@ -49,7 +46,6 @@ def ingest_text(
   train: Sequence[str | Path],
   heldout: Sequence[str | Path],
   out: str | Path,
-  workers: Workers = HERE,
   tokens: Mapping[str, str] | None = None,
   lost: float = inputs.LOST,
 ) -> dict[str, Any]:
@@ -66,7 +62,6 @@ def ingest_text(
     heldout: files of held-out sequences; if there are none, the world divides
       the lines of `train` like its own samples.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
-    workers: processes that read lines; this process joins them.
     tokens: word in the files -> token of the world; None if the files have
       tokens.
     lost: share of the lines that may be dropped for one reason.
@@ -90,7 +85,6 @@ def ingest_text(
     **named,
     **({'tokens': dict(tokens)} if tokens else {}),
   }
-  num = tasks.num_workers(workers.jobs, workers.cluster)
   if not files.claimed(out, STAGE, run):
     for split in sampling.SPLITS:
       if (out / 'data' / split).exists():
@@ -100,7 +94,7 @@ def ingest_text(
   with sampling.removed_on_failure(out, STAGE):
     files.claim(out, STAGE, run)
     heldout_manifest, train_manifest = (
-      _make(world, out, split, paths, run, (num, workers), lost)
+      _make(world, out, split, paths, run, lost)
       for split, paths in (('heldout', heldout or train), ('train', train))
     )
   return {'train': train_manifest, 'heldout': heldout_manifest}
@@ -118,27 +112,17 @@ def _make(
   split: str,
   paths: Sequence[str | Path],
   run: dict[str, Any],
-  team: tuple[int, Workers],
   lost: float,
 ) -> dict[str, Any]:
-  """Makes the store of a split unless it exists; returns its manifest.
-
-  team: number of workers at a time, and the workers.
-  """
+  """Makes the store of a split unless it exists; returns its manifest."""
   folder = out / 'data' / split
   if folder.exists():
     return stores.open(folder).manifest
-  parts = folder.with_name(f'.{split}.chunks')
-  order: dict[str, Any] = {
-    'split': split if not run['heldout'] else 'all',
-    'paths': [*map(str, paths)],
-    'aliases': run.get('tokens', {}),
-    'heldout': '',
-    'parts': str(parts),
-    'size': CHUNK,
-  }
+  divided, taken = 'all' if run['heldout'] else split, None
   if split == 'train' and run['heldout']:
-    order['heldout'] = str(out / 'data' / 'heldout')
+    taken = out / 'data' / 'heldout'
+  keep = _Keep.of(world, divided, run.get('tokens', {}), taken)
+  names = [*map(str, paths)]
   about = {**sampling.describe(world, 0, split, 0), 'ingest': run}
   tokens = stores.SHARD_TOKENS
   size = sum(Path(path).stat().st_size for path in paths)
@@ -146,25 +130,24 @@ def _make(
     stores.Writer(folder, about, shard_tokens=tokens) as writer,
     progress.Progress(f'ingest {split}', size, 'B') as shown,
   ):
-    order['done'] = writer.chunks
-    if not tasks.alone(team[1]):
-      parts.mkdir(exist_ok=True)
-      more = order | {'world': run['world']}
-      tasks.run_shards(STAGE, read_shard, more, *team)
-    for read, path, rows in _chunks(world, **order):
-      writer.add(stores.Ragged.read(path) if path.exists() else rows())
-      shown.reach(read, size, f'{writer.rows:,} sequences')
-    shutil.rmtree(parts, ignore_errors=True)
+    read, done = 0, writer.chunks
+    batches = (
+      (path, *batch) for path in names for batch in text.batches(path, CHUNK)
+    )
+    for number, (path, first, lines) in enumerate(batches):
+      read += sum(map(len, lines))
+      if number >= done:
+        writer.add(keep.read(lines, first, path))
+        shown.reach(read, size, f'{writer.rows:,} sequences')
     if not writer.rows:
       raise core.InputError(
-        f'no {split} sequence is left of {", ".join(map(str, paths))}: '
+        f'no {split} sequence is left of {", ".join(names)}: '
         + (
           ', '.join(f'{n:,} {cause}' for cause, n in writer.counts.items())
           or f'{size} bytes'
         )
       )
-    keep = _Keep.of(world, *(order[k] for k in ('split', 'aliases', 'heldout')))
-    _check_lost(keep, order['paths'], writer.rows, writer.counts, lost)
+    _check_lost(keep, names, writer.rows, writer.counts, lost)
     return writer.finish()
 
 
@@ -188,63 +171,6 @@ def _check_lost(
       share.check(lost, hint)
 
 
-def _chunks(
-  world: core.World,
-  split: str,
-  paths: Sequence[str],
-  aliases: Mapping[str, str],
-  heldout: str,
-  parts: str,
-  size: int,
-  done: int,
-) -> Iterator[tuple[int, Path, Callable[[], core.Sequences]]]:
-  """Yields chunks of lines of all files, in order, after the first `done`.
-
-  Args:
-    world: world whose rules the lines follow.
-    split: see _Keep.
-    paths: the files.
-    aliases: see text.LineReader.
-    heldout: store whose split keys are dropped; '' is none.
-    parts: folder of chunks that workers have read.
-    size: lines of a chunk.
-    done: number of chunks to skip.
-
-  Yields:
-    (characters read by the chunk's end, its file in `parts`, function that
-    reads it). The function returns the kept lines, or raises InputError.
-  """
-  keep = _Keep.of(world, split, aliases, heldout)
-  read = 0
-  batches = (
-    (path, *batch) for path in paths for batch in text.batches(path, size)
-  )
-  for number, (path, first, lines) in enumerate(batches):
-    read += sum(map(len, lines))
-    if number >= done:
-      place = Path(parts, f'{number:08d}-{size}.npy')
-      yield read, place, functools.partial(keep.read, lines, first, path)
-
-
-def read_shard(world: str, shard: tuple[int, int], **order: Any) -> None:
-  """Reads every n-th chunk into a file; a task of `ingest_text`.
-
-  It ends at a bad line, which the process that joins the chunks reports.
-
-  shard: (i, n). order: arguments of _chunks.
-  """
-  resolved = registry.make('world', world)
-  dtype = stores.token_dtype(len(resolved.vocab))
-  for number, (_, path, rows) in enumerate(_chunks(resolved, **order)):
-    if number % shard[1] == shard[0] and not path.exists():
-      try:
-        chunk = stores.Ragged.of(rows(), dtype)
-      except core.InputError:
-        return
-      if path.parent.exists():  # Else this ran twice, after all were joined.
-        chunk.write(path)
-
-
 class _Keep(NamedTuple):
   """A filter for lines.
 
@@ -260,7 +186,11 @@ class _Keep(NamedTuple):
 
   @classmethod
   def of(
-    cls, world: core.World, split: str, aliases: Mapping[str, str], heldout: str
+    cls,
+    world: core.World,
+    split: str,
+    aliases: Mapping[str, str],
+    heldout: Path | None,
   ) -> _Keep:
     """A filter that drops split keys of the store `heldout`, if any."""
     keys = [np.zeros(0, np.uint64)]

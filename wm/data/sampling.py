@@ -22,7 +22,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, registry, resources
 from wm.data import store as stores
-from wm.options.calls import HERE, Sampling, Workers
+from wm.options.calls import Sampling
 from wm.runtime import exit_codes, files, progress, tasks
 
 Path = pathlib.Path
@@ -87,7 +87,7 @@ def make_dataset(
   world: core.World,
   out: str | Path,
   options: Sampling,
-  workers: Workers = HERE,
+  jobs: int = 1,
 ) -> dict[str, Any]:
   """Samples both splits; resumes a killed run, and keeps a complete one.
 
@@ -95,14 +95,14 @@ def make_dataset(
     world: world to sample.
     out: output folder; gets data/train, data/heldout, sample.run.json.
     options: numbers of sequences, and the seed of all draws.
-    workers: processes that sample chunks; this process joins them.
+    jobs: processes that sample chunks; this process joins them.
 
   Returns:
     split -> manifest of its store.
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run, or
-      another process samples there, or no cluster answers.
+      another process samples there.
     OSError: the disk refuses a write; no partial files are left then.
   """
   out = Path(out)
@@ -111,13 +111,10 @@ def make_dataset(
   run = {key: run[key] for key in run if key not in ('split', 'num')}
   run.update(num=num, num_heldout=num_heldout)
   _check_room(world, out, num + num_heldout, seed)
-  tasks.num_workers(workers.jobs, workers.cluster)  # Raises if none answers.
   with removed_on_failure(out, 'sample'):
     files.claim(out, 'sample', run)
     manifests = {
-      split: _make_split(
-        world, out / 'data' / split, size, seed, split, workers
-      )
+      split: _make_split(world, out / 'data' / split, size, seed, split, jobs)
       for split, size in zip(SPLITS, (num, num_heldout), strict=True)
     }
   return manifests
@@ -127,7 +124,7 @@ def make_dataset(
 def removed_on_failure(out: Path, stage: str) -> Iterator[None]:
   """Context that removes the data of a stage's first run if it fails.
 
-  After Ctrl-C or the loss of a cluster all files stay for the next run.
+  After Ctrl-C or the loss of processes all files stay for the next run.
   """
   claimed = out / f'{stage}.run.json'
   before = {path for path in _products(claimed) if path.exists()}
@@ -183,7 +180,7 @@ def _make_split(
   num: int,
   seed: int,
   split: str,
-  workers: Workers,
+  jobs: int,
 ) -> dict[str, Any]:
   """Makes the store of a split unless it exists; returns its manifest."""
   description = describe(world, seed, split, num)
@@ -199,7 +196,7 @@ def _make_split(
       progress.Progress(
         f'sample {split}', num, 'sequences', done=writer.rows
       ) as shown,
-      _drawing(world, writer, description, workers) as draw,
+      _drawing(world, writer, description, jobs) as draw,
     ):
       for chunk in _chunks(writer, num, draw):
         writer.add(chunk)
@@ -253,11 +250,11 @@ def _drawing(
   world: core.World,
   writer: stores.Writer,
   about: dict[str, Any],
-  workers: Workers,
+  jobs: int,
 ) -> Iterator[Draw]:
   """Context that gives a function (chunk, rows) -> sequences of the chunk.
 
-  With several workers, tasks sample the chunks ahead, assuming that no row is
+  With several jobs, tasks sample the chunks ahead, assuming that no row is
   dropped. If rows of a `distinct` world are dropped, this process samples the
   further chunks.
 
@@ -272,9 +269,9 @@ def _drawing(
 
   # Chunks are not published at a URL, as they are joined soon.
   parts = writer.folder.with_name(f'.{split}.chunks')
-  if tasks.alone(workers) or len(sizes) < 2:
+  if jobs == 1 or len(sizes) < 2:
     yield sample
-    shutil.rmtree(parts, ignore_errors=True)  # Left by a run on a cluster.
+    shutil.rmtree(parts, ignore_errors=True)  # Left by a run of several jobs.
     return
   parts.mkdir(exist_ok=True)
   fixed = {'world': about['world'], 'seed': seed, 'split': split}
@@ -287,7 +284,7 @@ def _drawing(
     )
     for chunk, num in enumerate(sizes, writer.chunks)
   }
-  ended = tasks.run([*todo.values()], workers.jobs, workers.cluster)
+  ended = tasks.run([*todo.values()], jobs)
   ready: set[int] = set()
 
   def joined(chunk: int, num: int) -> core.Sequences | stores.Ragged:

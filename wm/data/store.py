@@ -196,7 +196,7 @@ class Writer:
   """Writes a store chunk by chunk; resumes where a killed run stopped.
 
   As a context it removes the partial store if the work fails. After Ctrl-C or
-  the loss of a cluster it keeps the store, and the next run resumes.
+  the loss of processes it keeps the store, and the next run resumes.
 
   Attributes:
     partial: folder that it writes to.

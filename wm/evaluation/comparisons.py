@@ -5,17 +5,14 @@ difference that is not shown is told apart from one that is shown to be absent:
 `beyond` asks for the first, `absent` (two one-sided tests, Schuirmann 1987,
 Journal of Pharmacokinetics 15) for the second.
 
-The smallest detectable difference is that of two models with independent
-trials, by the normal approximation, two-sided at 5 %.
-
 Correlations are Pearson's, over trials or over models.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -370,34 +367,6 @@ def detectable_errors(
   if math.isinf(degrees):
     return float(scipy.special.ndtri(bars).sum())
   return float(scipy.special.stdtrit(degrees, bars).sum())
-
-
-def _normal_errors(power: float) -> float:
-  return detectable_errors((1 - LEVEL) / 2, power=power)
-
-
-def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
-  """The smallest difference between two models that this n would detect.
-
-  Both models have independent trials, as many and as variable as the entry's.
-  The test is two-sided at 5 %, with the given power.
-
-  Args:
-    entry: entry of scores.json, with `low` and `high`.
-    power: probability of detecting the difference.
-
-  Returns:
-    The difference in units of the quantity; None if the entry has no interval,
-    or is of several seeds, whose ends are not an interval of trials.
-  """
-  low, high = entry.get('low'), entry.get('high')
-  if entry.get('value') is None or low is None or high is None:
-    return None
-  if 'seeds' in entry or not high > low:
-    return None
-  # The standard error of one model; two of them differ with sqrt(2) of it.
-  error = (high - low) / (2 * float(scipy.special.ndtri((1 + LEVEL) / 2)))
-  return _normal_errors(power) * math.sqrt(2) * error
 
 
 # Fisher's variance of models is that of more than 3.

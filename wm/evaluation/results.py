@@ -1,8 +1,7 @@
 """Result files: rows and summaries of metrics, and their provenance.
 
     scores/NAME-MARK.npz    a result: the rows of one metric, an array a column
-    scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
-                            and hashes of both files
+    scores/NAME-MARK.json   the origin, summaries, and hashes of both files
     scores.json             an entry for each quantity of all results
     rows.parquet            all rows of all results
     breakdown.json          entries of subsets of rows

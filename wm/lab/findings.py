@@ -30,7 +30,6 @@ A findings.json is {"findings": [...]}. A finding has
                     {"date": ..., "rule": hash, "verdict": ...}; optional. Each
                     doubles the p values.
                     Units that were begun under one of these rules count
-    picture         how it is drawn, see `wm.lab.miniatures`; optional
 
 For example
 
@@ -178,7 +177,6 @@ class Finding:
   date: str
   claims: tuple[Claim, ...]
   seeds: int = 3
-  picture: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   earlier: tuple[EarlierVerdict, ...] = ()
 
   @property
@@ -285,7 +283,7 @@ def parse(record: Any, where: str) -> Finding:
     **dict.fromkeys((*_WORDS, 'miniature', 'date'), str),
     'claims': list,
   }
-  optional = {'seeds': int, 'picture': dict, 'earlier': list}
+  optional = {'seeds': int, 'earlier': list}
   check(record, where, needed, optional)
   try:
     datetime.date.fromisoformat(record['date'])

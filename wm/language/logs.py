@@ -2,7 +2,7 @@
 
 Logs come in. Those of `wm/world` become folders of results, as `score` writes
 them; those of a paper become its page, by `page(logs)` of the paper's module
-`report`; others are tabled as Inspect sums them up. `pages` writes such pages.
+`report`. `pages` writes such pages.
 """
 
 from __future__ import annotations
@@ -106,33 +106,6 @@ def _reason(sample: Any, score: Any) -> str:
   return failure or score.reason or 'no_value'
 
 
-def generic(logs: Sequence[EvalLog]) -> AnswersPage:
-  """Inspect's own numbers of logs, and all rows."""
-  table = []
-  for log in logs:
-    for score in log.results.scores if log.results else ():
-      for name, number in score.metrics.items():
-        table.append(
-          {
-            'task': task(log),
-            'model': log.eval.model,
-            'score': score.name,
-            'metric': name,
-            'value': float(number.value),
-            'samples': score.scored_samples,
-          }
-        )
-  values = [row for log in logs for row in rows(log)]
-  return AnswersPage(
-    title='Logs of language models',
-    lead=f'{len(logs)} logs, as Inspect sums them up.',
-    tables=[pages.table('Scores', table)] if table else [],
-    pictures=(),
-    words={},
-    rows={'rows': values},
-  )
-
-
 def costs(logs: Sequence[EvalLog]) -> list[Row]:
   """A row for each task and model: calls, tokens, and seconds of waiting."""
   rows: list[Row] = []
@@ -165,7 +138,7 @@ class Reported(NamedTuple):
 
   Attributes:
     results: folders of results, for `wm.report`.
-    pages: of other tasks' logs.
+    pages: of papers' logs.
   """
 
   results: list[pathlib.Path]
@@ -210,10 +183,14 @@ def report(
       log(f'{both[0].location}: left out, as {both[1].location} is of it')
       run = both[1]
     last[identity] = run
-  by_paper: dict[str, list[EvalLog]] = {}  # Or 'world'; '' of other tasks.
+  by_paper: dict[str, list[EvalLog]] = {}  # Or 'world'.
   for run in last.values():
     name = task(run)
     paper = name if name == 'world' else papers.paper_of(name)
+    if not paper:
+      raise core.InputError(
+        f'{run.location} is a log of {run.eval.task}; expected a task of wm'
+      )
     by_paper.setdefault(paper, []).append(run)
   reported = Reported([], [])
   for paper, logs in by_paper.items():
@@ -226,7 +203,7 @@ def report(
         )
       )
       continue
-    folder = '' if alone and len(by_paper) == 1 else paper or 'others'
+    folder = '' if alone and len(by_paper) == 1 else paper
     path = pages.save(_page(paper, logs), pathlib.Path(out) / folder)
     log(f'report: {path}')
     reported.pages.append(path)
@@ -234,10 +211,9 @@ def report(
 
 
 def _page(paper: str, logs: Sequence[EvalLog]) -> AnswersPage:
-  """The page of a paper's logs, or of other tasks' where that is ''."""
-  make = papers.load(paper, 'report').page if paper else generic
+  """The page of a paper's logs."""
   scored, lost = _scored(logs)
-  page = make(scored)
+  page: AnswersPage = papers.load(paper, 'report').page(scored)
   if spent := costs(logs):
     note = "As the provider counts them; answers from Inspect's cache are free."
     table = pages.table('Costs', spent, note)

@@ -47,7 +47,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from wm import core
 from wm.core import inputs
 from wm.language import pages, papers, provider
-from wm.language.pages import AnswersPage, Row
+from wm.language.pages import AnswersPage
 from wm.runtime import files
 
 NAME = 'recorded'
@@ -282,15 +282,11 @@ class RecordedLog(NamedTuple):
     return scores
 
 
-def _module(paper: str, function: str, lacking: str) -> Any:
-  """The module `recorded` of a paper, which has a function; or InputError."""
+def _module(paper: str) -> Any:
+  """The module `recorded` of a paper; or InputError."""
   recorded = [name for name in papers.names() if papers.has(name, 'recorded')]
-  text = f'no recorded answers of {paper!r}'
-  inputs.check_known(paper, recorded, text)
-  modules = {name: papers.load(name, 'recorded') for name in recorded}
-  having = [name for name in recorded if function in vars(modules[name])]
-  inputs.check_known(paper, having, lacking.format(paper))
-  return modules[paper]
+  inputs.check_known(paper, recorded, f'no recorded answers of {paper!r}')
+  return papers.load(paper, 'recorded')
 
 
 def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:
@@ -301,25 +297,13 @@ def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:
   """
   if not pathlib.Path(data).is_dir():
     raise core.InputError(f'no folder of recorded answers at {data}')
-  module = _module(paper, 'logs', 'answers of {} are not read')
+  module = _module(paper)
   if 'rescore' in vars(module):
     page: AnswersPage = module.rescore(data)
   else:
     logs = [log.scored() for log in module.logs(data)]
     page = papers.load(paper, 'report').page(logs)
   return page
-
-
-def errors(paper: str, data: str | pathlib.Path) -> Sequence[Row]:
-  """Answer keys of a paper that are wrong, a row each.
-
-  Raises:
-    InputError: no such paper, none of its keys are known to be wrong, or its
-      files are missing or damaged.
-  """
-  module = _module(paper, 'errors', 'no answer keys of {} are checked')
-  rows: Sequence[Row] = module.errors(data)
-  return rows
 
 
 def convert(
@@ -332,7 +316,7 @@ def convert(
   """
   folder = pathlib.Path(out)
   paths = []
-  module = _module(paper, 'logs', 'answers of {} are not read')
+  module = _module(paper)
   with files.stage_lock(folder, 'logs'):
     for log in module.logs(data):
       for part in log.parts():

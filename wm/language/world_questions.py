@@ -57,7 +57,6 @@ class Setting(NamedTuple):
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
     version: of the world; '' is not known, as of older logs.
-    form: of answers, see WorldOptions.
   """
 
   world: str
@@ -67,7 +66,6 @@ class Setting(NamedTuple):
   most_told: int
   before: str = ''
   version: str = ''
-  form: str = 'text'
 
   @property
   def style(self) -> PromptStyle:
@@ -77,8 +75,7 @@ class Setting(NamedTuple):
   @property
   def label(self) -> str:
     """The variant in a few words."""
-    form = '' if self.form == 'text' else f' as {self.form}'
-    return f'names {self.names}{form}'
+    return f'names {self.names}'
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
@@ -222,7 +219,7 @@ def metadata(
 _TOKENS = schema.List(schema.Number(int, 0))
 _SAMPLE = schema.Object(
   {
-    **dict.fromkeys(('world', 'before', 'version', 'form'), str),
+    **dict.fromkeys(('world', 'before', 'version'), str),
     **dict.fromkeys(('kind', 'trial'), str),
     **dict.fromkeys(('names', 'most_told'), int),
     'seed': schema.Number(int, 0, 2**32 - 1),
@@ -236,7 +233,7 @@ _SCORE = schema.Object(
   {'value': object, 'failure': str, 'probability': float | None}
 )
 # What a setting has where a log's samples lack it.
-_OLDER = {'version': '', 'form': 'text'}
+_OLDER = {'version': ''}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:

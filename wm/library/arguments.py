@@ -38,8 +38,6 @@ from wm.runtime import compute, files, remote
 F = TypeVar('F', bound=Callable[..., Any])
 # In the text of what is a URL or a path of a mirror.
 _REMOTE = re.compile(rf':/|{remote.MIRRORS}')
-_ADDRESS = 'cluster'  # A URL that is no folder.
-_ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
 # Call -> folders of a run whose files it does not read.
 _SKIPPED = {
   **dict.fromkeys(
@@ -82,8 +80,7 @@ def checked(call: F) -> F:
     }
     for name, value in bound.arguments.items():
       _check(call.__name__, parameters[name], value, hints.get(name))
-    paths = (x for k, x in bound.arguments.items() if k != _ADDRESS)
-    if _REMOTE.search(' '.join(map(_text, paths))):
+    if _REMOTE.search(' '.join(map(_text, bound.arguments.values()))):
       return _with_mirrors(call, bound)
     return call(*bound.args, **bound.kwargs)
 
@@ -117,10 +114,7 @@ def _text(value: Any) -> str:
 def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
   """Calls with mirrors for URLs, and publishes what was written to them."""
   skip = _SKIPPED.get(call.__name__, ())
-  arguments = {
-    k: x if k == _ADDRESS else _mirrored(x, skip)
-    for k, x in bound.arguments.items()
-  }
+  arguments = {k: _mirrored(x, skip) for k, x in bound.arguments.items()}
   if log := arguments.get('log'):
     arguments['log'] = lambda line: log(remote.shown(line))
   bound.arguments = arguments
@@ -143,8 +137,6 @@ def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
     return type(value)(_mirrored(x, skip) for x in value)
   if remote.is_url(value) and not [*registry.files(value)]:
     return remote.local(value, skip)
-  if isinstance(value, str) and (row := _ROW.fullmatch(value)):
-    return f'{row[1]}{remote.local(row[2], skip)}{row[3]}'
   if isinstance(value, str | os.PathLike) and remote.url_of(value):
     remote.local(value, skip)  # What a call before has given back.
   elif isinstance(value, Sampling | Training | RouteSource | Scoring):

@@ -38,7 +38,7 @@ from wm.options.calls import (
   Workers,
 )
 from wm.options.training import Training
-from wm.runtime import compute, files, progress, tasks
+from wm.runtime import compute, files, progress
 
 if TYPE_CHECKING:
   import pandas as pd
@@ -76,26 +76,19 @@ def sample(
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run.
-
-  Of several processes (`jax.distributed` is initialized) that share the folder
-  `out`, or where it is a URL, each makes the same call. They divide the chunks;
-  process 0 joins them.
   """
   world = registry.resolve('world', world)
-  manifests = tasks.driven(
-    lambda: sampling.make_dataset(world, out, options or Sampling(), workers),
-    sampling.sample_chunk,
-  )
+  asked = options or Sampling()
+  manifests = sampling.make_dataset(world, out, asked, workers.jobs)
   return opened(out, manifests, log)
 
 
 def opened(
   out: Path, manifests: dict[str, Any], log: Log
 ) -> dict[str, stores.Store]:
-  """Both splits of OUT/data; process 0 tells of them."""
-  if not compute.process_index():
-    log_facts(manifests, log)
-    log_splits(out, manifests, log)
+  """Both splits of OUT/data, of which the log is told."""
+  log_facts(manifests, log)
+  log_splits(out, manifests, log)
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
@@ -141,8 +134,7 @@ def ingest(
     games: most good games; 0 is all.
     lost: share of a file that may be left out for one reason, such as null
       moves; what a file loses more is refused with the reason.
-    workers: processes or a cluster that read it all; so do the several
-      processes of one program, as those of `sample`.
+    workers: processes that read PGN; other files are read in one.
     log: gets what was left out and why; damage is told on stderr.
 
   Returns:
@@ -150,15 +142,14 @@ def ingest(
   """
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   if all(str(name).endswith('.parquet') for name in files):
-    options: dict[str, Any] = {'lost': lost, 'workers': workers, 'log': log}
-    return ingest_text(files, out, world, **options)
+    if workers.jobs > 1:
+      raise core.InputError(
+        f'jobs={workers.jobs}: Parquet files are read in one process'
+      )
+    return ingest_text(files, out, world, lost=lost, log=log)
   played, names = registry.resolve('world', world), [*map(str, files)]
-  manifests = tasks.driven(
-    lambda: pgn_ingest.make_dataset(played, names, out, games, workers, lost),
-    pgn_ingest.read_shard,
-  )
-  if compute.process_index():
-    return opened(out, manifests, log)
+  asked = played, names, out, games, workers.jobs, lost
+  manifests = pgn_ingest.make_dataset(*asked)
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')
@@ -472,9 +463,6 @@ def reconstruct(
 
   Returns:
     What OUT/summary.json holds.
-
-  Of several processes (`jax.distributed` is initialized) each makes the same
-  call. They divide the routes to sample; process 0 writes.
   """
   from wm.recon import run as recon  # Pandas, which other calls do without.
 
@@ -509,15 +497,12 @@ def reconstruct(
       pairs=routes.pairs,
       log=log,
     )
-  if compute.process_index():
-    return summary
   for fact, value in recon.facts(summary):
     log(f'{fact}: {value}')
   log(f'written: {out}/summary.json, edges.csv, map.html, map_*')
   return summary
 
 
-@takes(workers=Workers)
 def ingest_text(
   files: Path | Sequence[Path],
   out: Path,
@@ -526,7 +511,6 @@ def ingest_text(
   heldout: Path | Sequence[Path] = (),
   tokens: Path | Mapping[str, str | int] = '',
   lost: Share = inputs.LOST,
-  workers: Workers,
   log: Log = no_log,
 ) -> dict[str, stores.Store]:
   """Reads files of sequences, a line each, into OUT/data.
@@ -544,8 +528,6 @@ def ingest_text(
       if the tokens themselves do, or games as people write them.
     lost: share of the lines that may be left out for one reason, such as
       illegal ones; files that lose more are refused with the reason.
-    workers: where lines are read, to the same bytes; the several processes of
-      one program divide them as those of `sample` do.
     log: gets how much each split has, and what was left out.
 
   Returns:
@@ -557,14 +539,9 @@ def ingest_text(
   """
   world = registry.resolve('world', world)
   paths, aliases = (_list(files), _list(heldout)), _aliases_of(tokens, world)
-  manifests = tasks.driven(
-    lambda: published.ingest_text(world, *paths, out, workers, aliases, lost),
-    published.read_shard,
-  )
+  manifests = published.ingest_text(world, *paths, out, aliases, lost)
   splits = opened(out, manifests, log)
-  if not compute.process_index() and (
-    mirrored := exposure.mirrored(world, splits['train'], splits['heldout'])
-  ):
+  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
     log(
       f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
       'training ones up to a symmetry of the world'

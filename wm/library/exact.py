@@ -1,9 +1,8 @@
-"""What is counted, listed or learned: boundaries, classes, automata."""
+"""What is counted, listed or learned: boundaries, automata."""
 
 from __future__ import annotations
 
 import itertools
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,14 +11,13 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
-from wm.evaluation import exhaustive, statistics
+from wm.evaluation import statistics
 from wm.library.loading import Source, loaded_predictor
 from wm.metrics import audit as audits
 from wm.options import check, takes
 from wm.options.calls import Count, Extraction, Loading, Path
 from wm.recon import extract as recon
-from wm.runtime import files
-from wm.worlds.base import exact, svg
+from wm.worlds.base import exact
 
 
 class Audit(NamedTuple):
@@ -69,20 +67,6 @@ class Apart(NamedTuple):
     (suffixes,) = self.world.boundary(*pair, self.depth).listed()
     vocab = self.world.vocab
     return [' '.join(vocab[k] for k in suffix) for suffix in suffixes]
-
-  def draw(self, out: Path) -> pathlib.Path:
-    """Writes `picture` to OUT/boundary.svg."""
-    path = pathlib.Path(out) / 'boundary.svg'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_text(path, self.picture())
-    return path
-
-  def picture(self) -> str:
-    """SVG of both sizes by length, on a logarithmic scale (figure 1)."""
-    lengths, outer, inner = zip(*self.by_length, strict=True)
-    title = 'suffixes by length, of two states of ' + self.world.name
-    lines = {'boundary': outer, 'interior': inner}
-    return svg.logarithmic(lengths, lines, title, 'length of suffix, tokens')
 
 
 def _enumerable(world: core.World | str, depth: int) -> Any:
@@ -167,51 +151,6 @@ def audit(
   )
 
 
-@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
-def model_boundary(
-  source: Source,
-  world: core.World | str,
-  first: str,
-  second: str,
-  depth: Count = 5,
-  *,
-  accept: Accept | str = exhaustive.ACCEPT,
-  most: Count = exhaustive.MOST,
-  loading: Loading,
-) -> exhaustive.BoundaryComparison:
-  """The boundary that a model implies between two states, beside the world's.
-
-  The model reads a sequence that leads to each state; its boundary is the
-  continuations that it accepts after the first and not after the second
-  (Vafa et al. 2024, section 2.3).
-
-  Args:
-    source: a run, a model or a predictor, see `wm.load_predictor`.
-    world: whose rules.
-    first, second: sequences of tokens; or states as the world writes them, for
-      each of which one sequence is drawn.
-    depth: longest suffix, in tokens.
-    accept: the rule by which the model accepts a token.
-    most: continuations of one length that are followed.
-    loading: checkpoint, model, see `wm.load_predictor`; and the seed of the
-      sequences that are drawn.
-
-  Raises:
-    InputError: no sequence leads to a state, the sequences leave no room for
-      `depth` tokens, or the model accepts more than `most`.
-  """
-  truth = _enumerable(world, depth)
-  _, predictor = loaded_predictor(source, truth, loading)
-  rule = registry.resolve('accept', accept)
-  texts = (first, second)
-  states = np.stack([exact.locate(truth, text) for text in texts])
-  return exhaustive.compare_boundaries(
-    *(truth, predictor, texts, states, depth, rule),
-    seed=loading.seed,
-    most=most,
-  )
-
-
 def count(
   world: core.World | str, state: str | None = None, depth: Count = 5
 ) -> Iterator[int]:
@@ -229,23 +168,6 @@ def count(
   truth = _enumerable(world, depth)
   start = exact.opening(truth) if state is None else exact.locate(truth, state)
   yield from exact.counts(truth, start, depth)
-
-
-def classes(
-  world: core.World | str, most: Count = exact.MOST
-) -> exact.EquivalenceClasses:
-  """The Myhill-Nerode classes of a world's legal sequences.
-
-  Vafa et al. 2024, definition C.1 and theorem C.2.
-
-  Args:
-    world: whose rules.
-    most: states that are enumerated at most.
-
-  Raises:
-    InputError: the world has more states.
-  """
-  return exact.classes(registry.resolve('world', world), most)
 
 
 @takes(learning=Extraction, loading=Loading)

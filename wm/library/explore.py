@@ -319,9 +319,7 @@ def _worst(rows: Mapping[str, np.ndarray], most: int) -> list[int]:
   """Chooses at most `most` of the rows.
 
   The worst have the lowest values. Equal ones are ordered by a hash of their
-  states, so that every model shows the same. A state is shown once; a second
-  trial of it is shown only if there are fewer states than trials to show, and
-  then with another continuation.
+  states, so that every model shows the same. A state is shown once.
   """
   names = 'state', 'other_state', 'prefix', 'other_prefix'
   several = zip(*(rows[name] for name in names), strict=True)
@@ -334,12 +332,4 @@ def _worst(rows: Mapping[str, np.ndarray], most: int) -> list[int]:
   order = [*zip(rows['value'].tolist(), hashes.tolist(), strict=True)]
   ranked = np.lexsort((hashes, rows['value'].astype(float)))[::-1].tolist()
   states = {keys[k][0]: k for k in ranked if keys[k]}  # The first is kept.
-  fresh = sorted(states.values(), key=order.__getitem__)[:most]
-  if len(fresh) < most:
-    suffix = rows['suffix']
-    by_suffix = {suffix[k]: k for k in ranked if suffix[k] and keys[k]}
-    again = [by_suffix[text] for text in sorted(by_suffix)]
-    seen = {suffix[k] for k in fresh}
-    again = [k for k in again if suffix[k] not in seen]
-    fresh += sorted(again, key=order.__getitem__)[: most - len(fresh)]
-  return sorted(fresh, key=order.__getitem__)
+  return sorted(states.values(), key=order.__getitem__)[:most]

@@ -356,7 +356,7 @@ def _trained(
   world = world or checkpoints.world_of(folder)
   if loading.checkpoint == 'none':
     return _untrained(checkpoints.model_of(folder), world, loading.seed)
-  code = reader.of(world, checkpoints.__name__)  # Hashed before it is read.
+  code = reader.of(world)  # Hashed before it is read.
   predictor, info = checkpoints.load(
     folder, loading.checkpoint, world, loading.model
   )

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from wm import core
 from wm.core import inputs
 from wm.evaluation import comparisons, results
 from wm.language import logs
-from wm.options.calls import Amount, Path
-from wm.reporting import collect, tables, write
-from wm.runtime import files
+from wm.options.calls import Path
+from wm.reporting import collect, model_comparison, tables, write
 
 
 def report(
@@ -27,7 +24,6 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   single_file: bool = False,
-  csv: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -41,7 +37,6 @@ def report(
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
     single_file: whether all pictures are part of the page, to be mailed.
-    csv: whether to write the trials of all runs as one rows.csv, too.
     log: gets the number of results, the answer for each model, and the files.
 
   Returns:
@@ -73,7 +68,6 @@ def report(
     wait=wait,
     notes=notes,
     single_file=single_file,
-    csv=csv,
   )
   log(f'{summary["results"]} results of {len(several)} runs')
   for line in (*summary['answers'], *summary['left_out']):
@@ -142,30 +136,6 @@ def recorded(
   for path in written:
     log(f'log: {path}')
   return page
-
-
-def wrong_keys(
-  paper: str, data: Path, *, log: Callable[[str], None] = lambda line: None
-) -> list[dict[str, object]]:
-  """Lists answer keys of a paper that an exact solver contradicts.
-
-  Args:
-    paper, data: see `recorded`.
-    log: gets a line for each.
-
-  Returns:
-    A row for each key.
-
-  Raises:
-    InputError: no such paper, its keys are not checked, or its files are
-      missing or damaged.
-  """
-  recorded_logs = _recorded_logs()
-
-  rows = [dict(row) for row in recorded_logs.errors(paper, data)]
-  for row in rows:
-    log('; '.join(f'{name}: {value}' for name, value in row.items()))
-  return rows
 
 
 def _recorded_logs() -> Any:
@@ -239,167 +209,57 @@ def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
   return pd.concat(frames, ignore_index=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class RunComparison:
-  """Two runs on the trials that they share; a notebook shows both tables.
-
-  Attributes:
-    a, b: names of the models.
-    differences: a row for each quantity that both have: its value in each over
-      the shared trials, `difference` (a - b) with its 95 % interval `low` to
-      `high`, `p` of no difference, `p_holm` adjusted for all rows, `n` shared
-      trials, `clusters`, and `note`, why there is no difference or interval.
-    trials: of these quantities the shared trials whose values differ most.
-  """
-
-  a: str
-  b: str
-  differences: pd.DataFrame
-  trials: pd.DataFrame
-
-  def __str__(self) -> str:
-    head = f'{self.a} (a) less {self.b} (b), on the trials that both have'
-    if self.differences.empty:
-      return f'{head}: none'
-    shown = self.differences.drop(columns='metric').round(4)
-    return f'{head}\n{shown.to_string(index=False)}'
-
-  def _repr_html_(self) -> str:
-    parts = [self.differences, self.trials]
-    return ''.join(part.round(4).to_html(index=False) for part in parts)
-
-
 _NUMBERS = ('value_a', 'value_b', 'difference', 'low', 'high', 'p', 'p_holm')
-_DIFFERENCES = ('metric', 'spec', 'quantity', *_NUMBERS)
-DIFFERENCES = (*_DIFFERENCES, 'n', 'clusters', 'note')
-_TRIAL = ('trial_key', 'state', 'prefix', 'other_state', 'other_prefix')
-TRIALS = ('spec', 'quantity', *_TRIAL, 'a', 'b', 'change')
+_COLUMNS = ('metric', 'spec', 'quantity', *_NUMBERS, 'n', 'clusters', 'note')
 
 
 def compare(
-  a: Scored,
-  b: Scored,
-  *,
-  all_quantities: bool = False,
-  trials: Amount = 10,
-  out: Path | None = None,
-  log: Callable[[str], None] = lambda line: None,
-) -> RunComparison:
-  """Compares two runs trial by trial: differences, and where they arise.
+  a: Scored, b: Scored, *, log: Callable[[str], None] = lambda line: None
+) -> pd.DataFrame:
+  """Compares two runs on the same trials, as a report compares trained models.
 
-  Differences are of the trials that both have and both measured, in the same
-  world with the same seed and settings. They are about these two models, not
-  about how they were trained: that takes several training seeds.
+  They are about these two models, not about how they were trained: that takes
+  several training seeds.
 
   Args:
     a, b: scored runs, or their folders.
-    all_quantities: not only the headline quantities of metrics.
-    trials: trials to list for each quantity, those that changed most.
-    out: folder in which to write both tables as report/compare_*.csv.
-    log: gets the table, and the files.
+    log: gets the table.
+
+  Returns:
+    A row for each headline quantity that both have: its values, `difference`
+    (a - b) with its 95 % interval `low` to `high`, `p` of no difference,
+    `p_holm` adjusted for all rows, `n` trials, `clusters`, and `note`, why
+    there is no difference.
 
   Raises:
     InputError: no such run, or one without results.
   """
-  folders = _folder(a), _folder(b)
-  pair = [collect.load(folder) for folder in folders]
-  by_quantity = [
-    {(entry['spec'], entry['quantity']): (entry, *rest) for entry, *rest in of}
-    for of in map(_quantities, folders)
-  ]
+  pair = [collect.load(_folder(run)) for run in (a, b)]
+  mine, theirs = (
+    {(e.get('spec', ''), e['quantity']): e for e in run.entries} for run in pair
+  )
   lines: list[dict[str, Any]] = []
-  changed: list[dict[str, Any]] = []
-  for key, first in by_quantity[0].items():
-    second = by_quantity[1].get(key)
-    headline, _ = tables.headline(first[0]['metric'], key[1])
-    if second is None or not (all_quantities or headline):
+  for key, first in mine.items():
+    second = theirs.get(key)
+    if second is None or not tables.headline(first['metric'], key[1])[0]:
       continue
-    line, pairs = _paired(first, second)
+    scores = [
+      model_comparison.scores_of(x, first['metric'], key[0]) for x in pair
+    ]
+    line = dict(zip(_COLUMNS, (first['metric'], *key), strict=False))
+    line |= {'value_a': first['value'], 'value_b': second['value']}
+    line |= {'n': 0, 'clusters': 0, 'note': ''}
+    difference = model_comparison.difference_of(first, second, *scores)
+    if isinstance(difference, str):
+      line['note'] = difference
+    else:
+      about = difference._asdict()
+      line |= {'difference': about.pop('value')}
+      line |= {name: x for name, x in about.items() if name in _COLUMNS}
     lines.append(line)
-    changed += _changed(first, second, pairs, trials)
-  table = pd.DataFrame(lines, columns=list(DIFFERENCES))
+  table = pd.DataFrame(lines, columns=list(_COLUMNS))
   table[list(_NUMBERS)] = table[list(_NUMBERS)].astype(float)
   tested = table.p.notna()
   table.loc[tested, 'p_holm'] = comparisons.holm(table.p[tested].tolist())
-  most = pd.DataFrame(changed, columns=list(TRIALS))
-  comparison = RunComparison(pair[0].name, pair[1].name, table, most)
-  log(str(comparison))
-  if out is not None:
-    place = pathlib.Path(out) / 'report'
-    for name, frame in {'differences': table, 'changed_trials': most}.items():
-      path = place / f'compare_{name}.csv'
-      with files.replacing(path) as temporary:
-        frame.to_csv(temporary, index=False)
-      log(f'{name}: {path}')
-  return comparison
-
-
-def _quantities(folder: pathlib.Path) -> Iterator[Any]:
-  """Entry, rows, side columns of trials and trial keys of each quantity."""
-  for part in _parts(folder):
-    for entry, scores in zip(part.entries, part.scores, strict=True):
-      shared = results.shared_columns(part, scores)
-      yield entry, scores, shared, results.trial_keys(entry, scores, shared)
-
-
-def _paired(
-  first: Any, second: Any
-) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
-  """A row of differences, and places [P] of the shared trials in a and b."""
-  entry, scores, _, keys = first
-  _, other, _, other_keys = second
-  _, mine, theirs = np.intersect1d(keys, other_keys, return_indices=True)
-  order = np.argsort(mine)
-  pairs = mine[order], theirs[order]
-  line = {name: entry[name] for name in ('metric', 'spec', 'quantity')}
-  line |= dict.fromkeys((*_NUMBERS, 'note')) | {'n': 0, 'clusters': 0}
-  if not len(mine):
-    unlike = [k for k in results.SAME if entry.get(k) != second[0].get(k)]
-    why = (
-      f'scored with another {", ".join(unlike)}' if unlike else 'none shared'
-    )
-    return line | {'note': why}, pairs
-  score_a, score_b = _take(scores, pairs[0]), _take(other, pairs[1])
-  difference = comparisons.paired(score_a, score_b)._asdict()
-  both = score_a.measured & score_b.measured
-  both &= (score_a.weight > 0) & (score_b.weight > 0)
-  for name, side in (('value_a', score_a), ('value_b', score_b)):
-    if both.any():
-      line[name] = np.average(side.value[both], weights=side.weight[both])
-  line['difference'] = difference.pop('value')
-  line |= {k: x for k, x in difference.items() if k in line}
-  if not both.any():
-    line['note'] = 'no shared trial is measured in both'
-  elif line['low'] is None:
-    few = line['clusters'] < comparisons.FEWEST_PAIRED
-    line['note'] = 'too few clusters' if few else 'the same in all clusters'
-  return line, pairs
-
-
-def _take(scores: core.Scores, at: np.ndarray) -> core.Scores:
-  names = 'value', 'reason', 'group', 'weight'
-  arrays = {name: getattr(scores, name)[at] for name in names}
-  return dataclasses.replace(scores, **arrays, columns={})
-
-
-def _changed(
-  first: Any, second: Any, pairs: tuple[np.ndarray, np.ndarray], most: int
-) -> Iterator[dict[str, Any]]:
-  """Rows of the trials whose values are furthest apart."""
-  entry, scores, shared, keys = first
-  mine, theirs = pairs
-  values = scores.value[mine], second[1].value[theirs]
-  change = values[0] - values[1]
-  # NaN, where one is not measured, sorts last.
-  for at in np.argsort(-np.abs(change), kind='stable')[:most]:
-    if not abs(change[at]) > 0:
-      break
-    yield {
-      'spec': entry['spec'],
-      'quantity': entry['quantity'],
-      'trial_key': keys[mine[at]],
-      **{k: shared[k][mine[at]] if k in shared else '' for k in _TRIAL[1:]},
-      'a': values[0][at],
-      'b': values[1][at],
-      'change': change[at],
-    }
+  log(table.drop(columns='metric').round(4).to_string(index=False))
+  return table

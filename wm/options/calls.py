@@ -7,13 +7,11 @@ that each is declared once; a test compares calls, classes and flags.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
-from wm.options import Option, check, documented, option, refuse, shown
+from wm.options import Option, check, documented, option, refuse
 from wm.options.training import Path, Training
 
 if TYPE_CHECKING:
@@ -109,38 +107,6 @@ class Loading:
   )
 
 
-def check_address(address: str) -> None:
-  """Raises InputError for a cluster that others on the network could join.
-
-  Dask sends functions as pickles: anyone who can connect can run code.
-  """
-  try:
-    parts = urllib.parse.urlsplit(address)
-    host, port = parts.hostname or '', parts.port
-  except ValueError:  # For a bad port, or a bad address in brackets.
-    host, port = '', None
-  if not host or port is None or parts.scheme not in ('tcp', 'tls'):
-    refuse(
-      f'cluster={shown(address)}',
-      ': expected tcp://127.0.0.1:PORT or tls://HOST:PORT',
-    )
-  if parts.scheme == 'tcp' and not _is_loopback(host):
-    refuse(
-      f'cluster={shown(address)}',
-      ': whoever can connect to Dask can run code; expected '
-      f'tls://{host}:{port} with certificates (distributed.comm.tls of '
-      "Dask's configuration), or tcp:// on a loopback address",
-    )
-
-
-def _is_loopback(host: str) -> bool:
-  """Is a host this machine? Names are not looked up."""
-  try:
-    return host == 'localhost' or ipaddress.ip_address(host).is_loopback
-  except ValueError:
-    return False
-
-
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Workers:
@@ -152,25 +118,6 @@ class Workers:
     least=1,
     most=1000,
   )
-  # See `wm.runtime.tasks`.
-  cluster: str | None = option(
-    None,
-    'Address of a Dask scheduler whose workers do the work instead: '
-    "tcp://127.0.0.1:PORT, or tls://HOST:PORT with certificates from Dask's "
-    'configuration (distributed.comm.tls); see launch/cluster/README.md.',
-  )
-
-  def __post_init__(self) -> None:
-    if isinstance(self.cluster, str):  # Another type is refused by its call.
-      check_address(self.cluster)
-
-  @property
-  def several(self) -> bool:
-    """Do other processes than this one do the work?"""
-    return self.jobs > 1 or self.cluster is not None
-
-
-HERE = Workers()
 
 
 @documented

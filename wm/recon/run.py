@@ -20,7 +20,7 @@ from wm.metrics import audit, coherence
 from wm.options.calls import Reconstruction
 from wm.recon import draw, reconstruct
 from wm.recon import routes as routes_lib
-from wm.runtime import files, pages, progress, provenance, tasks
+from wm.runtime import files, pages, progress, provenance
 from wm.worlds.maps import navigation, streets
 
 Path = pathlib.Path
@@ -62,7 +62,7 @@ def from_file(
     named = name or Path(samples).stem
     return _run(world, samples, out, options, named, about, {})
 
-  return tasks.driven(lambda: locked(out))
+  return locked(out)
 
 
 def from_model(
@@ -78,8 +78,7 @@ def from_model(
   """Reconstructs the map implied by `num` sequences sampled from a predictor.
 
   The sequences are cached in OUT/samples.txt (see `write_samples`) while the
-  inputs of sampling are unchanged. If `jax.distributed` is initialized, every
-  process makes the same call and draws a share; process 0 writes.
+  inputs of sampling are unchanged.
 
   Args:
     loaded: the model, and a street map.
@@ -110,7 +109,7 @@ def from_model(
 
   @files.locked_stage(STAGE)
   def locked(out: str | Path) -> dict[str, Any]:
-    """Samples missing sequences and reconstructs; process 0 alone."""
+    """Samples missing sequences and reconstructs."""
     with files.unclaim_on_bad_input(out, STAGE, 'samples.origin.json'):
       _claim(world, out, options, about)
       if why := forget_samples(samples, world, loaded.origin):
@@ -121,7 +120,7 @@ def from_model(
     errors = stored_errors(loaded, registry.spec(accept), Path(out))
     return _run(world, samples, out, options, name, about, errors)
 
-  return tasks.driven(lambda: locked(out), drawing.part)
+  return locked(out)
 
 
 # What folders of earlier versions say of options that are gone.
@@ -520,8 +519,6 @@ def _parts(path: Path) -> Path:
 def write_samples(drawing: Drawing, path: str | Path) -> None:
   """Samples routes into a text file; a killed run resumes.
 
-  With several processes, see `tasks.driven`, the others draw parts as well.
-
   path: file in the published format. A folder of the same name with the suffix
     `.parts` holds finished parts until all are done.
   """
@@ -533,15 +530,10 @@ def write_samples(drawing: Drawing, path: str | Path) -> None:
   parts = {
     first: _parts(path) / f'{first:09d}.txt' for first in range(0, num, CHUNK)
   }
-  todo = [
-    tasks.Task(drawing.part, {'first': first}, part.exists)
-    for first, part in parts.items()
-  ]
   with progress.Progress('sample routes', num, 'sequences') as shown:
-    for task, lines in tasks.run(todo):
-      first = task.arguments['first']
-      if lines is not None:
-        files.write_text(parts[first], lines)
+    for first, part in parts.items():
+      if not part.exists():
+        files.write_text(part, drawing.part(first))
       shown.update(min(CHUNK, num - first))
   files.write_text(
     path, ''.join(part.read_text('utf-8') for part in parts.values())

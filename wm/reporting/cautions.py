@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from wm import core
-from wm.core import registry
-from wm.core.measure import lacks
 from wm.evaluation import results
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
@@ -92,24 +90,6 @@ def cautions_of_worlds(runs: Sequence[Run]) -> list[str]:
       if 'caution' in entry.get('world_notes', {})
     )
   ]
-
-
-def caution_rules(runs: Sequence[Run]) -> list[str]:
-  """Returns each rule of what was measured, in words."""
-  metrics = dict.fromkeys(e['metric'] for run in runs for e in run.entries)
-  return [
-    f'{name}: {rule.quantity} {_limit(rule)}: "{_FIELD.sub("…", rule.text)}"'
-    for name in metrics
-    for rule in catalog.metric_class(name).cautions
-  ]
-
-
-def _limit(rule: core.Caution) -> str:
-  if rule.unmeasured:
-    return f'not measured in any trial, as {rule.unmeasured}'
-  limit = f'below {rule.below}' if rule.above is None else f'above {rule.above}'
-  more = ' of that of the Bayes predictor' if rule.of_best else ''
-  return f'{limit}{more}'
 
 
 def _plain(run: Run) -> Iterator[tuple[str, list[Mapping[str, Entry]]]]:
@@ -193,28 +173,3 @@ def _holds(
   low, high = ceilings.ends(entry)
   below = rule.below is not None and high < rule.below * best
   return below or (rule.above is not None and low > rule.above)
-
-
-def unchecked_cautions(runs: Sequence[Run]) -> list[str]:
-  """Returns a line on metrics that have rules and were not measured."""
-  measured = {entry['metric'] for run in runs for entry in run.entries}
-  worlds = [
-    registry.find('world', kind)
-    for kind in dict.fromkeys(run.world.partition('(')[0] for run in runs)
-    if kind and catalog.is_known(kind)
-  ]
-  if not any(catalog.metric_class(name).cautions for name in measured):
-    return []
-  names = [
-    name
-    for name in registry.names('metric')
-    if name not in measured
-    and (cls := registry.find('metric', name)).cautions
-    and any(not lacks(cls, world) for world in worlds)
-  ]
-  if not names:
-    return []
-  return [
-    'Cautions not checked, because these metrics were not measured: '
-    f'{", ".join(names)}.'
-  ]

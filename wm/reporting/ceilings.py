@@ -1,4 +1,4 @@
-"""Where a value lies between an untrained model and the best that can be had.
+"""Ceilings: the best that can be had where a model is scored, and its role.
 
 Two ceilings, which tables name apart. *Bayes* knows the rules and the sampler,
 and nothing where the sampler never goes; *Bayes, replanning* is what the rules
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from wm import core
 from wm.core import registry
@@ -92,79 +92,6 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
   return [runs[n] for n in sorted(range(len(runs)), key=keys.__getitem__)]
 
 
-class Position(NamedTuple):
-  """Where a value lies.
-
-  Attributes:
-    place: 0 is untrained, 1 the ceiling; None where the ceiling is not clear
-      of the untrained model, or there is none.
-    ceiling: whose, a key of NAMES.
-    beyond: whether the interval is clear of the ceiling's, on its far side.
-  """
-
-  place: float | None
-  ceiling: str
-  beyond: bool
-
-  def __str__(self) -> str:
-    """As it stands beside a value."""
-    return ', '.join(words(self))
-
-
-def words(position: Position | None) -> list[str]:
-  """What stands beside a value: 'position 0.83' and 'beyond Bayes', or []."""
-  if position is None:
-    return []
-  shown = []
-  if position.place is not None:
-    shown.append(f'position {position.place:.2f}')
-  if position.beyond:
-    shown.append(f'beyond {NAMES[position.ceiling]}')
-  return shown
-
-
-def position(
-  entry: Mapping[str, Any],
-  untrained: Mapping[str, Any] | None,
-  ceiling: Mapping[str, Any],
-  name: str = BAYES,
-  better: int = 0,
-) -> Position | None:
-  """Where a value lies below a ceiling; None if nothing is said.
-
-  Args:
-    entry, untrained, ceiling: value, low and high; low and high may be None.
-    name: of the ceiling.
-    better: 1 where more is better, -1 where less is; 0 is not known, and the
-      ceiling is taken for better than untrained.
-  """
-  if entry['value'] is None or ceiling['value'] is None:
-    return None
-  place = None
-  if untrained is not None and untrained['value'] is not None:
-    way = _above(ceiling, untrained) - _above(untrained, ceiling)
-    if way and way == (better or way):
-      better = way
-      start = untrained['value']
-      place = (entry['value'] - start) / (ceiling['value'] - start)
-  beyond = better > 0 and _above(entry, ceiling)
-  beyond = beyond or (better < 0 and _above(ceiling, entry))
-  if place is None and not beyond:
-    return None
-  return Position(place, name, bool(beyond))
-
-
-def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-  """Is an interval clear of another, above it?"""
-  return ends(entry)[0] > ends(other)[1]
-
-
-def better(entry: Mapping[str, Any]) -> int:
-  """1 where more of a quantity is better, -1 where less is, 0 if not known."""
-  measure = catalog.measure(entry['metric'], entry['quantity'])
-  return measure.direction if measure else 0
-
-
 def ends(entry: Mapping[str, Any]) -> tuple[float, float]:
   """Returns the interval, or the value where there is none.
 
@@ -193,7 +120,7 @@ def _key(entry: Entry) -> tuple[str, str, str]:
 
 
 class Against:
-  """Ceilings of runs, and the positions of trained ones below them."""
+  """Ceilings of runs."""
 
   def __init__(self, runs: Sequence[Run]) -> None:
     """runs: all that stand in one report."""
@@ -201,34 +128,9 @@ class Against:
     self._runs = runs
     self._by_key: dict[tuple[str, str, str], dict[tuple, Entry]] = {}
     for run, role in zip(runs, self.roles, strict=True):
-      if role not in (UNTRAINED, *NAMES):
-        continue
-      of = _model(run) if role == UNTRAINED else ''
-      for entry in run.entries:
-        for world in (run.world, kind(run.world)):
-          if world == run.world or role == UNTRAINED:
-            self._by_key.setdefault(_key(entry), {}).setdefault(
-              (role, of, world), entry
-            )
-
-  def position(self, place: int, entry: Entry) -> Position | None:
-    """The position of an entry of the run at a place; None if nothing is said.
-
-    Of models that were not trained it says no more than that they are beyond.
-    The untrained model is of the same spec, in the same world or else in one
-    of its kind. The ceiling is of the same world, and replanning if measured.
-    """
-    role = self.roles[place]
-    if role not in (TRAINED, UNTRAINED, UNIFORM):
-      return None
-    beside = self._by_key.get(_key(entry), {})
-    run, untrained = self._runs[place], None
-    for world in (kind(run.world), run.world) if role == TRAINED else ():
-      untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
-    ceiling = self.ceiling(place, entry)
-    if ceiling is None:
-      return None
-    return position(entry, untrained, ceiling[1], ceiling[0], better(entry))
+      for entry in run.entries if role in NAMES else ():
+        beside = self._by_key.setdefault(_key(entry), {})
+        beside.setdefault((role, run.world), entry)
 
   def ceiling(self, place: int, entry: Entry) -> tuple[str, Entry] | None:
     """Returns which of NAMES the ceiling of an entry is, and its entry.
@@ -238,7 +140,7 @@ class Against:
     """
     beside = self._by_key.get(_key(entry), {})
     for name in BEST:
-      entry_above = beside.get((name, '', self._runs[place].world))
+      entry_above = beside.get((name, self._runs[place].world))
       if entry_above and entry_above['value'] is not None:
         return name, entry_above
     return None

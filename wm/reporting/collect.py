@@ -72,19 +72,6 @@ _EXPOSURE = {
 _SUMMARY = {'failed': int}
 _RATES = {'illegal_directions', 'failed_routes'}
 _RATE = {'n': int, **dict.fromkeys(('value', 'low', 'high'), _NUMBER)}
-# What is read of an extraction; without the world's states it has no more.
-_EXTRACTION = {
-  **dict.fromkeys(('states', 'unexplored', 'queries', 'depth'), int),
-  **dict.fromkeys(('world_walks', 'model_walks', 'agreement'), dict),
-  'stopped': str,
-}
-_COMPARED = {
-  **dict.fromkeys(('world_states', 'pairs', 'told_apart'), int),
-  **dict.fromkeys(('merged', 'edges'), list),
-  'split': dict,
-  'distance': _NUMBER,
-}
-_BOUND = {'n': int, 'differ': int, 'at_most': _NUMBER}
 _ENTRIES = schema.List(schema.Object(FIELDS, OPTIONAL))
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
 # What every row of trials holds; more columns may follow.
@@ -109,7 +96,6 @@ class Run:
       not known.
     each: the runs that were put together, one for each seed; () of a single
       run.
-    extraction: the implied automaton's extraction.json, or None.
   """
 
   folder: pathlib.Path
@@ -122,7 +108,6 @@ class Run:
   trained: dict[str, Any] = dataclasses.field(default_factory=dict)
   exposure: dict[str, Any] = dataclasses.field(default_factory=dict)
   each: tuple[Run, ...] = ()
-  extraction: dict[str, Any] | None = None
 
   @property
   def parameters(self) -> int:
@@ -237,19 +222,14 @@ _OBJECTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   'train.json': ({}, _TRAINED),
   'exposure.json': ({}, _EXPOSURE),
   'summary.json': (_SUMMARY, dict.fromkeys(_RATES, dict)),
-  'extraction.json': (_EXTRACTION, _COMPARED),
-}
-_PARTS = {
-  **dict.fromkeys((*_RATES, 'agreement'), _RATE),
-  **dict.fromkeys(('world_walks', 'model_walks'), _BOUND),
 }
 
 
 def _object(path: pathlib.Path) -> dict[str, Any]:
   needed, optional = _OBJECTS[path.name]
   value = _usable(files.read_record(path, needed, optional), path)
-  for name in _PARTS.keys() & {*needed, *optional} & value.keys():
-    files.record(value[name], f'{path}: {name}', _PARTS[name])
+  for name in _RATES & optional.keys() & value.keys():
+    files.record(value[name], f'{path}: {name}', _RATE)
   return value
 
 
@@ -289,7 +269,6 @@ def _load(folder: pathlib.Path) -> Run:
     optional('train.run.json') or {},
     trained=optional('train.json') or {},
     exposure=optional('exposure.json') or {},
-    extraction=optional('extraction.json'),
   )
 
 
@@ -340,37 +319,6 @@ def _plain(table: Any) -> Any:
     (f.name, text if f.name in results.TEXTS else f.type) for f in fields
   ]
   return table.cast(results.arrow().schema(kinds))
-
-
-_FIRST = 'run', 'model', 'world', 'seed'
-
-
-def joined(runs: Sequence[Run]) -> Any:
-  """The rows of all runs as one Arrow table, with the union of their columns.
-
-  A run is named by its folder, in the column `run`.
-
-  Raises:
-    InputError: a file of rows is damaged.
-  """
-  tables = []
-  for run in runs:
-    if source := results.rows_file(run.folder):
-      table = results.arrow_rows(source)
-      names = results.arrow().repeat(str(run.folder), len(table))
-      tables.append(table.append_column('run', names))
-  names = dict.fromkeys(_FIRST)
-  for table in tables:
-    names |= dict.fromkeys(table.column_names)
-  return results.concatenated(tables, [*names])
-
-
-def write_csv(runs: Sequence[Run], target: pathlib.Path) -> int:
-  """Writes the rows of all runs as one CSV; returns how many there are."""
-  table, lib = joined(runs), results.arrow('.csv')
-  style = lib.WriteOptions(quoting_style='needed')
-  lib.write_csv(table, target, write_options=style)
-  return len(table)
 
 
 # Training seeds.

@@ -12,7 +12,6 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +56,9 @@ def paired_table(
     # Trials of one spec are held at a time.
     scores = {}
     if not several_seeds:
-      scores = {place: _scores(runs[place], metric, spec) for place in trained}
+      scores = {
+        place: scores_of(runs[place], metric, spec) for place in trained
+      }
     for quantity, rows in of_spec.groupby('quantity', sort=False):
       of = rows.drop_duplicates('run').set_index('run').entry
       if several_seeds:
@@ -67,7 +68,7 @@ def paired_table(
           differences[f'{spec}: {quantity}', a, b] = (
             comparisons.of_means(*map(_mean_over_seeds, (of[a], of[b])))
             if several_seeds
-            else _difference(of[a], of[b], scores[a], scores[b])
+            else difference_of(of[a], of[b], scores[a], scores[b])
           )
   if not differences:
     return None
@@ -179,7 +180,7 @@ def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
   return tables.of_rows('Beside null models', rows, tables.note('nulls'))
 
 
-def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
+def scores_of(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
   """Trials of a run by quantity; {} where there is no usable file of them."""
   path = results.path(run.folder, metric, spec)
   if not path.is_file():
@@ -190,7 +191,7 @@ def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
     return {}
 
 
-def _difference(
+def difference_of(
   first: Entry,
   second: Entry,
   first_scores: Mapping[str, core.Scores],
@@ -321,41 +322,3 @@ def _points(
         point = derived(others), values[quantity + end], run
         if math.isfinite(point[0]):
           yield point
-
-
-def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Tables the automata that models imply beside the world's; None if no run
-  has one.
-  """
-  rows = []
-  for run, label in zip(runs, tables.labels(runs), strict=True):
-    if (about := run.extraction) is None:
-      continue
-    row = {
-      'model': label,
-      'states': f'{about["states"]}' + '+' * bool(about['stopped']),
-      'of the world': str(about.get('world_states', '')),
-      'agrees on sequences': '{value:.3f} [{low:.3f}, {high:.3f}]'.format(
-        **about['agreement']
-      ),
-      'walks of the world wrong': _bound(about['world_walks']),
-      'walks of the model wrong': _bound(about['model_walks']),
-    }
-    if 'world_states' in about:
-      kinds = [edge.get('kind') for edge in about['edges']]
-      row |= {
-        'distance': f'{about["distance"]:.3g}',
-        'pairs told apart': f'{about["told_apart"]} of {about["pairs"]}',
-        'merged': str(len(about['merged'])),
-        'split': str(len(about['split'])),
-        'missing': str(kinds.count('missing')),
-        'extra': str(kinds.count('extra')),
-      }
-    rows.append(row)
-  note = tables.note('automata')
-  return tables.of_rows('Implied automata', rows, note) if rows else None
-
-
-def _bound(walks: Mapping[str, Any]) -> str:
-  """Walks that differ from an automaton, and at most how many of all do."""
-  return f'{walks["differ"]} of {walks["n"]} (at most {walks["at_most"]:.2%})'

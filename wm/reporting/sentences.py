@@ -404,62 +404,9 @@ def _subjects(frame: pd.DataFrame) -> pd.DataFrame:
   return trained if len(trained) else frame
 
 
-# Where measures disagree.
-
-
-def disagreements(several: Sequence[ModelAnswer]) -> list[str]:
-  """Sentences on measures of these models that point different ways, with the
-  reason where a known one applies.
-  """
-  trained = [each for each in several if each.role == ceilings.TRAINED]
-  verdicts = {
-    each.label: {judged.side: judged.verdict for judged in each.judged}
-    for each in trained[: 2 * _MOST]
-  }
-  tempted = [
-    label
-    for label, of in verdicts.items()
-    if of.get('choice') == HOLDS and FAILS in (of.get('same'), of.get('apart'))
-  ]
-  lines = [tables.note('tempted', names=joined(tempted))] if tempted else []
-  lines += [
-    tables.note('passes', label=label)
-    for label, of in verdicts.items()
-    if (of.get('same'), of.get('apart')) == (HOLDS, FAILS)
-  ]
-  if len(trained) <= _MOST:
-    pairs = itertools.combinations(trained, 2)
-    lines += filter(None, itertools.starmap(_opposed, pairs))
-  return lines
-
-
 def joined(names: Sequence[str]) -> str:
   """'a, b and c'; '' of none."""
   return ' and '.join(filter(None, [', '.join(names[:-1]), *names[-1:]]))
-
-
-def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
-  """On two models of which each is clearly better by some measure; ''."""
-  theirs = {each.key: each for each in other.judged}
-  better: dict[bool, dict[str, str]] = {True: {}, False: {}}
-  for mine in first.judged:
-    if mine.key not in theirs or not mine.side:
-      continue
-    best = ideal(*mine.key)[0] or 0.0
-    (near, far), (their_near, their_far) = (
-      sorted(abs(best - end) for end in ceilings.ends(each.entry))
-      for each in (mine, theirs[mine.key])
-    )
-    if far < their_near or their_far < near:
-      a, b = (each.entry['value'] for each in (mine, theirs[mine.key]))
-      shown = f'{" ".join(mine.key)} ({a:.2f} against {b:.2f})'
-      better[far < their_near][mine.side] = shown
-  if not (better[True] and better[False]):
-    return ''
-  above, below = (joined([*by_key.values()]) for by_key in better.values())
-  apart = any('same' in better[k] and 'apart' in better[not k] for k in better)
-  names = {'first': first.label, 'other': other.label}
-  return tables.note('opposed', above=above, below=below, apart=apart, **names)
 
 
 # Where thresholds disagree.

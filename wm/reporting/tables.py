@@ -379,7 +379,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 _COLUMNS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'value'),
   *('headline', 'at', 'plain', 'role', 'interval', 'cell', 'seeds'),
-  *('column', 'place', 'entry', 'position'),
+  *('column', 'place', 'entry'),
 )
 
 
@@ -392,22 +392,18 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
     headline, at: see `headline`; '' and NaN where the quantity has none.
     plain: whether the spec is the metric's plainest on this world.
     role: of the run, one of `ceilings.ROLES`.
-    interval, cell, seeds: the texts of the functions of these names; the first
-      two with the position below the ceiling, if there is one.
+    interval, cell, seeds: the texts of the functions of these names.
     column, place: of a breakdown by one column, its name and value; else ''
       and None.
     entry: all of it.
-    position: see `ceilings.Against`; None of breakdowns.
   """
   plain = {}
   for world in {run.world for run in runs}:
     alike = [run for run in runs if run.world == world]
     plain[world] = plainest([e for run in alike for e in run.entries])
-  rows, against = [], ceilings.Against(runs)
+  rows, roles = [], ceilings.roles(runs)
   for place, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
     for entry in run.breakdown if breakdown else run.entries:
-      position = None if breakdown else against.position(place, entry)
-      below = ceilings.words(position)
       metric, where = entry['metric'], entry.get('where', {})
       name, at = headline(metric, entry['quantity'])
       column = next(iter(where.items())) if len(where) == 1 else ('', None)
@@ -418,12 +414,12 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
           **{'quantity': entry['quantity'], 'value': entry['value']},
           **{'headline': name, 'at': at},
           'plain': plain[run.world].get(metric) == spec(entry),
-          'role': against.roles[place],
-          'interval': joined(interval(entry), ceilings.measured(entry), *below),
-          'cell': joined(cell(entry), *below),
+          'role': roles[place],
+          'interval': joined(interval(entry), ceilings.measured(entry)),
+          'cell': cell(entry),
           'seeds': seeds(entry),
           **{'column': column[0], 'place': column[1]},
-          **{'entry': entry, 'position': position},
+          'entry': entry,
         }
       )
   return pd.DataFrame(rows, columns=_COLUMNS, dtype=object)
@@ -467,32 +463,6 @@ def modes(entries: Sequence[Entry]) -> str:
   return note('modes') if any(map(_bimodal, entries)) else ''
 
 
-def position_note(positions: Iterable[ceilings.Position | None]) -> str:
-  """Returns what positions mean; '' without any."""
-  shown = [position for position in positions if position]
-  ceilings_of = {position.ceiling for position in shown}
-  names = [ceilings.NAMES[x] for x in ceilings.BEST if x in ceilings_of]
-  beyond = any(position.beyond for position in shown)
-  return note('positions', names=names, beyond=beyond) if shown else ''
-
-
-def _too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
-  """Names quantities whose n does not tell trained models apart.
-
-  Args:
-    entries: head of a column -> the entries of all trained runs in it.
-  """
-  from wm.evaluation import comparisons  # Few reports need it.
-
-  names = []
-  for head, several in entries.items():
-    values = [e['value'] for e in several if e['value'] is not None]
-    shown = max(filter(None, map(comparisons.detectable, several)), default=0)
-    if len(values) > 1 and (apart := max(values) - min(values)) < shown:
-      names.append(f'{head} ({apart:.2g} apart, {shown:.2g} would show)')
-  return note('too_few', names=names) if names else ''
-
-
 def _note(frame: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
   entries = list(frame['entry'])
@@ -502,7 +472,7 @@ def _note(frame: pd.DataFrame) -> str:
     same=same_seeds(list(frame.seeds)),
     several=any(frame.seeds),
   )
-  return paragraph(text, modes(entries), position_note(frame['position']))
+  return paragraph(text, modes(entries))
 
 
 def settings_tables(frame: pd.DataFrame) -> list[Table]:
@@ -527,22 +497,18 @@ def series_tables(frame: pd.DataFrame) -> list[Table]:
     wide = by_run(part, 'at', 'cell')[['model', *sorted(set(part['at']))]]
     heads = ['model', *(f'{name} at {n:g}' for n in wide.columns[1:])]
     whole = wide[(wide != '').all(axis=1)]
-    note = position_note(part['position'])
-    result.append(Table(text, whole.set_axis(heads, axis=1), note))
+    result.append(Table(text, whole.set_axis(heads, axis=1)))
   return result
 
 
 def full_table(frame: pd.DataFrame) -> Table:
-  """Tables every number with n, interval, position, unmeasured trials, seed
-  and versions.
-  """
+  """Tables every number with n, interval, unmeasured trials, seed, versions."""
   rows = [
     {
       'model': entry['model'],
       'metric': spec(entry),
       'quantity': entry['quantity'],
       'value [95 %]': interval(entry),
-      'position': str(position or ''),
       'n': joined(trials(entry), seeds(entry)),
       'unmeasured': ', '.join(
         f'{k}: {v}' for k, v in entry['unmeasured'].items()
@@ -551,7 +517,7 @@ def full_table(frame: pd.DataFrame) -> Table:
       'seed': str(entry['seed']),
       'versions': _versions(entry),
     }
-    for entry, position in zip(frame.entry, frame.position, strict=True)
+    for entry in frame.entry
   ]
   return of_rows('All results', rows, folded=True)
 
@@ -595,13 +561,7 @@ def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
     seeds=several_seeds,
     brackets=in_brackets(entries),
   )
-  trained = plain[plain.role == ceilings.TRAINED].groupby('head', sort=False)
-  text = paragraph(
-    text,
-    modes(entries) if several_seeds else '',
-    position_note(plain['position']),
-    _too_few({head: list(of.entry) for head, of in trained}),
-  )
+  text = paragraph(text, modes(entries) if several_seeds else '')
   return Table('The table', wide, text)
 
 

@@ -48,7 +48,6 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   single_file: bool = False,
-  csv: bool = False,
 ) -> dict[str, Any]:
   """Writes report.html and scores.json into `out`.
 
@@ -61,7 +60,6 @@ def report(
     notes: lines on what is missing, below the first table.
     single_file: whether pictures are part of the page, which can then be
       mailed, and not files beside it.
-    csv: whether to write the trials of all runs as one rows.csv, too.
 
   Returns:
     The `page` written, the number of `results`, a line for each of `answers`,
@@ -82,7 +80,7 @@ def report(
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
-      summary = _write(runs, unfinished, notes, single_file, csv)
+      summary = _write(runs, unfinished, notes, single_file)
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
@@ -101,7 +99,6 @@ def _write(
   unfinished: pathlib.Path,
   notes: Sequence[str],
   single_file: bool,
-  csv: bool,
 ) -> dict[str, Any]:
   """Writes all files into the folder `unfinished`.
 
@@ -110,14 +107,9 @@ def _write(
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
-  joined = 'Trials are in rows.parquet of each run; wm.rows reads them.'
-  if csv:
-    num = collect.write_csv(runs, unfinished / 'rows.csv')
-    joined = f'All {num:,} trials are in rows.csv.'
   measured = _Measured(ceilings.ordered(runs))
   values = _values(measured, notes) | {
     'lead': _lead(entries),
-    'joined': joined,
     'sections': _sections(measured, unfinished),
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
@@ -155,17 +147,9 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'references': [
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
-    'disagreements': [
-      *sentences.disagreements(answers),
-      *sentences.threshold_notes(measured.parts),
-    ],
-    'cautions': [
-      *cautions.cautions_of_worlds(together),
-      *map(str, warned),
-      *cautions.unchecked_cautions(together),
-    ],
+    'thresholds': [*sentences.threshold_notes(measured.parts)],
+    'cautions': [*cautions.cautions_of_worlds(together), *map(str, warned)],
     'baselines': of_baselines,
-    'rules': cautions.caution_rules(together),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
   }
 
@@ -276,9 +260,6 @@ def _sections(
       model_comparison.null_table(together, frame),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
-    part(
-      'automata', 'Implied automata', model_comparison.automaton_table(runs)
-    ),
   ]
   for metric in dict.fromkeys(frame.metric):
     sections.append(_metric_section(measured, metric, part))

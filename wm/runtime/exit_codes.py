@@ -45,12 +45,8 @@ class ProcessLost(Failed):
     self.wait = wait
 
 
-class ClusterError(core.InputError):
-  """A cluster that cannot do the work; finished work stays."""
-
-
 # After these errors, rerunning the command resumes.
-RESUMABLE = KeyboardInterrupt, Failed, ClusterError
+RESUMABLE = KeyboardInterrupt, Failed
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:

@@ -2,11 +2,10 @@
 
 A stored result is valid while its origin is unchanged. An origin holds
 
-  wm          all files of this package, and the versions of the packages that
-              compute.
-  modules     of a user: the plug-in's module, and all that it imports, at the
-              top or inside functions, read from source. Modules of installed
-              packages count by the package's version instead.
+  wm          wm's own code but for rooms that make no numbers, as it was when
+              this process first asked, and the versions of PACKAGES.
+  modules     a user's file and those of the user's modules that it imports, at
+              the top or inside functions, read from source.
   fields      each string in a plug-in's fields, in tuples too, that is the
               path of a file or folder: its bytes. A field that is named
               after a kind of plug-in holds the spec of another plug-in.
@@ -19,19 +18,16 @@ not seen. `Reader.with_loaded` adds what a user's code has loaded by then.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
-import importlib.machinery
 import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import wm
@@ -42,18 +38,15 @@ from wm.runtime import files
 Path = pathlib.Path
 
 _ROOT = Path(wm.__file__).resolve().parent.parent
-_SUFFIXES = importlib.machinery.all_suffixes()  # Of modules; '.py' is first.
-_WM = 'wm'
-# Files that trials are made by; pages have others.
-_READ = '.py', '.j2', '.toml'
-# What computes; other packages count where a user's module imports them.
-_PACKAGES = 'numpy', 'scipy', 'numba', 'llvmlite', 'jax', 'jaxlib', 'flax'
-# Path -> (import, hash) of a loaded module when it was first read.
+# Rooms that make no trials, and what is code in the others.
+_APART = {'explorer', 'lab', 'library', 'reporting', 'studies'}
+_SUFFIXES = '.py', '.toml', '.j2'
+PACKAGES = (
+  *('flax', 'jax', 'jaxlib', 'llvmlite', 'numba', 'numpy', 'pandas'),
+  *('scipy', 'torch', 'transformers'),
+)
+# Path -> (spec, hash) of a loaded module when it was first read.
 _LOADED: dict[Path, tuple[Any, str]] = {}
-# Root -> hash of this package when it was first read.
-_WM_LOADED: dict[Path, str] = {}
-# `importlib.invalidate_caches` in two threads at once ends in a KeyError.
-_INVALIDATING = threading.Lock()
 # How many names a difference gives in full.
 _NAMED = 3
 
@@ -62,8 +55,8 @@ class Origin(NamedTuple):
   """All inputs of a result.
 
   Attributes:
-    inputs: name -> hash of this package ('wm'), of a module ('mine.py') or a
-      file (the path as a spec gives it), or version of a package ('numpy').
+    inputs: name -> hash of wm ('wm'), of a module ('helper.py') or of a file
+      (the path as a spec gives it), or version of a package ('numpy').
     unknown: why `inputs` may be incomplete; '' if complete.
   """
 
@@ -85,29 +78,12 @@ class _Module(NamedTuple):
     """'pkg/module.py', the same wherever the tree of modules lies."""
     return self.path.relative_to(self.home).as_posix()
 
-  @property
-  def package(self) -> tuple[str, ...]:
-    """Parts of the name of the package that it is or is in."""
-    return self.path.parent.relative_to(self.home).parts
-
-  @property
-  def parts(self) -> tuple[str, ...]:
-    """Of its dotted name."""
-    stem = self.path.name.partition('.')[0]
-    return self.package if stem == '__init__' else (*self.package, stem)
-
 
 class Reader:
   """Reads origins; every file once, so make a new one for each run."""
 
   def __init__(self) -> None:
-    with _INVALIDATING:
-      importlib.invalidate_caches()
     self._hash = functools.cache(_hash)
-    self._hash_of_wm = functools.cache(_hash_of_wm)
-    step = functools.cache(_step)  # Names share the packages they are in.
-    self._find = functools.cache(functools.partial(_find, step=step))
-    self._imports = functools.cache(_imports)
 
   def of(self, *things: Any) -> Origin:
     """The origin of a result of several things together.
@@ -115,9 +91,7 @@ class Reader:
     things: plug-ins; classes; names of modules, with dots or as 'file.py';
       lists of paths; or inputs that are known, name -> hash.
     """
-    inputs: dict[str, str] = {}
-    roots: list[_Module] = []
-    unknown: list[str] = []
+    inputs, roots, unknown = dict(_ours()), list[_Module](), list[str]()
     for thing in _with_nested(things):
       if isinstance(thing, dict):
         for name, value in thing.items():
@@ -128,8 +102,10 @@ class Reader:
         _note(inputs, name, self._hash(Path(name)))
       if isinstance(thing, list):
         continue
-      more = thing.code() if isinstance(thing, core.Model) else ()
-      for root in (thing, *more):
+      for root in (
+        thing,
+        *(thing.code() if isinstance(thing, core.Model) else ()),
+      ):
         modules = _modules(root)
         if not modules:
           unknown.append(f'the source of {_label(root)} is not found')
@@ -157,48 +133,53 @@ class Reader:
   def _close(
     self, roots: Sequence[_Module], inputs: dict[str, str]
   ) -> Iterator[str]:
-    """Adds the modules that roots import, directly or not.
+    """Adds the user's modules that roots import, directly or not.
 
     Yields:
       What is wrong with one: that this process runs an older version of it.
     """
-    if roots:
-      value = self._hash_of_wm()
-      _note(inputs, _WM, value)
-      if _WM_LOADED.setdefault(_ROOT, value) != value:
-        yield 'wm was edited after this process had loaded it'
-      for package in _PACKAGES:
-        _note(inputs, package, _version(package))
-    packages = {module.parts[0] for module in roots}
     todo, seen = list(roots), set()
     while todo:
       module = todo.pop()
-      top = module.parts[0]
-      if module.path in seen or top == _WM:
+      if module.path in seen or not _is_users(module.path):
         continue
       seen.add(module.path)
-      installed = {'site-packages', 'dist-packages'} & {*module.path.parts}
-      if top not in packages and installed and _version(top):
-        _note(inputs, top, _version(top))
-        continue
       value = self._hash(module.path)
       _note(inputs, module.name, value)
       if _is_outdated(module, value):
         yield f'{module.name} was edited after this process had loaded it'
-      for parts in self._imports(module):
-        todo += self._find(parts, module.home) if parts[0] != _WM else []
+      package = module.path.parent.relative_to(module.home).parts
+      for parts in _imports_in(module.path.read_bytes(), package):
+        todo += _find(parts, module.home)
+
+
+def _is_users(path: Path) -> bool:
+  """Is a module the user's, or an example of launch/?"""
+  return plugins.is_own(str(path)) or path.is_relative_to(_ROOT / 'launch')
+
+
+@functools.cache
+def _ours() -> dict[str, str]:
+  """Hash of wm and versions of packages, at the first call."""
+  code, home = hashlib.sha256(), Path(wm.__file__).parent
+  for path in sorted(home.rglob('*')):
+    name = path.relative_to(home)
+    if path.suffix in _SUFFIXES and name.parts[0] not in _APART:
+      code.update(f'{name.as_posix()}\0'.encode() + path.read_bytes())
+  versions = {'wm': code.hexdigest()}
+  for package in PACKAGES:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+      versions[package] = importlib.metadata.version(package)
+  return versions
 
 
 def _modules(thing: Any) -> list[_Module]:
-  """The module of a thing, after the packages that it is in."""
+  """The module of a thing, after the packages that it is in; [] of none."""
   if isinstance(thing, str):
     path = Path(thing)
     parts: tuple[str, ...] = (path.stem,)
     if path.suffix != '.py':
-      parts = tuple(thing.split('.'))
-      return (
-        _find(parts, Path.cwd()) if all(map(str.isidentifier, parts)) else []
-      )
+      return _find(tuple(thing.split('.')), Path.cwd())
   else:
     kind = thing if isinstance(thing, type) else type(thing)
     file = getattr(sys.modules.get(kind.__module__), '__file__', None)
@@ -213,74 +194,34 @@ def _modules(thing: Any) -> list[_Module]:
   return _find(parts, home) or [_Module(path, home)]
 
 
-def _step(folder: Path, name: str) -> tuple[Path | None, bool]:
-  """The file of a package or module in a folder, and whether more is inside."""
-  inside = folder / name
-  is_folder = inside.is_dir()
-  stems = (inside / '__init__', inside) if is_folder else (inside,)
-  paths = (Path(f'{stem}{suffix}') for stem in stems for suffix in _SUFFIXES)
-  file = next((path for path in paths if path.is_file()), None)
-  # A folder without a file is a namespace; a module has none inside.
-  return file, is_folder and (file is None or file.parent == inside)
-
-
-def _find(
-  parts: tuple[str, ...],
-  base: Path,
-  step: Callable[[Path, str], tuple[Path | None, bool]] = _step,
-) -> list[_Module]:
-  """Modules that `import parts` loads in a file below base, outermost first.
+def _find(parts: tuple[str, ...], base: Path) -> list[_Module]:
+  """The modules that a dotted name loads in a file below base, outermost first.
 
   The last parts may be no module but something in one.
   """
-  home = _ROOT if parts[0] == _WM else base
-  paths = _walk(parts, home, step)
-  if not paths and parts[0] not in sys.stdlib_module_names:
-    home = _elsewhere(parts[0]) or home
-    paths = _walk(parts, home, step)
-  return [_Module(path, home) for path in paths]
-
-
-def _walk(
-  parts: tuple[str, ...],
-  folder: Path,
-  step: Callable[[Path, str], tuple[Path | None, bool]],
-) -> list[Path]:
-  """Files of the packages and the module that a dotted name loads."""
-  paths: list[Path] = []
-  for part in parts:
-    file, more = step(folder, part)
-    paths += [file] if file else []
-    if not more:
-      break
-    folder = folder / part
-  return paths
-
-
-def _elsewhere(top: str) -> Path | None:
-  """The folder of a top module that is not beside what imports it."""
-  try:
-    spec = importlib.util.find_spec(top)
-  except (ImportError, ValueError):  # It fails, or is __main__.
-    return None
-  if spec is None:
-    return None
-  places = spec.submodule_search_locations or [spec.origin or '']
-  return Path(next(iter(places))).parent
-
-
-def _imports(module: _Module) -> Sequence[tuple[str, ...]]:
-  """Parts of the dotted names that a module imports."""
-  if module.path.suffix != '.py':
-    return ()
-  return _imports_in(module.path.read_bytes(), module.package)
+  for home in (base, *map(Path, sys.path)):
+    modules, folder = list[_Module](), home
+    for part in parts:
+      for path in (folder / part / '__init__.py', folder / f'{part}.py'):
+        if path.is_file():
+          modules.append(_Module(path.resolve(), home.resolve()))
+          break
+      folder /= part
+      if not folder.is_dir():
+        break
+    if modules:
+      return modules
+  return []
 
 
 @functools.lru_cache(maxsize=4096)
 def _imports_in(
   source: bytes, package: tuple[str, ...]
 ) -> Sequence[tuple[str, ...]]:
-  """See `_imports`; package: the one that relative imports count from."""
+  """Parts of the dotted names that a module imports.
+
+  package: the one that relative imports count from.
+  """
   try:
     tree = ast.parse(source)
   except (SyntaxError, ValueError):
@@ -295,21 +236,8 @@ def _imports_in(
       above = package[: len(package) - node.level + 1] if node.level else ()
       head = f'{node.module}.' if node.module else ''
       words = [head + alias.name for alias in node.names]
-    elif isinstance(node, ast.Call) and _imports_by_call(node.func):
-      words = [
-        argument.value
-        for argument in node.args[:1]
-        if isinstance(argument, ast.Constant)
-        and isinstance(argument.value, str)
-      ]
     names |= {(*above, *word.split('.')): None for word in words if word}
   return [*names]
-
-
-def _imports_by_call(function: ast.expr) -> bool:
-  name = function.attr if isinstance(function, ast.Attribute) else ''
-  name = function.id if isinstance(function, ast.Name) else name
-  return name in ('import_module', '__import__')
 
 
 def _is_outdated(module: _Module, value: str) -> bool:
@@ -318,7 +246,8 @@ def _is_outdated(module: _Module, value: str) -> bool:
   value: hash of the file.
   """
   # A module may have put another object in its own place, without a spec.
-  loaded = sys.modules.get('.'.join(module.parts))
+  dotted = module.name.removesuffix('.py').removesuffix('/__init__')
+  loaded = sys.modules.get(dotted.replace('/', '.'))
   spec = getattr(loaded, '__spec__', None)
   if spec is None or spec.origin != str(module.path):
     return False
@@ -334,16 +263,6 @@ def _hash(path: Path) -> str:
     return files.digest(path)
 
 
-def _hash_of_wm() -> str:
-  """Hash of the names and bytes of this package's files, but compiled ones."""
-  total = hashlib.sha256()
-  for path in sorted((_ROOT / _WM).rglob('*')):
-    if path.suffix in _READ and path.is_file():
-      total.update(f'{path.relative_to(_ROOT).as_posix()}\0'.encode())
-      total.update(path.read_bytes())
-  return total.hexdigest()
-
-
 def _note(inputs: dict[str, str], name: str, value: str) -> None:
   """Adds an input; one of the same name that differs is another."""
   while inputs.setdefault(name, value) != value:
@@ -354,7 +273,7 @@ def difference(old: dict[str, str], new: dict[str, str]) -> str:
   """Text that names changed, added and removed inputs; '' if none."""
   names = sorted(old.keys() | new.keys())
   # What the user wrote tells more than what is below it.
-  names.sort(key=lambda name: name in (_WM, *_PACKAGES))
+  names.sort(key=lambda name: name == 'wm')
   names = [name for name in names if old.get(name) != new.get(name)]
   if not names:
     return ''
@@ -399,19 +318,6 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
       value = getattr(thing, kind, '')
       if isinstance(value, str) and value:
         yield from _with_nested([registry.make(kind, value)])
-
-
-_distributions = functools.cache(importlib.metadata.packages_distributions)
-
-
-@functools.cache
-def _version(package: str) -> str:
-  """Installed version of what an import name belongs to; '' if unknown."""
-  try:
-    return importlib.metadata.version(package)
-  except importlib.metadata.PackageNotFoundError:
-    names = sorted(set(_distributions().get(package, ())))
-    return ', '.join(f'{n} {importlib.metadata.version(n)}' for n in names)
 
 
 _DIRTY = '-dirty'

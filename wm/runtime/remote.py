@@ -18,7 +18,8 @@ published here is dropped. If none has, the mirror is ahead and its files count.
 
 A process that writes what a stage makes says so in an object, the heartbeat
 `.<stage>.lease`, which it rewrites every EVERY seconds. Another machine refuses
-the stage, unless the object has not changed for LIFE seconds by its own clock.
+the stage until the object is LIFE seconds old, by clocks that agree. Two that
+begin at the same moment are not kept apart.
 """
 
 from __future__ import annotations
@@ -390,91 +391,57 @@ class Heartbeat:
   def __init__(self, remote: Remote, stage: str) -> None:
     self.remote, self.stage = remote, stage
     self.key = remote.key(f'.{stage}.lease')
-    self.ended, self._alone = threading.Event(), threading.Lock()
-    root().mkdir(parents=True, exist_ok=True)
-    path = root() / 'id'  # Of the cache.
-    with contextlib.suppress(FileExistsError), open(path, 'x') as file:
-      file.write(uuid.uuid4().hex)
-    name, token = f'{os.getpid()} on {socket.gethostname()}', uuid.uuid4().hex
-    self._sign = {'name': name, 'cache': path.read_text(), 'token': token}
+    self.ended, self.threads = threading.Event(), list[threading.Thread]()
+    # A process of this cache has the lock of the stage, or has ended.
+    self.cache = f'{socket.gethostname()} {root()}'
 
-  def _read(self) -> dict[str, Any]:
-    """What the object says; {} if it is gone."""
+  def holder(self) -> str:
+    """Another machine's process that has lately given a sign; '' of none."""
+    sign: dict[str, Any] = {}
     with contextlib.suppress(FileNotFoundError, ValueError):
       self.remote.fs.invalidate_cache()
-      return json.loads(self.remote.fs.cat_file(self.key))
-    return {}
-
-  def _is_ours(self) -> bool:
-    return self._read().get('token') == self._sign['token']
-
-  def _write(self, **keywords: str) -> None:
-    sign = json.dumps({**self._sign, 'time': time.time()}).encode()
-    self.remote.fs.pipe_file(self.key, sign, **keywords)
+      sign = json.loads(self.remote.fs.cat_file(self.key))
+    lately = time.time() - sign.get('time', 0) < LIFE
+    mine = sign.get('cache') == self.cache
+    return str(sign['name']) if lately and not mine else ''
 
   def acquire(self, wait: bool) -> None:
-    """Makes the object this process's.
+    """Gives the first sign, once no other machine is at the stage.
 
     wait: for another process, instead of refusing.
 
     Raises:
       Held: another process is at the stage; an InputError.
     """
-    while holder := self._holder():
+    while holder := self.holder():
       if not wait:
         raise Held(
-          f'{self.remote.url}: another process ({holder["name"]}) is at its '
-          f'stage {self.stage!r}; wait for it, or choose another --out'
+          f'{self.remote.url}: another process ({holder}) was at its stage '
+          f'{self.stage!r} within {LIFE:.0f} s; wait for it, or choose another '
+          '--out'
         )
       time.sleep(1)
-    try:
-      self._write(mode='create')
-    except OSError:  # Each store has an error of its own for a conflict.
-      if not self._read():
-        raise
-      self.acquire(wait)
+    self.sign()
 
-  def _holder(self) -> dict[str, Any]:
-    """The process that is at the stage; {} if there is none that lives."""
-    first = now = self._read()
-    end = time.monotonic() + LIFE
-    # Of this cache, this process has the lock of the stage: it is dead.
-    if first and first.get('cache') != self._sign['cache']:
-      progress.say(
-        f'{self.remote.url}: process {first.get("name")} was at its stage '
-        f'{self.stage!r}; waiting up to {LIFE:.0f} s for a sign of it'
-      )
-      while now == first and time.monotonic() < end:
-        time.sleep(min(1.0, LIFE / 10))
-        now = self._read()
-    if now == first:
-      with contextlib.suppress(FileNotFoundError):
-        self.remote.fs.rm_file(self.key)
-      return {}
-    return now
+  def sign(self) -> None:
+    """Says that this process is at the stage."""
+    name = f'{os.getpid()} on {socket.gethostname()}'
+    about = {'name': name, 'cache': self.cache, 'time': time.time()}
+    self.remote.fs.pipe_file(self.key, json.dumps(about).encode())
 
   def start(self, publishes: bool) -> None:
     """Starts a thread that gives signs, or publishes, until `finish`."""
-    threading.Thread(
+    thread = threading.Thread(
       target=self.repeat, args=(publishes,), name=HEARTBEAT, daemon=True
-    ).start()
+    )
+    self.threads.append(thread)
+    thread.start()
 
-  def beat(self, publishes: bool = False) -> Exception | None:
-    """Gives a sign, and may publish; what went wrong, if anything did."""
-    url = self.remote.url
+  def beat(self, publishes: bool) -> Exception | None:
+    """Gives a sign, or publishes; what went wrong, if anything did."""
     try:
-      with inputs.reading(url, 'a place that can be written'):
-        with self._alone:
-          if self.ended.is_set():
-            return None
-          if not self._is_ours():
-            raise Held(
-              f'{url}: another process is at its stage {self.stage!r} now; '
-              'nothing more is published from this one'
-            )
-          self._write()
-        if publishes:
-          self.remote.publish()
+      with inputs.reading(self.remote.url, 'a place that can be written'):
+        self.remote.publish() if publishes else self.sign()
     except (core.InputError, OSError) as error:
       return error
     return None
@@ -494,23 +461,20 @@ class Heartbeat:
     failed: an error is being raised; publishes once, and raises nothing.
 
     Raises:
-      Held: another process is at the stage. OSError: the network is lost.
+      OSError: the network is lost.
     """
     for wait in range(1 if failed else _TRIES):
       time.sleep(2**wait - 1)
-      error = self.beat(publishes=True)
-      if error is None or isinstance(error, Held):
+      if not (error := self.beat(publishes=True)):
         break
+    self.ended.set()
+    for thread in self.threads:  # What it may write is removed below.
+      thread.join(EVERY)
     with (
-      self._alone,
       contextlib.suppress(core.InputError, OSError),
       inputs.reading(self.remote.url, 'a place that can be written'),
     ):
-      self.ended.set()
-      if self._is_ours():
-        self.remote.fs.rm_file(self.key)
-    if isinstance(error, Held) and not failed:
-      raise error
+      self.remote.fs.rm_file(self.key)
     if error and not failed:
       raise OSError(
         errno.EIO,
@@ -520,7 +484,7 @@ class Heartbeat:
       ) from error
 
 
-_ACTIVE: dict[str, Heartbeat] = {}  # URL -> what this process publishes.
+_ACTIVE: set[str] = set()  # URLs that this process publishes.
 
 
 def _is_covered(url: str) -> bool:
@@ -559,27 +523,18 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
     # Other processes of this run begin with what the first one has.
     if error := heart.beat(publishes=True):
       raise error
-    _ACTIVE[remote.url], os.environ[_HOLDS] = heart, remote.url
+    _ACTIVE.add(remote.url)
+    os.environ[_HOLDS] = remote.url
     heart.start(publishes=True)
     yield
     failed = False
   finally:
     os.environ[_HOLDS] = above
-    _ACTIVE.pop(remote.url, None)
+    _ACTIVE.discard(remote.url)
     try:
       heart.finish(failed)
     finally:
       remote.lock = None
-
-
-def _last() -> None:
-  """Publishes once more when a signal ends the process."""
-  for heart in [*_ACTIVE.values()]:
-    if heart.remote.alone.acquire(timeout=5):
-      heart.finish(failed=True)
-
-
-stopping.at_end(_last)
 
 
 def publish(place: Path) -> None:

@@ -1,28 +1,17 @@
-"""Independent tasks: in this process, in several, or on a Dask cluster.
+"""Independent tasks: in this process, or in several of this machine.
 
-Several processes are either started by this module (`jobs`), or already run
-this program (`jax.distributed` is initialized, see `driven`).
-
-A task calls a function of a module with plain arguments. It may run on any
-machine that sees the same folders under the same paths. A task may also run
-twice, even at the same time, because it writes its files by rename. Therefore
-neither workers nor the scheduler hold anything that matters: when they are
-lost, tasks whose files are missing are submitted again.
+A task calls a function of a module with plain arguments. It may run twice, as
+it writes its files by rename. Therefore processes hold nothing that matters:
+when one is lost, tasks whose files are missing are submitted again.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import functools
-import importlib
-import json
 import multiprocessing
 import os
-import pathlib
 import signal
-import socket
-import sys
 import threading
 from collections.abc import (
   Callable,
@@ -33,38 +22,17 @@ from collections.abc import (
   Sequence,
 )
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from wm import core
-from wm.core import inputs, plugins
-from wm.options.calls import Workers, check_address
-from wm.runtime import (
-  compute,
-  exit_codes,
-  files,
-  progress,
-  remote,
-  stopping,
-)
+from wm.core import plugins
+from wm.runtime import exit_codes, progress, stopping
 
 _POLL = 1.0  # Seconds between looks for a signal.
-_LOSSES = 3  # Losses of all workers in a row, without any task ended.
-_RETRIES = 2  # Of a task that fails by other than bad input; Dask's.
-_COMES_BACK = 300  # Seconds that a scheduler may take to start again.
-_LOST = concurrent.futures.CancelledError, BrokenProcessPool
-# Of a task in another process that runs this program; the narrowest first.
-_ERRORS = {
-  kind.__name__: kind
-  for kind in (exit_codes.ClusterError, core.InputError, OSError)
-}
-Path = pathlib.Path
-T = TypeVar('T')
+_LOSSES = 3  # Losses of all processes in a row, without any task ended.
 
 
 class Task(NamedTuple):
-  """A call that can run anywhere, and twice.
+  """A call that can run in any process, and twice.
 
   Attributes:
     call: function of a module of wm.
@@ -77,161 +45,56 @@ class Task(NamedTuple):
   done: Callable[[], bool] = lambda: False
 
 
-def run(
-  tasks: Sequence[Task], jobs: int = 1, cluster: str | None = None
-) -> Generator[tuple[Task, Any]]:
+def run(tasks: Sequence[Task], jobs: int = 1) -> Generator[tuple[Task, Any]]:
   """Runs tasks; yields each with what it returned, in the order they end.
 
   Args:
     tasks: independent of each other.
-    jobs: processes on this machine; with one, all is done in this process, or
-      in those that run this program, within `driven`.
-    cluster: address of a Dask scheduler, whose workers do it instead.
+    jobs: processes; with one, all is done in this process.
 
   Yields:
     (task, result); the result is None where its files were complete before.
 
   Raises:
     InputError: a task raised it.
-    ClusterError: the cluster is unsafe, unreachable or of other code.
-    Failed: workers were lost again and again.
+    Failed: processes were lost again and again.
     Stopped: a signal came.
   """
-  if jobs == 1 and not cluster and compute.num_processes() > 1:
-    yield from _over_processes(tasks)
-    return
-  if jobs == 1 and not cluster:
+  if jobs == 1:
     for task in tasks:
       yield task, None if task.done() else task.call(**task.arguments)
     return
-  if cluster and cluster.startswith('tls'):
-    _check_shared(tasks, f'cluster={cluster}')
   left, losses = dict(enumerate(tasks)), 0
   while left:
     before = len(left)
     try:
-      with _executor(jobs, cluster, again=losses > 0) as executor:
-        for number, result in _results(executor, left):
+      with _processes(jobs) as pool:
+        for number, result in _results(pool, left):
           yield left.pop(number), result
-    except _LOST as error:
+    except BrokenProcessPool as error:
       losses = 1 if len(left) < before else losses + 1
-      where = cluster or f'{jobs} processes'
       if losses > _LOSSES:
         raise exit_codes.Failed(
-          f'{where}: lost {losses} times without a task done: {error!r}'
+          f'{jobs} processes: lost {losses} times without a task done: '
+          f'{error!r}'
         ) from error
-      progress.say(f'{where}: lost; {len(left)} tasks are submitted again')
-
-
-def _check_shared(tasks: Sequence[Task], where: str) -> None:
-  """Raises ClusterError for folders that other machines do not have."""
-  texts = (str(value) for task in tasks for value in task.arguments.values())
-  if any(remote.MIRRORS in text for text in texts):
-    raise exit_codes.ClusterError(
-      f'{where}: a folder at a URL is mirrored on this machine alone; expected '
-      'folders that all machines share'
-    )
-
-
-def driven(act: Callable[[], T], call: Callable[..., Any] | None = None) -> T:
-  """Returns the result of `act` in each process that runs this program.
-
-  Process 0 calls `act`. The other processes execute their share of the tasks
-  that process 0 passes to `run`, and receive the result of `act` via JSON.
-
-      process 0   act: run: | task 0 | joins | task 3 | ..... returns
-      process 1             | task 1 |       | task 4 |
-      process 2             | task 2 |       |        |
-                          order   outcomes            end
-
-  call: the function of all tasks that `act` runs; may differ by process.
-
-  Raises:
-    InputError: in the other processes, if process 0 failed.
-    Failed: a process has ended early.
-  """
-  if compute.num_processes() == 1:
-    return act()
-  if compute.process_index() == 0:
-    end: dict[str, Any] = {}
-    try:
-      end['result'] = act()
-      return end['result']
-    finally:
-      _ordered(end)
-  while 'arguments' in (order := _ordered({})):
-    assert call is not None  # Process 0 runs no tasks without it.
-    _turn(call, order)
-  if 'result' not in order:
-    raise core.InputError('process 0 has failed; it says why')
-  return order['result']
-
-
-def _ordered(order: dict[str, Any]) -> dict[str, Any]:
-  """Broadcasts the order of process 0 to all processes."""
-  return json.loads(compute.exchanged(json.dumps(order).encode())[0])
-
-
-def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
-  """See `run`: in each round, every process executes one task."""
-  num = compute.num_processes()
-  left = []
-  for task in tasks:
-    if task.done():
-      yield task, None
-    else:
-      left.append(task)
-  _check_shared(left, f'{num} processes')
-  for first in range(0, len(left), num):
-    several = left[first : first + num]
-    arguments = [dict(task.arguments) for task in several]
-    order = {'context': _worker_context(), 'arguments': arguments}
-    outcomes = _turn(several[0].call, _ordered(order))
-    for task, (kind, *values) in zip(several, outcomes, strict=False):
-      if kind:
-        raise _ERRORS[kind](*values)
-      yield task, values[0]
-
-
-def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
-  """Executes this process's task of an order; returns all processes' outcomes.
-
-  An outcome is ['', result], or [error class, *arguments of the error].
-  """
-  error: core.InputError | OSError | None = None
-  result, context = None, WorkerContext(*order['context'])
-  index = compute.process_index()
-  for arguments in order['arguments'][index : index + 1]:
-    try:
-      error, result = _call(call, arguments, context)
-    except (core.InputError, OSError) as failure:
-      error = failure
-  outcome = ['', result]
-  if isinstance(error, OSError):
-    outcome = ['OSError', error.errno, error.strerror, error.filename]
-  elif error is not None:
-    kind = next(name for name in _ERRORS if isinstance(error, _ERRORS[name]))
-    outcome = [kind, str(error)]
-  return [*map(json.loads, compute.exchanged(json.dumps(outcome).encode()))]
+      progress.say(
+        f'{jobs} processes: lost; {len(left)} tasks are submitted again'
+      )
 
 
 def _results(
-  executor: concurrent.futures.Executor, tasks: Mapping[int, Task]
+  pool: concurrent.futures.Executor, tasks: Mapping[int, Task]
 ) -> Iterator[tuple[int, Any]]:
   """Yields numbers of tasks with their results."""
   done = {number for number, task in tasks.items() if task.done()}
-  context = _worker_context()
   futures = {
-    executor.submit(_call, tasks[n].call, dict(tasks[n].arguments), context): n
+    pool.submit(tasks[n].call, **tasks[n].arguments): n
     for n in sorted(tasks.keys() - done)
   }
   yield from ((number, None) for number in done)
   for future in as_completed(futures):
-    error, result = future.result()
-    if error is not None:
-      raise error
-    # Dask's workers keep a result as long as its future lives.
-    yield futures.pop(future), result
+    yield futures.pop(future), future.result()
 
 
 def as_completed(
@@ -248,111 +111,28 @@ def as_completed(
       yield done.pop()
 
 
-def _worker_context() -> WorkerContext:
-  return WorkerContext(os.getcwd(), plugins.trust_environment(), code())
-
-
-class WorkerContext(NamedTuple):
-  """The process state that a task needs.
-
-  Attributes:
-    folder: where relative paths start.
-    environment: variables, those of trust in plug-ins.
-    code: hash of the code, see `code`.
-  """
-
-  folder: str
-  environment: dict[str, str]
-  code: str
-
-
-@functools.cache
-def code() -> str:
-  """Hash of wm and of the versions of Python and NumPy, at the first call."""
-  root = pathlib.Path(__file__).parent.parent
-  texts = [path.read_bytes() for path in sorted(root.rglob('*.py'))]
-  return files.hash_of([sys.version, np.__version__, *texts])
-
-
-def _call(
-  call: Callable[..., Any], arguments: dict[str, Any], context: WorkerContext
-) -> tuple[core.InputError | None, Any]:
-  """Runs a task; returns InputErrors, as Dask retries after raised errors."""
-  try:
-    with _cluster_errors():
-      _check_process(context)
-    os.environ.update(context.environment)
-    os.chdir(context.folder)
-    return None, call(**arguments)
-  except core.InputError as error:
-    return error, None
-
-
-def _check_process(context: WorkerContext) -> None:
-  """Raises InputError if this process cannot run tasks safely."""
-  where = f'worker {socket.gethostname()}, process {os.getpid()}'
-  if worker := _worker():
-    check_address(worker.address)
-    if worker.state.nthreads != 1:
-      raise core.InputError(
-        f'{where} has {worker.state.nthreads} threads; expected one: start it '
-        'with --nthreads=1, and more of them with --nworkers'
-      )
-  if code() != context.code:
-    raise core.InputError(
-      f'{where} has other code of wm, or another Python or NumPy, than the '
-      'process that sends it work; restart the workers from the same files'
-    )
-  if not os.path.isdir(context.folder):
-    raise core.InputError(f'{where} has no folder {context.folder}')
-
-
-def _worker() -> Any:
-  """Dask's worker that runs this task; None elsewhere."""
-  distributed = sys.modules.get('distributed')
-  with contextlib.suppress(ValueError):
-    return distributed and distributed.get_worker()
-  return None
-
-
-def cancelled() -> bool:
-  """Is the cluster's task that calls this no longer needed here?
-
-  Its driver was stopped or lost, or another worker runs it.
-  """
-  if (worker := _worker()) is None:
-    return False
-  state = worker.state.tasks.get(worker.get_current_task())
-  return state is None or state.state == 'cancelled'
-
-
 @contextlib.contextmanager
-def _executor(
-  jobs: int, cluster: str | None, again: bool
-) -> Iterator[concurrent.futures.Executor]:
-  """Local processes or a cluster client; cancels pending tasks at the end."""
-  if cluster:
-    with _client(cluster, again) as client:
-      executor = client.get_executor(pure=False, retries=_RETRIES)
-      try:
-        yield executor
-      finally:
-        executor.shutdown(wait=False)
-    return
+def _processes(jobs: int) -> Iterator[concurrent.futures.Executor]:
+  """A pool of processes; cancels pending tasks at the end."""
   # JAX has threads, so that a fork of this process may hang.
   spawn = multiprocessing.get_context('spawn')
-  pool = concurrent.futures.ProcessPoolExecutor(jobs, spawn, _begin)
+  trusted = (plugins.trust_environment(),)
+  pool = concurrent.futures.ProcessPoolExecutor(jobs, spawn, _begin, trusted)
   try:
     yield pool
   finally:
     pool.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
-  """Makes a process ignore Ctrl-C, and end when its parent has ended."""
+def _begin(trusted: dict[str, str]) -> None:
+  """Makes a process ignore Ctrl-C, and end when its parent has ended.
+
+  trusted: environment variables of trust in plug-ins.
+  """
+  os.environ.update(trusted)
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   parent = multiprocessing.parent_process()
-  assert parent is not None  # It was started by `_executor`.
+  assert parent is not None  # It was started by `_processes`.
 
   def watch() -> None:
     parent.join()
@@ -361,72 +141,14 @@ def _begin() -> None:
   threading.Thread(target=watch, name='parent', daemon=True).start()
 
 
-def alone(workers: Workers) -> bool:
-  """Does this process do all the work?"""
-  return not workers.several and compute.num_processes() == 1
-
-
 def run_shards(
   title: str,
   call: Callable[..., Any],
   arguments: Mapping[str, Any],
   num: int,
-  workers: Workers,
 ) -> None:
-  """Calls `call` for the shards (0, num) to (num - 1, num)."""
+  """Calls `call` for the shards (0, num) to (num - 1, num), in processes."""
   todo = [Task(call, {**arguments, 'shard': (k, num)}) for k in range(num)]
   with progress.Progress(title, num, 'shards') as bar:
-    for _ in run(todo, workers.jobs, workers.cluster):
+    for _ in run(todo, num):
       bar.update()
-
-
-def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
-  """Number of tasks that run at a time, at least 1; raises like `run`."""
-  if (num := compute.num_processes()) > 1:
-    if jobs > 1 or cluster:
-      raise core.InputError(
-        f'jobs={jobs}, cluster={cluster} were given to {num} processes of one '
-        'program; expected neither, as these processes divide the work'
-      )
-    return num
-  if not cluster:
-    return jobs
-  with _client(cluster) as client:
-    return max(1, len(client.nthreads()))
-
-
-@contextlib.contextmanager
-def _client(cluster: str, again: bool = False) -> Iterator[Any]:
-  """A client of a scheduler; again: wait for a lost scheduler to restart.
-
-  Raises:
-    ClusterError: as `run` says. Failed: a task ended one worker after another.
-  """
-  flag, wait = f'--cluster={cluster}', {'timeout': _COMES_BACK} if again else {}
-  with (
-    _cluster_errors(),
-    inputs.reading(flag, 'a scheduler that answers'),
-    inputs.extra('cluster', flag),
-  ):
-    check_address(cluster)
-    # By name: the extra may be absent.
-    distributed = importlib.import_module('distributed')
-    client = distributed.Client(cluster, set_as_default=False, **wait)
-  with client:
-    about = client.scheduler_info()
-    with _cluster_errors():
-      for address in (about['address'], *about['workers']):
-        check_address(address)
-    try:
-      yield client
-    except distributed.KilledWorker as error:
-      raise exit_codes.Failed(f'{flag}: {error}') from error
-
-
-@contextlib.contextmanager
-def _cluster_errors() -> Iterator[None]:
-  """Turns InputErrors into ClusterErrors."""
-  try:
-    yield
-  except core.InputError as error:
-    raise exit_codes.ClusterError(str(error)) from error

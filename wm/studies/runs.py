@@ -11,8 +11,7 @@ runs, and a `JobPool` executes several at a time in processes:
 A process inherits the lock and holds it until the process ends, even if the
 parent dies first. So the same runs can be started again at once, and several
 pools, on this machine or on others with the same file system, share the work.
-On a cluster each process is a task (`wm.runtime.tasks`), and the Dask worker
-that starts the process takes the lock. `worker` is the program of a process.
+`worker` is the program of a process.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -29,7 +27,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -288,24 +285,15 @@ class JobPool:
   """Executes jobs in processes.
 
   Attributes:
-    at_once: processes at a time on this machine; a cluster ignores the number.
-    cluster: Dask cluster whose workers start the processes; None is this
-      machine.
+    at_once: processes at a time on this machine.
     devices: CUDA_VISIBLE_DEVICES values, assigned to processes in turn; empty
       leaves the variable unchanged.
     running: folders of the jobs whose processes run on this machine.
     finished: names of the runs that succeeded in the last call of `work`.
   """
 
-  def __init__(
-    self,
-    at_once: int = 1,
-    cluster: str | None = None,
-    devices: Sequence[str] = (),
-  ) -> None:
-    """Raises InputError if the cluster does not answer."""
-    self.at_once, self.cluster, self.devices = at_once, cluster, devices
-    tasks.num_workers(1, cluster)
+  def __init__(self, at_once: int = 1, devices: Sequence[str] = ()) -> None:
+    self.at_once, self.devices = at_once, devices
     self.running: set[str] = set()
     self.finished: set[str] = set()
     self._stop = threading.Event()
@@ -337,8 +325,7 @@ class JobPool:
       # jobs by then, and there is nothing left to do.
       for wait in (False, True):
         waiting, todo = todo, []
-        attempts = self._on_cluster if self.cluster else self._in_threads
-        with contextlib.closing(attempts(waiting, wait)) as ends:
+        with contextlib.closing(self._in_threads(waiting, wait)) as ends:
           for job, code in ends:
             if code is None:
               todo.append(job)
@@ -399,28 +386,6 @@ class JobPool:
       self.running.discard(folder)
       slots.put(slot)
 
-  def _on_cluster(
-    self, jobs: Sequence[Job], wait: bool
-  ) -> Generator[tuple[Job, int | None]]:
-    """Like `_in_threads`, but the cluster's workers start the processes."""
-    by_folder, todo = {}, []
-    for job in jobs:
-      folder = job[0].folder
-      by_folder[folder] = job
-      call = {'command': command(job), 'folder': folder, 'wait': wait}
-      call['stage'] = job[0].stage
-      done = functools.partial(_is_done, job)
-      todo.append(tasks.Task(run_locked, call, done))
-    for task, code in tasks.run(todo, cluster=self.cluster):
-      job = by_folder[task.arguments['folder']]
-      yield job, 0 if code is None and (wait or _is_done(job)) else code
-
-
-def _is_cancelled(seconds: float) -> bool:
-  """Waits `seconds`; is the cluster's task cancelled then?"""
-  time.sleep(seconds)
-  return tasks.cancelled()
-
 
 def run_locked(
   command: list[str],
@@ -428,18 +393,18 @@ def run_locked(
   stage: str,
   wait: bool,
   *,
-  stopped: Callable[[float], bool] = _is_cancelled,
-  done: Callable[[], bool] = lambda: False,
-  started: Callable[[subprocess.Popen], None] = lambda process: None,
-  variables: Mapping[str, str] | None = None,
+  stopped: Callable[[float], bool],
+  done: Callable[[], bool],
+  started: Callable[[subprocess.Popen], None],
+  variables: Mapping[str, str],
 ) -> int | None:
-  """Runs a job's process under the job's lock; on a cluster, as a task.
+  """Runs a job's process under the job's lock.
 
   Sends one SIGTERM to a process that is no longer needed: a second signal would
   end the process without a checkpoint.
 
   Args:
-    command: of the process; this machine's Python replaces the first word.
+    command: of the process.
     folder: of the job.
     stage: for the record of a failure.
     wait: whether to wait for another holder of the lock, and to accept that
@@ -459,8 +424,7 @@ def run_locked(
     if stopped(0) or done() or (wait and failed.exists()):
       return 0 if done() else 1
     failed.unlink(missing_ok=True)
-    command = [sys.executable, *command[1:]]
-    with _process(command, log, lock, variables or {}) as (process, start):
+    with _process(command, log, lock, variables) as (process, start):
       started(process)
       while process.poll() is None and not stopped(_TICK):
         pass

@@ -113,7 +113,7 @@ def study(
     for run in itertools.chain(*all_runs(dry_run=True)):
       log(_planned(run, workers.nulls))
     return folder / _REPORT / 'report.html'
-  pool = runs.JobPool(workers.jobs, workers.cluster)
+  pool = runs.JobPool(workers.jobs)
   with files.stage_lock(folder, 'study'):
     resolved, added = all_runs(dry_run=False)
     notes += _done(resolved, added, pool, log)
@@ -138,11 +138,10 @@ def _done(
   Removes unavailable baselines; returns a line for each.
   """
   todo = [*resolved, *added]
-  if pool.cluster or pool.at_once > 1:
-    num = len(todo) if pool.cluster else pool.at_once
-    where = pool.cluster or f'{pool.at_once} rows at a time'
+  if pool.at_once > 1:
+    where = f'{pool.at_once} rows at a time'
     log(f'== {where}; each says how far it is in {runs.LOG}')
-    pool.work(_divided(todo, num, log), _line, log)
+    pool.work(_divided(todo, pool.at_once, log), _line, log)
   # Rows that no process has finished: failed rows run again here, and cached
   # rows are checked, as the code may have changed.
   runs.do_all([x for x in resolved if x.name not in pool.finished], log)

@@ -127,8 +127,7 @@ class Sweep:
     self, out: pathlib.Path, runs: Sequence[Place], options: Sweeping
   ) -> None:
     self.out, self.runs, self.options = out, runs, options
-    cluster = None if options.dry_run else options.cluster
-    self.pool = JobPool(options.jobs, cluster, options.devices)
+    self.pool = JobPool(options.jobs, options.devices)
 
   def run_of(self, place: Place) -> Run:
     """The training run of a grid point."""

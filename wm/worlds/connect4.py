@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
-from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.worlds.base import games, sampling, svg, verbal
-
-# Taller columns are drawn as bars.
-MOST_DISCS = 16
-_BLUE = '#3b6ea8'
 
 TEXTS = verbal.Texts(__file__)
 
@@ -173,53 +167,12 @@ class World(
     return ','.join(map(str, state.tolist()))
 
   def render(self, state: np.ndarray) -> str:
-    """The board with its discs; tall columns are bars.
-
-    Above each column is its token, in red if it is full; below is the number of
-    discs.
-    """
+    """A table of the number of discs in each column."""
     if state[0] < 0:
       return svg.card(['dead'])
-    tall, wide, high = self._tall, 32, self._hole
-    parts = []
-    for column, discs in enumerate(state.tolist()):
-      x = 12 + wide * column
-      middle, below = x + wide / 2, 28 + tall * high + 16
-      full = svg.HERE if discs == self.rows else svg.INK
-      name = str(column + 1)
-      parts.append(
-        svg.label(middle, 20, name, size=13, more=svg.BOLD, fill=full)
-      )
-      parts += _column(x, wide, high, tall, discs, self.rows)
-      under = svg.label(middle, below, str(discs), size=11, fill=svg.FAINT)
-      parts.append(under)
-    width = 24 + wide * self.columns
-    note = f'discs in columns of {self.rows}'
-    parts.append(svg.text(12, 66 + tall * high, note, size=12))
-    return svg.picture(max(width, 180), 76 + tall * high, parts, note)
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: columns, with their numbers."""
-    if state[0] < 0:
-      return {}
-    wide, high = 32, self._hole * self._tall + 22
-    return {
-      token: [(12.0 + wide * (token - 1), 6.0, wide, high)]
-      for token in tokens
-      if token
-    }
-
-  @property
-  def _tall(self) -> int:
-    """Holes that are drawn of a column; a tall column is a bar."""
-    return self.rows if self.rows <= MOST_DISCS else 1
-
-  @property
-  def _hole(self) -> int:
-    """Height in pixels."""
-    return 32 if self.rows <= MOST_DISCS else 200
+    heads, discs = self.vocab[1:], [str(disc) for disc in state.tolist()]
+    notes = [f'discs in columns of {self.rows}']
+    return svg.table(heads, [discs], 'columns', notes=notes)
 
   def _room(self, state: np.ndarray) -> list[int]:
     """Free places of each column; 0 for a dead board."""
@@ -248,24 +201,6 @@ class World(
         ways = math.comb(length - 1, fill)
         sizes[length - 1] += ways * others[length - 1 - fill]
     return sizes, _arrangements(both, depth)[1:]
-
-
-def _column(
-  x: float, wide: float, high: float, tall: int, discs: int, most: int
-) -> list[str]:
-  """A column of `tall` holes, its lowest `discs` filled, or one bar."""
-  frame = f'stroke="{svg.PAPER}"'
-  parts = [svg.rect(x, 28, wide, tall * high, _BLUE, frame)]
-  if tall < most:
-    share = discs / most * (high - 4)
-    parts.append(svg.rect(x + 6, 30, wide - 12, high - 4, svg.PAPER))
-    top = 30 + high - 4 - share
-    return [*parts, svg.rect(x + 6, top, wide - 12, share, svg.MARK)]
-  for k in range(tall):
-    y = 28 + high * (tall - k - 0.5)
-    fill = svg.MARK if k < discs else svg.PAPER
-    parts.append(svg.circle(x + wide / 2, y, 12, fill))
-  return parts
 
 
 def _arrangements(room: list[int], depth: int) -> list[int]:

@@ -19,10 +19,7 @@ from wm import core
 from wm.core import resources
 from wm.core.capabilities import Box
 from wm.core.fields import field
-from wm.worlds.base import svg, table, verbal
-
-AROUND = 8  # States drawn on each side of the current one.
-LEFT, LINE, GAP = 40, 32, 44  # Pixels: the first state, and between two.
+from wm.worlds.base import diagram, table, verbal
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 TEXTS = verbal.Texts(__file__)
@@ -80,41 +77,14 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return {'parity': states[:, 0].astype(np.int64) % 2}
 
   def render(self, state: np.ndarray) -> str:
-    """The line around the current state, with walls that are near."""
-    row = int(state[0])
-    if row < 0:
-      return svg.card(['dead'])
-    first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
-    left, gap, y = LEFT, GAP, LINE
-    right = left + gap * (last - first)
-    parts = [svg.line(left - 30, y, right + 30, y, svg.FAINT, 2)]
-    for end, x in ((0, left - 30), (self.size - 1, right + 30)):
-      if first <= end <= last:
-        parts.append(svg.rect(x - 4, y - 18, 8, 36, svg.INK))
-    for place in range(first, last + 1):
-      x, current = left + gap * (place - first), place == row
-      fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
-      parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
-      bold = svg.BOLD if current else ''
-      parts.append(svg.label(x, y + 4, str(place), fill=ink, more=bold))
-    legal = np.flatnonzero(self.delta[row] >= 0)
-    note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
-    parts.append(svg.text(left - 30, y + 38, note, size=12))
-    return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')
+    """A table of the moves from a state."""
+    return diagram.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: the states that moves lead to."""
-    row, points = int(state[0]), {}
-    if not 0 <= row < self.size:
-      return {}
-    first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
-    for token in filter(None, tokens):
-      place = row + token - 2
-      if first - 1 <= place <= last + 1:  # Or the wall.
-        points[token] = LEFT + GAP * (place - first), LINE
-    return svg.around(points)
+    """See core.Written: lines of the moves."""
+    return diagram.move_boxes(self, int(state[0]), tokens)
 
 
 class LatticeWalk(core.SequenceProcess):

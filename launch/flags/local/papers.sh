@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# MANGO, CogEval and the seating puzzle: language models of this machine beside
-# known answers and, on the mazes of MANGO, a sequence model trained on walks there.
+# MANGO and CogEval: a language model of this machine beside known answers and, on
+# the mazes of MANGO, a sequence model trained on walks there.
 #
-#   bash launch/local_model.sh 8179 qwen2.5-coder-0.5b  # each in another shell
-#   bash launch/local_model.sh 8180 qwen2.5-coder-1.5b
+#   bash launch/local_model.sh 8180 qwen2.5-coder-1.5b  # in another shell
 #   bash launch/flags/local/papers.sh
 #
 # MANGO's questions are about six generated mazes of eight places, whose whole
 # walkthroughs are shown. `launch/examples/mango.py` puts all of them to sequence
-# models. The seating puzzle, of long answers, is for the smaller one. What was done
-# before is not done again, nor is a prompt sent twice.
+# models. What was done before is not done again, nor is a prompt sent twice.
 export WM_EXTRAS="${WM_EXTRAS:-language}" LOCAL_API_KEY=none
 source "$(dirname "$0")/../../env.sh"
 
@@ -69,12 +67,9 @@ ask mango_route 128 "${mango[@]}"
 # These two let the model reason before it answers.
 ask cogeval 128 -T domains=ordRooms -T turns=one \
   -T conditions=1stepPath,rewardReval,transReval
-LOCAL=openai-api/local/qwen2.5-coder-0.5b PORT=8179 \
-  ask seating 128 -T puzzles=6 -T trials=3 -T samples=1
 for seed in $SEEDS; do learn "$seed"; done
 "$PY" launch/report.py --out="$OUT/report" --runs="$OUT/logs/mango_destination" \
-  --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval" \
-  --runs="$OUT/logs/seating"
+  --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval"
 
 # One line for each quantity and model: value [95 % interval]. MANGO's are
 # clustered by maze, and a reply that is no list of moves is wrong.
@@ -108,13 +103,6 @@ for task, quantity in (
     by_game = rows['sample'].str.partition('/')[0]
     clusters = rows['sample'] if task == 'cogeval' else by_game
     tell(task, rows.model.iloc[0], rows.value, clusters)
-for path in logs.paths(out / 'logs' / 'seating'):
-  log = logs.read(path)
-  figure = log.results.scores[-1].metrics
-  for name in ('accuracy', 'compression', 'distinction'):
-    value, low, high = (figure[name + x].value for x in ('', '_low', '_high'))
-    quantity = f'seating {name}'[:18]
-    print(f'{quantity:18} {log.eval.model:38} {value:.2f} [{low:.2f}, {high:.2f}]')
 for model in ('transformer', 'untrained'):
   tables = [
     pd.read_parquet(path).assign(maze=path.parts[-3])

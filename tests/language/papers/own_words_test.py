@@ -12,7 +12,6 @@ from wm.language.papers.cogeval import prompts as cogeval_prompts
 from wm.language.papers.forces import questions as force_questions
 from wm.language.papers.mango import questions as mango_questions
 from wm.language.papers.mango.score import MazeQuestion
-from wm.language.papers.seating import score as seating
 from wm.worlds.cognitive_graph import graphs
 from wm.worlds.cognitive_graph import questions as graph_questions
 
@@ -147,10 +146,5 @@ def test_no_other_prompt_quotes_others(others):
   ):
     style = mango_questions.MazePrompt(setting=setting)
     texts.append(mango_questions.prompt('W', names, item, style))
-  texts += [
-    query.prompt
-    for _, listed in seating.Protocol(puzzles=2, trials=2).settings()
-    for query, _ in listed
-  ]
   assert len(texts) > 12
   assert not [result for text in texts if (result := quoted(text, others))]

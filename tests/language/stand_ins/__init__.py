@@ -9,6 +9,5 @@ worlds     worlds told in words: maps, mazes, graphs, trips, boards, puzzles,
            and walks in place of rules
 mango      walkthroughs of text games, and MANGO's questions; minigames
 cogeval    CogEval's graphs in words; planners answer by them
-seatings   the paper's seating puzzle
 forces     planets and the force on them
 """

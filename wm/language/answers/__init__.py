@@ -1,6 +1,6 @@
 """Replies of language models, read as values.
 
 replies  plain text, its marks, JSON and tables in it; lexicon.toml has words
-values   counts, seats, paths, objects, numbers by step
+values   counts, paths, objects, numbers by step
 grammar  yes or no, names and verdicts; the reader of a question
 """

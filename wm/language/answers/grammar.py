@@ -15,7 +15,6 @@ data: it is searched by expressions of bounded reach, and never executed.
 from __future__ import annotations
 
 import collections
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -105,7 +104,6 @@ class Spellings:
       if alike[key := _key(name)] == 1
     }
     # Words of the longest name: more words than that are prose.
-    self.words = {word for key in map(_key, names) for word in key.split()}
     self.longest = max((len(name.split()) for name in names), default=0)
 
   def exactly(self, text: str) -> int | None:
@@ -302,7 +300,7 @@ def choice(text: str, names: Spellings) -> Reading:
     _remarks(rest, verdicts, names)
     return taken[0]
 
-  return read(text, parse, needed=names.words)
+  return read(text, parse)
 
 
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
@@ -357,7 +355,7 @@ def listed(text: str, names: Spellings) -> Reading:
       raise Unread('unclear')
     return tokens
 
-  return read(text, parse, needed=names.words)
+  return read(text, parse)
 
 
 def _verdicts(words: str, names: Spellings) -> dict[int, bool | None]:
@@ -499,14 +497,6 @@ class AnswerReader:
     """The answer that a text gives to a question; failures are of FAILURES."""
     reading = self._reading(question, text)
     return Answer(reading.value, reading.failure, text=text)
-
-  def leftover(self, question: Query, text: str) -> float:
-    """1 where an answer was read off a text with other words, else 0.
-
-    NaN where none was read.
-    """
-    reading = self._reading(question, text)
-    return math.nan if reading.failure else float(reading.leftover > 0)
 
   def _reading(self, question: Query, text: str) -> Reading:
     if question.kind == queries.YES_NO:

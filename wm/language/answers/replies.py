@@ -25,7 +25,7 @@ import math
 import pathlib
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 # Words and forms are data, in lexicon.toml: a language is added there.
@@ -98,13 +98,11 @@ class Reading(NamedTuple):
     value: see the reader; None where there is none.
     failure: '', or a key of FAILURES.
     reasoning: characters of reasoning, which were not read.
-    leftover: words of the text that the value does not need.
   """
 
   value: Any
   failure: str = ''
   reasoning: int = 0
-  leftover: int = 0
 
 
 _SURROGATE = re.compile('[\ud800-\udfff]')
@@ -528,11 +526,7 @@ def refuse(condition: object, failure: str) -> None:
     raise Unread(failure)
 
 
-def read(
-  text: str,
-  parse: Parse,
-  needed: Collection[str] = (),
-) -> Reading:
+def read(text: str, parse: Parse) -> Reading:
   """Reads a text by a parser of one kind of answer.
 
   The last marked passage counts, or all of a text without marks.
@@ -540,13 +534,11 @@ def read(
   Args:
     text: any.
     parse: (a passage, is it marked?) -> the value, or None; it raises Unread.
-    needed: words of an answer, in small letters; others are left over.
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
-  whole = plain(seen.value)
-  head, *passages = whole.split(MARK)
+  head, *passages = plain(seen.value).split(MARK)
   passages = [x for x in passages if _SAYS_SOMETHING.search(x.split(END)[0])]
   # What an answer with an end of its own is followed by is a new paragraph.
   passage = (passages or [head])[-1].replace(END, '\n\n').strip(' \t\n:"')
@@ -565,13 +557,7 @@ def read(
   text = seen.value.replace('\u2019', "'")
   if failure == 'nothing' and lex.declines.match(text):
     failure = 'refused'
-  others = [
-    word
-    for word in map(str.lower, lex.name_word.findall(whole))
-    if not (word in needed or word in sets['fillers'] or word.isdecimal())
-    and not lex.verdict.fullmatch(word)
-  ]
-  return Reading(value, failure, seen.reasoning, len(others))
+  return Reading(value, failure, seen.reasoning)
 
 
 _SAYS_SOMETHING = re.compile(rf'[\w{YES}{NO}\[]')

@@ -1,4 +1,4 @@
-"""Reads numbers and sequences of a reply: counts, seats, paths.
+"""Reads numbers and sequences of a reply: counts, paths.
 
 As `grammar`, for answers that are no choice among candidates: an answer that
 leaves something out, doubts or has an alternative is unread.
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from wm.language.answers.replies import (
   LONGEST,
-  STRIPPED,
   Reading,
   Unread,
   fields,
@@ -62,43 +61,6 @@ def number(text: str, noun: str) -> Reading:
       vague = vague or lex.reckoned.search(last)
     refuse(len({*map(_integer, values)}) > 1 or (values and vague), 'several')
     return _integer(values.pop()) if values else None
-
-  return read(text, parse)
-
-
-def seat(text: str, seats: int) -> Reading:
-  """Reads the number of a seat, from 1 to `seats`.
-
-  Of an answer that names seats only these count, else any number of its first
-  line; without a mark, of a text of one line. A line with a denial has none.
-
-  Returns:
-    value: int.
-  """
-
-  def numbers(line: str) -> list[int]:
-    ranks = [
-      int(digit) if digit else lists['order'].index(word.lower()) + 1
-      for digit, word in lex.ranked.findall(line)
-    ]
-    return [*map(_integer, lex.named_seat.findall(line)), *ranks]
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    refuse(len({*lex.seating.findall(words)}) > 1, 'several')
-    line, *more = words.split('\n')
-    line = _kept(line)
-    if not marked and (more or len(lex.sentence.split(words)) > 1):
-      return None
-    values = {*numbers(line)} or {*map(_integer, lex.any_seat.findall(line))}
-    if not values and line.casefold().strip(STRIPPED) in lists['order']:
-      values = {lists['order'].index(line.casefold().strip(STRIPPED)) + 1}
-    if len(values) > 1 or (values and (lex.or_count.search(line))):
-      raise Unread('several')
-    inside = (
-      values and 1 <= min(values) <= seats and not lex.denies.search(line)
-    )
-    return values.pop() if inside else None
 
   return read(text, parse)
 

@@ -9,8 +9,7 @@
   report.toml    its tables and figures; `reports` says how they are declared
   report.py      `page(logs)`, where a page has more than report.toml declares
   recorded.py    `logs(folder)`: recorded answers as logs of Inspect; papers
-                 may add `rescore(folder)`, a page of more than logs have, and
-                 `errors(folder)`, rows of wrong answer keys
+                 may add `rescore(folder)`, a page of more than logs have
 
 A new folder is found without an entry anywhere. This module imports no other of
 wm: those of `wm.language` import it, and papers import those.

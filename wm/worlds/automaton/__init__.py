@@ -2,7 +2,7 @@
 
 The automaton is a file (`readers`) or a preset (`machine`):
 
-    automaton(file='lift.json')             JSON, CSV, GraphML or DOT
+    automaton(file='lift.json')             JSON, CSV or DOT
     automaton(preset='tomita3')             by default dyck_2_3
 
     even --a--> odd --a--> even     'end' is legal exactly where a state accepts
@@ -19,8 +19,6 @@ the mass
   T_k(s) = sum over w >= k of p(w) L_{w-k}(s) / L_w(start)
 
 of which p(k) L_0(s) / L_k(start) ends, and T_{k+1}(v) continues in state v.
-
-Pictures show states as circles, doubled where they accept.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ class World(
 
   file: str = field(
     '',
-    'automaton as .json, .csv, .graphml, .dot or .gv',
+    'automaton as .json, .csv, .dot or .gv',
     format=readers.__name__,
   )
   preset: str = ''
@@ -245,13 +243,13 @@ class World(
     return dict(self.given.read_as)
 
   def render(self, state: np.ndarray) -> str:
-    """The automaton with the state marked, or the state's moves if large."""
+    """A table of the state's moves."""
     return diagram.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: arrows that leave the state, or lines of its moves."""
+    """See core.Written: lines of the state's moves."""
     return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.

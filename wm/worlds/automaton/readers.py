@@ -19,7 +19,7 @@ Without an `accepting` row, sequences just stop.
     even,a,odd
     odd,,
 
-GraphML, DOT (.dot, .gv): a directed graph without groups. The edge attribute
+DOT (.dot, .gv): a directed graph without groups. The edge attribute
 `label` is the symbol. The start has the node attribute start=true, or an
 unlabelled edge from a node without other edges (the usual arrow). Accepting
 states have accepting=true, shape=doublecircle or peripheries=2. Without any,
@@ -36,17 +36,15 @@ import collections
 import contextlib
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 from wm import core
 from wm.core import inputs, schema
 from wm.worlds.automaton import machine
 from wm.worlds.base import csv_file
 
-GRAPHML = 'http://graphml.graphdrawing.org/xmlns'
 COLUMNS = ('state', 'symbol', 'next')
 MARKS = ('start', 'accepting', '')
 # Attributes of graphs, and the values that mark an accepting state.
@@ -86,7 +84,6 @@ def read(path: str) -> machine.FiniteAutomaton:
   readers: dict[str, tuple[str, Callable[[str], Sketch]]] = {
     '.json': ('JSON', _json),
     '.csv': ('a CSV file', _csv),
-    '.graphml': ('GraphML', _graphml),
     '.dot': ('DOT', _dot),
     '.gv': ('DOT', _dot),
   }
@@ -192,25 +189,6 @@ def _refuse_weights(path: str, names: Iterable[str]) -> None:
 
 Nodes = dict[str, dict[str, str]]
 Arcs = list[tuple[str, str, dict[str, str]]]
-
-
-def _graphml(path: str) -> Sketch:
-  """See the module."""
-  import networkx as nx
-
-  for edge in ElementTree.parse(path).iter(f'{{{GRAPHML}}}edge'):
-    for end in {'source', 'target'} - set(edge.keys()):
-      raise core.InputError(f'{path}: an edge without {end}; expected both')
-  graph = nx.read_graphml(path)
-  if not graph.is_directed():
-    raise core.InputError(f'{path} is undirected; expected a directed graph')
-
-  def texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value).strip() for name, value in data.items()}
-
-  nodes = {str(node): texts(graph.nodes[node]) for node in graph}
-  arcs = [(str(u), str(v), texts(d)) for u, v, d in graph.edges(data=True)]
-  return _of_graph(path, nodes, arcs)
 
 
 def _dot(path: str) -> Sketch:

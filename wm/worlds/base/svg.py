@@ -9,9 +9,6 @@ pixels, y grows downwards.
 from __future__ import annotations
 
 import html
-import itertools
-import math
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -280,19 +277,10 @@ def _squares(
 def _pieces(
   pieces: Mapping[int, str], corner: Mapping[int, tuple[int, int]]
 ) -> list[str]:
-  """The definition of each kind of piece, and its uses on squares."""
-  names = {
-    shape: f'p{zlib.crc32(shape.encode()):08x}' for shape in pieces.values()
-  }
-  kinds = ''.join(
-    f'<g id="{name}">{shape}</g>' for shape, name in names.items()
-  )
+  """Pieces on their squares."""
   return [
-    f'<defs>{kinds}</defs>',
-    *(
-      '<use href="#{}" x="{}" y="{}"/>'.format(names[shape], *corner[square])
-      for square, shape in sorted(pieces.items())
-    ),
+    '<g transform="translate({},{})">{}</g>'.format(*corner[square], shape)
+    for square, shape in sorted(pieces.items())
   ]
 
 
@@ -332,96 +320,13 @@ def disc(color: str) -> str:
 
 BLACK, WHITE = '#16191d', '#fbfbf8'
 
-_BASE = 'M10 35 V32.5 Q10 31 12 31 H28 Q30 31 30 32.5 V35 Z '
-# Silhouettes in a box of 40 by 40, and lines on top of them.
-_SHAPES = {
-  'P': (
-    _BASE + 'M13 31 Q18 27 17.5 20 H22.5 Q22 27 27 31 Z '
-    'M20 20.5 A5.5 5.5 0 1 1 20.01 20.5 Z',
-    '',
-  ),
-  'R': (
-    _BASE + 'M13.5 31 L14.5 17 H25.5 L26.5 31 Z '
-    'M12 17 V8 H15.5 V11 H18.2 V8 H21.8 V11 H24.5 V8 H28 V17 Z',
-    'M14.6 17 H25.4',
-  ),
-  'N': (
-    _BASE + 'M12.5 31 Q12.8 26 18 21.5 Q15 23.5 12 24.5 Q8.5 25.5 8 22.5 '
-    'Q7.8 21 9.5 19 Q10.5 12.5 15.5 9.8 L16.5 5.5 L19.5 8.5 '
-    'Q29.5 11 28.5 31 Z',
-    'M14.3 14.6 L15.6 14 M24.6 14.5 Q26.4 20 25.6 27.5',
-  ),
-  'B': (
-    _BASE + 'M14 31 Q17.5 29.5 17 26.5 H23 Q22.5 29.5 26 31 Z '
-    'M15 26.5 Q10.5 18 20 9.8 Q29.5 18 25 26.5 Z '
-    'M20 9.8 A2.4 2.4 0 1 1 20.01 9.8 Z',
-    'M20 15 V21 M17 18 H23',
-  ),
-  'Q': (
-    _BASE + 'M12.5 31 L7.5 13.5 L13.5 20.5 L14.6 9.5 L20 19 L25.4 9.5 '
-    'L26.5 20.5 L32.5 13.5 L27.5 31 Z '
-    'M7.5 13.5 A2 2 0 1 1 7.51 13.5 Z M14.6 9.5 A2 2 0 1 1 14.61 9.5 Z '
-    'M25.4 9.5 A2 2 0 1 1 25.41 9.5 Z M32.5 13.5 A2 2 0 1 1 32.51 13.5 Z',
-    'M13 27.5 H27',
-  ),
-  'K': (
-    _BASE + 'M13 31 L11.5 26.5 Q5 20 10.5 15.5 Q16 12.5 20 18.5 '
-    'Q24 12.5 29.5 15.5 Q35 20 28.5 26.5 L27 31 Z '
-    'M18.8 15.5 V11.3 H15.8 V8.9 H18.8 V5.5 H21.2 V8.9 H24.2 V11.3 H21.2 '
-    'V15.5 L20 18 Z',
-    'M20 18.5 V26.5 M12.5 27.5 H27.5',
-  ),
-}
+_GLYPH = '\ufe0e'  # Asks for a letter, where a font has a picture too.
+_MEN = dict(zip('KQRBNP', '♚♛♜♝♞♟', strict=True))
 
 
 def chessman(letter: str) -> str:
   """A chess piece in a box of SQUARE pixels; capitals are white."""
-  shape, lines = _SHAPES[letter.upper()]
-  white = letter.isupper()
-  fill, stroke = (WHITE, BLACK) if white else (BLACK, WHITE)
-  width = 1.4 if white else 0.9
-  return (
-    '<g transform="translate(-2.4,-2.4) scale(1.12)">'
-    f'<path d="{shape}" fill="{fill}" stroke="{stroke}" '
-    f'stroke-width="{width}" stroke-linejoin="round"/>'
-    f'<path d="{lines}" fill="none" stroke="{stroke}" stroke-width="1.4" '
-    'stroke-linecap="round"/></g>'
-  )
-
-
-def logarithmic(
-  places: Sequence[int], lines: Mapping[str, Sequence[int]], title: str, x: str
-) -> str:
-  """Line chart with a logarithmic y axis; zeros are left out.
-
-  places: ascending x values; x: label of the x axis.
-  """
-  left, top, wide, high = 64.0, 40.0, 420.0, 240.0
-  most = max((max(line, default=0) for line in lines.values()), default=0)
-  ceiling = max(math.ceil(math.log10(max(most, 10))), 1)
-  every, first = -(-ceiling // 6), places[0]
-  span = max(places[-1] - first, 1)
-  parts = [text(left, 20, title, more=BOLD)]
-  for power in range(0, ceiling + 1, every):
-    y = top + high * (1 - power / ceiling)
-    parts.append(line(left, y, left + wide, y, LINE))
-    parts.append(text(left - 8, y + 4, f'1e{power}', size=12, anchor='end'))
-  for place in places[:: -(-len(places) // 10)]:
-    across = left + wide * (place - first) / span
-    parts.append(label(across, top + high + 18, str(place)))
-  parts.append(label(left + wide / 2, top + high + 38, x, fill=FAINT))
-  for row, (name, numbers) in enumerate(lines.items()):
-    colour = (HERE, GOAL, INK)[row % 3]
-    points = [
-      (
-        left + wide * (place - first) / span,
-        top + high * (1 - math.log10(number) / ceiling),
-      )
-      for place, number in zip(places, numbers, strict=True)
-      if number
-    ]
-    for start, end in itertools.pairwise(points):
-      parts.append(line(*start, *end, colour, 2))
-    parts += [circle(*point, 3, colour) for point in points]
-    parts.append(text(left + 12, top + 16 + 18 * row, name, fill=colour))
-  return picture(left + wide + 20, top + high + 52, parts, title)
+  fill, rim = (WHITE, BLACK) if letter.isupper() else (BLACK, WHITE)
+  more = f' stroke="{rim}" stroke-width="0.8"'
+  man = _MEN[letter.upper()] + _GLYPH
+  return label(20, 32, man, size=34, fill=fill, more=more)

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from wm.core import basics, resources
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
-from wm.worlds.base import sampling, svg, table, verbal
+from wm.worlds.base import diagram, sampling, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
 
 END, REWARD, NODE0 = 1, 2, 3  # Token ids; nodes follow by number.
@@ -326,23 +325,14 @@ class World(
     return {'hops': np.where(hops == FAR, 0, hops)}
 
   def render(self, state: np.ndarray) -> str:
-    """The graph, with the node and the goal."""
-    row = int(state[0])
-    goals = self.plans.goals[row] if row >= 0 else ()
-    node = int(self.plans.nodes[row]) if row >= 0 else core.DEAD
-    current = node if node >= 0 else None
-    return picture(self.graph, current, goals, self.format(state))
+    """A table of the moves from the node."""
+    return diagram.draw(self, int(state[0]))
 
   def token_boxes(
     self, state: np.ndarray, tokens: Iterable[int]
   ) -> dict[int, list[Box]]:
-    """See core.Written: nodes; `end` is the current node."""
-    spots, row = picture_places(self.graph), int(state[0])
-    if row < 0:
-      return {}
-    node = int(self.plans.nodes[row])
-    nodes = {token: node if token == END else token - NODE0 for token in tokens}
-    return svg.around({t: spots[n] for t, n in nodes.items() if n in spots})
+    """See core.Written: lines of the moves."""
+    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
@@ -542,67 +532,3 @@ class GoalWalkProcess(core.SequenceProcess):
     # As likely as all steps together, or certain if there is no step.
     mass[ends, END - 1] = np.maximum(mass[ends].sum(1), 1.0)
     return mass
-
-
-SIZE, EDGE, DOT = 360, 30, 11  # Pixels: of the picture, its rim, a node.
-Point = tuple[float, float]
-
-
-@functools.lru_cache(maxsize=64)
-def node_places(graph: graphs.Graph) -> Mapping[int, Point]:
-  """Node -> (x, y) in a unit square, y downwards."""
-  groups = [sorted(group) for group in graphs.clusters(graph)]
-  points: dict[int, Point] = {}
-  for k, group in enumerate(groups):
-    turn = math.tau * k / len(groups) - math.tau / 4
-    x, y = 0.5 + 0.31 * math.cos(turn), 0.5 + 0.31 * math.sin(turn)
-    for n, node in enumerate(group):
-      angle = turn + math.tau * n / len(group)
-      points[node] = x + 0.18 * math.cos(angle), y + 0.18 * math.sin(angle)
-  rest = [node for node in graph.nodes if node not in points]
-  steps = graphs.distances(graph, graph.start)
-  depth = max(steps.values(), default=0) + 1
-  if groups:  # New nodes are drawn in the middle.
-    for n, node in enumerate(rest):
-      points[node] = 0.5, 0.5 + 0.08 * n
-    return points
-  layers: dict[int, list[int]] = {}
-  for node in rest:
-    layers.setdefault(steps.get(node, depth), []).append(node)
-  deepest = max(layers, default=0) or 1
-  for depth, layer in layers.items():
-    for n, node in enumerate(layer):
-      points[node] = (n + 0.5) / len(layer), depth / deepest
-  return points
-
-
-def picture_places(graph: graphs.Graph) -> dict[int, Point]:
-  """Node -> (x, y) in its picture."""
-  return {
-    node: (EDGE + x * (SIZE - 2 * EDGE), EDGE + y * (SIZE - 2 * EDGE))
-    for node, (x, y) in node_places(graph).items()
-  }
-
-
-def picture(
-  graph: graphs.Graph, current: int | None, goals: tuple[int, ...], note: str
-) -> str:
-  """SVG of a graph: the current node is red, goals have green rings."""
-  spots = picture_places(graph)
-  rewards = dict(graph.rewards)
-  parts = [
-    svg.line(*spots[a], *spots[b], svg.LINE, 1.5) for a, b in graph.edges
-  ]
-  for node, (x, y) in spots.items():
-    ring = svg.GOAL if node in goals else svg.FAINT
-    fill, ink = (
-      (svg.HERE, svg.PAPER) if node == current else (svg.PAPER, svg.INK)
-    )
-    width = 3 if node in goals else 1
-    more = f'stroke="{ring}" stroke-width="{width}"'
-    parts.append(svg.circle(x, y, DOT, fill, more))
-    parts.append(svg.label(x, y + 4, str(node), fill=ink))
-    if node in rewards:
-      parts.append(svg.text(x + DOT, y - DOT, f'${rewards[node]}', size=10))
-  parts.append(svg.text(EDGE / 2, SIZE + 16, note, size=12))
-  return svg.picture(SIZE, SIZE + 24, parts, note)

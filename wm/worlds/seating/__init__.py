@@ -9,7 +9,7 @@ statements are:
     P-Q=d   P is d seats away from Q
 
 `World` gives rules, sequences, states and pictures, also in words; the Inspect
-task `wm/seating` asks language models about it as in the paper.
+task `wm/world` asks language models about it as in the paper.
 
 State word: a row of the table of all sets of arrangements that statements can
 leave, in order of discovery. Row 0 is all arrangements. The written form of a
@@ -22,14 +22,13 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
-from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
@@ -279,21 +278,9 @@ class World(
     return {'left': np.array([*sizes, 0])[states[:, 0]]}
 
   def render(self, state: np.ndarray) -> str:
-    """Seats in a row with the people who can still sit there."""
-    left = self.arrangements(state)
-    return _picture(self.names, left, self.format(state))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: people in seats; distances have no place."""
-    places: dict[int, tuple[float, float]] = {}
-    for token in tokens if state[0] >= 0 else ():
-      person, at, seat = self.vocab[token].partition('@')
-      if at:
-        x, y = _chip_place(len(self.names), int(seat), self.names.index(person))
-        places[token] = x, y
-    return svg.around(places, CHIP)
+    """The remaining arrangements, if they are few."""
+    lines = _legend(self.names, self.arrangements(state))
+    return svg.card(lines, self.format(state))
 
   # In words.
 
@@ -332,55 +319,8 @@ class World(
     )
 
 
-# Pixels: a person's chip, and a seat's lower edge.
-CHIP, FLOOR = 26, 82
-TONES = ('#3b6ea5', '#c8553d', '#4f8a5b', '#8a5fa8', '#b8892b')
 # Limit of arrangements in a picture, and number per line.
 LISTED, BESIDE = 24, 5
-
-
-def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
-  """Seats as boxes of chips, one for each person; left: [K, n] seats."""
-  num, wide = len(names), CHIP * len(names) + 10
-  parts = [svg.text(12, 22, title, mono=True, more=svg.BOLD)]
-  for seat in range(1, num + 1):
-    x = 12 + (wide + 8) * (seat - 1)
-    possible = (left == seat).any(0)
-    parts.append(
-      svg.rect(
-        x, 34, wide, FLOOR - 34, '#f4f5f7', f'rx="6" stroke="{svg.LINE}"'
-      )
-    )
-    parts += [
-      _chip(_chip_place(num, seat, p), names[p], p, bool(possible[p]))
-      for p in range(num)
-    ]
-    place = x + wide / 2, FLOOR + 16
-    parts.append(svg.label(*place, str(seat), size=13, fill=svg.FAINT))
-  lines = _legend(names, left)
-  parts += [
-    svg.text(12, FLOOR + 40 + 17 * k, line, size=12, mono=k > 0)
-    for k, line in enumerate(lines)
-  ]
-  width = max(16 + (wide + 8) * num, 24 + 8 * len(title), 190)
-  return svg.picture(width, FLOOR + 34 + 17 * len(lines), parts, title)
-
-
-def _chip_place(num: int, seat: int, person: int) -> tuple[float, float]:
-  """Middle of a person's chip in a seat, from 1, of `num`."""
-  left = 12 + (CHIP * num + 18) * (seat - 1)
-  return left + 5 + CHIP * (person + 0.5), (34 + FLOOR) / 2
-
-
-def _chip(
-  place: tuple[float, float], name: str, person: int, possible: bool
-) -> str:
-  """A person who can sit here, or a faint letter for one who cannot."""
-  (x, y), tone = place, TONES[person]
-  dot = svg.circle(x, y, CHIP / 2 - 2, tone) if possible else ''
-  fill = svg.PAPER if possible else svg.LINE
-  bold = svg.BOLD if possible else ''
-  return dot + svg.label(x, y + 4.5, name, size=13, fill=fill, more=bold)
 
 
 def _legend(names: Sequence[str], left: np.ndarray) -> list[str]:

@@ -124,7 +124,7 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     }
 
   def render(self, state: np.ndarray) -> str:
-    """The map with the place marked, or a table of its exits if it is large."""
+    """A table of the place's exits."""
     return diagram.draw(self, int(state[0]))
 
   def token_boxes(

@@ -283,15 +283,6 @@ def _fits(
   return {name: statistics.stepwise(*of) for name, of in scored.items()}
 
 
-def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
-  """Answer keys of the authors that the solver contradicts, a row each.
-
-  Raises:
-    InputError: a file is missing or damaged.
-  """
-  return wrong_key_rows(load(folder))
-
-
 def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
   """Answer keys of the authors that the solver contradicts, a row each.
 

@@ -1,4 +1,4 @@
-"""Tasks `wm/forces` and `wm/seating` with known answers, through Inspect."""
+"""Task `wm/forces` with known answers, through Inspect."""
 
 import math
 
@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from inspect_ai import eval as inspect_eval
 
-from wm import core
-from wm.language import logs as logs_of_models
 from wm.language import providers
 from wm.language.papers.forces import questions, recorded
 from wm.language.papers.forces import report as reports
 from wm.language.papers.forces import score as scoring
 from wm.language.papers.forces import task as tasks
-from wm.language.papers.seating import report as seating_reports
-from wm.language.papers.seating import task as seating_tasks
 
 assert providers.KnownAnswers  # It is registered by its import.
 
@@ -106,38 +102,6 @@ def test_recorded_answers_are_logs_too(folder, testdata, tmp_path):
     'published prompts, 1',
     'corrected prompts, 2',
   }
-
-
-def test_seating_by_known_answers(folder):
-  task = seating_tasks.seating(puzzles=4, trials=3, samples=2)
-  logs = [
-    _run(task, model, folder, epochs=epochs)
-    for model, epochs in (('wm/solver', 1), ('wm/yes', 2))
-  ]
-  solver, yes = map(_metrics, logs)
-  for name in ('accuracy', 'compression', 'distinction'):
-    assert solver['seating_scorer', name] == 1
-    assert solver['seating_scorer', f'{name}_low'] < 1
-  assert solver['right', 'mean'] == 1
-  assert yes['seating_scorer', 'compression'] == 1
-  assert yes['seating_scorer', 'distinction'] == 0
-  assert yes['seating_scorer', 'unread_distinction'] == 0
-  assert yes['answered', 'mean'] == 1
-  page = seating_reports.page(logs)
-  rows = {row[0]: row[1:] for row in page.tables[0].rows}
-  assert rows['wm/solver'][1].startswith('1.000 [')
-  assert rows['wm/yes'][2].startswith('0.000 [')
-  assert 'GPT-4' in rows
-  solver, yes = logs_of_models.costs(logs)
-  assert (solver['task'], solver['model']) == ('seating', 'wm/solver')
-  assert int(solver['calls']) == len(logs[0].samples)
-  assert int(yes['calls']) == 2 * int(solver['calls'])
-  used = logs[0].stats.model_usage['wm/solver']
-  assert solver['tokens in'] == f'{used.input_tokens:,}'
-  assert solver['tokens out'] == f'{used.output_tokens:,}'
-  logs[1].eval.task_version = 1
-  with pytest.raises(core.InputError, match='version 1; expected version 2'):
-    seating_reports.page(logs)
 
 
 def test_worlds_split_at_commas_are_joined():
