@@ -15,7 +15,7 @@ import scipy
 from wm import core
 from wm.core import basics, registry, resources
 from wm.evaluation import paths
-from wm.kernels import orbit_fits, orbits
+from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
 TARGETS = tuple(
@@ -189,38 +189,6 @@ class OrbitPoints(NamedTuple):
     return cls(
       rows, places.astype(np.int32), np.where(mask[..., None], state, np.nan)
     )
-
-
-def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
-  """States as the tokens up to each row tell them, by an orbit fitted to them.
-
-  Args:
-    systems: D x N systems.
-    rows: [D, N, P] of planets; DEAD is none.
-
-  Returns:
-    [D, N, P, 4] x, y from the sun and both masses; NaN where no orbit of two
-    bodies goes through what was seen.
-  """
-  states = np.full((*rows.shape, 4), np.nan)
-  d, n, p = np.nonzero((rows != core.DEAD) & (systems.bodies[..., None] == 2))
-  row = rows[d, n, p]
-  # Rows alternate between planet and sun: half of them are frames.
-  enough = row // 2 >= orbit_fits.FEWEST  # Frames with both bodies before it.
-  d, n, p, row = d[enough], n[enough], p[enough], row[enough]
-  for part in core.predictor.chunks(len(row), systems.seen[0, 0].size * 4):
-    a, b, last = d[part], n[part], row[part]
-    fit = orbit_fits.through(
-      systems.seen[a, b], last + 1, systems.step[a, b], systems.width
-    )
-    place = fit.places(int(last.max(initial=0)) // 2 + 1)[
-      np.arange(len(a)), last // 2
-    ]
-    # Where the planet's share of the mass is 0 or 1, one of the two has none.
-    good = fit.good & (fit.share > 0) & (fit.share < 1)
-    state = np.concatenate([place, fit.mass], axis=1)
-    states[a, b, p[part]] = np.where(good[:, None], state, np.nan)
-  return states
 
 
 def neighbours(

@@ -45,17 +45,16 @@ class Metric(fewshot.FewShotMetric):
   Laws are fitted to the predictions, given the true r, m1 and m2. Exponents
   come from a regression of logarithms. Formulas come from a search over all
   formulas of up to eight leaves and operators, the size of Newton's law. Each
-  quantity is computed for the model and for three references: `_state` has the
-  true state; `_tokens` fits an orbit to the bins up to the row; `_neighbours`
-  has the two nearest labelled states (published). No model can know more than
-  the tokens show: its verdict counts only if the verdict of `_tokens` is right.
+  quantity is computed for the model and for two references: `_state` has the
+  true state; `_neighbours` has the two nearest labelled states (published). No
+  model can know more than the tokens show: bins have to be fine enough to tell
+  the law, as 128 bins and 40 frames of orbits() are.
 
   Reasons of unmeasured rows: sun_rests (too few suns move by three bins),
-  no_orbit (too few orbits of two bodies can be fitted), not_positive (more than
-  a tenth of the predictions have no logarithm), few_systems (predictions remain
-  for fewer than ten systems), undetermined (a variable is the same in all
-  systems), constant (all predictions are equal), no_formula (no formula has
-  values on all rows), tokens_do_not_tell (the verdict of `_tokens` is wrong).
+  not_positive (more than a tenth of the predictions have no logarithm),
+  few_systems (predictions remain for fewer than ten systems), undetermined (a
+  variable is the same in all systems), constant (all predictions are equal),
+  no_formula (no formula has values on all rows).
 
   Attributes:
     num: data sets.
@@ -76,12 +75,9 @@ class Metric(fewshot.FewShotMetric):
 
   Glossary:
     newton: Share of data sets in which every exponent of the model's
-      predictions is Newton's, within a tolerance, and 1 / r is ruled out. If an
-      orbit fitted to the tokens fails, the model is not judged.
+      predictions is Newton's, within a tolerance, and 1 / r is ruled out.
     newton_state: As newton, for predictions from the true state. It is 1 by
       definition.
-    newton_tokens: As newton, for an orbit fitted to the tokens. Below 1, the
-      study is too small to judge a model.
     newton_neighbours: As newton, for the two nearest labelled states. This
       reference uses no law.
     exponent_r: Exponent of the distance in the model's predictions. Newton's is
@@ -106,7 +102,7 @@ class Metric(fewshot.FewShotMetric):
     target: target that the model is tuned to predict
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Adaptable,
     core.Latent.trajectory,
@@ -145,11 +141,10 @@ class Metric(fewshot.FewShotMetric):
     Rows are clustered by data set, each of which has a tuned model.
     """
     task = self.task(world, seed)
-    read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[LawVerdicts]] = {step: [] for step in self.steps}
     for target in self.targets:
       answers = self.told(task, target, predictor, seed)
-      oracles = task.oracles(target, read)
+      oracles = task.oracles(target)
       for step, answer in zip(self.steps, answers, strict=True):
         speakers = {'': answer, **oracles}
         judged[step] += self._judged(task, target, speakers)
@@ -277,7 +272,7 @@ class OrbitTasks(NamedTuple):
   tested: force_tasks.Shown
   asked: force_tasks.OrbitPoints
 
-  def oracles(self, target: str, read: np.ndarray) -> dict[str, np.ndarray]:
+  def oracles(self, target: str) -> dict[str, np.ndarray]:
     """Reference -> [D, M, P, d] predictions; NaN if it has none."""
     values = force_tasks.labels(target, self.labelled.state)
     near = []
@@ -287,6 +282,5 @@ class OrbitTasks(NamedTuple):
       near.append(force_tasks.neighbours(*labelled, self.asked.state[d]))
     return {
       '_state': force_tasks.labels(target, self.asked.state),
-      '_tokens': force_tasks.labels(target, read),
       '_neighbours': np.stack(near),
     }
