@@ -14,8 +14,6 @@
     --first_state=b3b2 --second_state=b3d2
   python launch/count.py --world='connect4()' --depth=30 --interior \\
     --out=figure1 --first_state=1,1,1,2,2,2,2 --second_state=3,1,1,2,2,2,2
-  python launch/count.py --world='connect4()' --model='uniform()' \\
-    --first_state='1 2' --second_state='1 2 2 2' --depth=4
 
 It prints a line `k count` for each length k up to --depth as soon as the count
 is known, so that Ctrl-C keeps the lines so far. States are as the world writes
@@ -36,15 +34,7 @@ that are legal from both. --show also prints the suffixes of the boundary.
 --interior counts suffixes of exactly k tokens, which shows how large the
 interior is beside the suffixes that tell the states apart (Vafa et al. 2024,
 figure 1, right); with --out, OUT/boundary.svg draws it.
-
-With --model (a training run in --out, if it needs training, or in --checkpoint)
-the model is asked, under --accept. Of two states the world's boundary is
-compared with the model's: a line is `k world's model's`; precision is the share
-of the model's boundary that is in the world's, recall the share of the world's
-by which the model tells the states apart.
 """
-
-from typing import Any
 
 import common
 
@@ -57,34 +47,25 @@ def main() -> None:
   common.require('world')
   import wm
 
-  asked = FLAGS.model or FLAGS.checkpoint not in common.WHICH
-  model: dict[str, Any] = {'seed': FLAGS.seed}
-  if asked:
-    model |= common.model_source()
-    model |= {'accept': FLAGS.accept} if FLAGS.accept else {}
   if FLAGS.classes:
-    common.refuse_together('classes', 'model', 'state', 'depth', *PAIR)
+    common.refuse_together('classes', 'state', 'depth', *PAIR)
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
-  elif asked or any(getattr(FLAGS, name) for name in PAIR):
+  elif any(getattr(FLAGS, name) for name in PAIR):
     common.refuse_together('first_state', 'state')
-    _boundary(model if asked else None)
+    _boundary()
   else:
     counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
     for length, number in enumerate(counts, 1):
       print(length, number, flush=True)
 
 
-def _boundary(model: dict[str, Any] | None) -> None:
+def _boundary() -> None:
   common.require('first_state', 'second_state')
   import wm
 
   states = FLAGS.first_state, FLAGS.second_state
   pair = dict(zip(('first', 'second'), states, strict=True))
   pair |= {'world': FLAGS.world, 'depth': FLAGS.depth}
-  if model is not None:
-    common.refuse_together('model', 'interior')
-    print(*wm.model_boundary(**pair, **model).lines(FLAGS.show), sep='\n')
-    return
   boundary = wm.boundary(**pair)
   for suffix in boundary.suffixes() if FLAGS.show else ():
     print(suffix)
@@ -99,5 +80,4 @@ if __name__ == '__main__':
     main,
     *('world', 'state', 'depth', 'classes'),
     *PAIR,
-    *('model', 'checkpoint', 'accept'),
   )

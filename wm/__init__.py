@@ -89,10 +89,7 @@ _CALLS = {
     'train',
   ),
   'library.course': ('course',),
-  'library.exact': (
-    *('audit', 'boundary', 'classes', 'count', 'extract'),
-    'model_boundary',
-  ),
+  'library.exact': ('audit', 'boundary', 'classes', 'count', 'extract'),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (
     *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),
@@ -112,7 +109,6 @@ _CALLS = {
   'studies.rows': ('Row',),
   'studies.study': ('study',),
   'studies.sweep': ('sweep',),
-  'training.import_checkpoint': ('import_gpt2',),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
 _CHECKS = 'wm.library.arguments'  # Of what these are given.

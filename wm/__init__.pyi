@@ -23,7 +23,6 @@ from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract
-from wm.library.exact import model_boundary as model_boundary
 from wm.library.explore import ExplorerPage as ExplorerPage
 from wm.library.explore import explore as explore
 from wm.library.loading import Checked as Checked
@@ -51,6 +50,5 @@ from wm.reporting.catalog import describe as describe
 from wm.studies.rows import Row as Row
 from wm.studies.study import study as study
 from wm.studies.sweep import sweep as sweep
-from wm.training.import_checkpoint import import_gpt2 as import_gpt2
 
 __version__: str

@@ -43,15 +43,7 @@ GOOD: dict[str, dict[str, Any]] = {
   'count': {'world': LINE},
   'classes': {'world': LINE},
   'extract': {'source': 'uniform()', 'world': LINE},
-  'model_boundary': {
-    'source': 'uniform()',
-    'world': LINE,
-    'first': '1',
-    'second': '2',
-    'depth': 3,
-  },
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
-  'import_gpt2': {'path': 'w.pt', 'world': LINE, 'out': 'new'},
   'fetch_map': {'out': 'new', 'file': 'm.osm'},
   'findings': {'folder': 'minis', 'out': 'new'},
   'miniature': {
@@ -128,7 +120,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
-  'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
   'extract': {
     'accept': ('nope', 5),
     'depth': (-1, 1, 13, 'x'),

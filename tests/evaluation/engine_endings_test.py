@@ -9,7 +9,7 @@ from tests import plain
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import context, engine, exhaustive, statistics
+from wm.evaluation import context, engine, statistics
 from wm.models.serving import oracles, process
 
 # Sixteen squares: games end after twelve moves, and often before.
@@ -128,25 +128,6 @@ def test_batch_does_not_matter(decide, monkeypatch):
         np.testing.assert_array_equal(
           getattr(first, name), getattr(other, name)
         )
-
-
-def _row(pairs, t):
-  arrays = {
-    k: x[t : t + 1] for k, x in pairs._asdict().items() if k != 'counts'
-  }
-  return pairs._replace(**arrays)
-
-
-@pytest.mark.parametrize('judged', [False, True])
-def test_search_stops_there_too(judged):
-  results = [
-    exhaustive.model_boundary(
-      dataclasses.replace(trials, prefixes=_row(trials.prefixes, t)), 8, 3000
-    )
-    for trials in [_trials(BABBLER, judged, num=10)]
-    for t in range(10)
-  ]
-  assert any(len(each.lengths) for each in results) == (not judged)
 
 
 def test_compression_is_perfect_for_who_knows_the_game():

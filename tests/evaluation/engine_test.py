@@ -7,7 +7,7 @@ from tests import plain, tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import context, engine, exhaustive, prefix_pairs
+from wm.evaluation import context, engine, prefix_pairs
 from wm.models.serving import oracles
 from wm.runtime import progress
 
@@ -231,47 +231,3 @@ def test_progress_hears_of_every_trial(monkeypatch):
   _sampled()  # Nothing is under way that would hear.
   assert heard[-1] == (23, 23)
   assert heard.count((23, 23)) == 1
-
-
-def _brute(pairs, depth, predictor):
-  return [
-    hand.boundary(
-      *(
-        hand.language(
-          predictor,
-          tuple(pairs.tokens[t, side, : pairs.lengths[t, side]].tolist()),
-          depth,
-          ACCEPT,
-        )
-        for side in range(2)
-      )
-    )
-    for t in range(len(pairs.tokens))
-  ]
-
-
-def _one(trials, t):
-  """A trial by itself."""
-  pairs = trials.prefixes
-  arrays = {
-    name: getattr(pairs, name)[t : t + 1]
-    for name in pairs._fields
-    if name != 'counts'
-  }
-  return _trials(trials.predictor, pairs._replace(**arrays))
-
-
-def test_search_finds_the_boundary_that_brute_force_finds():
-  trials = _trials(pairs=_pairs(9))
-  expected = _brute(trials.prefixes, 3, NOISY)
-  for t, suffixes in enumerate(expected):
-    result = exhaustive.model_boundary(_one(trials, t), 3, 64)
-    assert result.listed() == [suffixes]
-  assert any(expected)
-
-
-def test_search_says_when_it_is_capped():
-  trials = _one(_trials(oracles.Uniform(8, 1, 12), pairs=_pairs(5)), 0)
-  # Six tokens go on and `end` does not: 36 continuations of two tokens.
-  assert exhaustive.model_boundary(trials, 3, 35) is None
-  assert exhaustive.model_boundary(trials, 3, 36) is not None

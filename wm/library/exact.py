@@ -12,7 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
-from wm.evaluation import exhaustive, statistics
+from wm.evaluation import statistics
 from wm.library.loading import Source, loaded_predictor
 from wm.metrics import audit as audits
 from wm.options import check, takes
@@ -164,51 +164,6 @@ def audit(
     [move for move in moves if move.false],
     [move for move in moves if not move.false],
     scores,
-  )
-
-
-@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
-def model_boundary(
-  source: Source,
-  world: core.World | str,
-  first: str,
-  second: str,
-  depth: Count = 5,
-  *,
-  accept: Accept | str = exhaustive.ACCEPT,
-  most: Count = exhaustive.MOST,
-  loading: Loading,
-) -> exhaustive.BoundaryComparison:
-  """The boundary that a model implies between two states, beside the world's.
-
-  The model reads a sequence that leads to each state; its boundary is the
-  continuations that it accepts after the first and not after the second
-  (Vafa et al. 2024, section 2.3).
-
-  Args:
-    source: a run, a model or a predictor, see `wm.load_predictor`.
-    world: whose rules.
-    first, second: sequences of tokens; or states as the world writes them, for
-      each of which one sequence is drawn.
-    depth: longest suffix, in tokens.
-    accept: the rule by which the model accepts a token.
-    most: continuations of one length that are followed.
-    loading: checkpoint, model, see `wm.load_predictor`; and the seed of the
-      sequences that are drawn.
-
-  Raises:
-    InputError: no sequence leads to a state, the sequences leave no room for
-      `depth` tokens, or the model accepts more than `most`.
-  """
-  truth = _enumerable(world, depth)
-  _, predictor = loaded_predictor(source, truth, loading)
-  rule = registry.resolve('accept', accept)
-  texts = (first, second)
-  states = np.stack([exact.locate(truth, text) for text in texts])
-  return exhaustive.compare_boundaries(
-    *(truth, predictor, texts, states, depth, rule),
-    seed=loading.seed,
-    most=most,
   )
 
 
