@@ -6,7 +6,6 @@
             policies; pgn: game files
   device_rules  automata and Othello in JAX, for programs on a device
   scan      recurrences over time; attention: in blocks (JAX, as scan is)
-  pairs     counts of pairs of points with equal or different answers
   simple_paths  all simple paths of a multigraph
   orbits    planets and their suns at equal time steps; orbit_particles: a
             particle filter
