@@ -7,7 +7,7 @@ import pytest
 
 from wm import core
 from wm.core import adapting, registry
-from wm.evaluation import force_laws, force_tasks, statistics
+from wm.evaluation import force_tasks, statistics
 from wm.metrics import force_law
 from wm.models.serving import oracles
 
@@ -187,77 +187,6 @@ def test_where_suns_rest_nobody_knows_the_planets_mass():
   assert result['newton_state'].value[~force].min() == 1
 
 
-def test_the_published_split(world, monkeypatch):
-  monkeypatch.setitem(force_law.BATCH, 'published', 0)
-  metric = force_law.Metric(
-    num=1, examples=300, labels=2, variant='published', searches=0
-  )
-  task = metric.task(world, SEED)
-  labelled = (task.labelled.rows != core.DEAD).sum(2)[0]
-  assert set(labelled[:270]) == {40}
-  assert set(labelled[270:]) == {2}
-  asked = task.asked.rows[0]
-  assert asked.shape[0] == 30
-  assert (asked != core.DEAD).sum() == 150
-  # By all distances: none that is left out is nearer than one that is in.
-  planets = task.trained.planet[0]
-  state = task.trained.state[0]
-  known = state[:270][planets[:270]]
-  gap = np.full(planets[270:].shape, np.nan)
-  for n, p in np.argwhere(planets[270:]):
-    gap[n, p] = np.linalg.norm(known - state[270 + n, p], axis=1).min()
-  chosen = np.zeros(gap.shape, bool)
-  for n, rows in enumerate(asked):
-    chosen[n, rows[rows != core.DEAD]] = True
-  assert gap[chosen].max() <= np.nanmin(np.where(chosen, np.nan, gap))
-  results = metric(Saying(metric, world, force_tasks.labels), world, SEED)
-  state = next(s for s in results if s.quantity == 'newton_state')
-  assert statistics.summarize(state)['value'] == 1
-
-
-class Kept(Saying):
-  """Keeps what it is adapted to."""
-
-  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
-    self.given = sets
-    if isinstance(sets, adapting.TaskStream):
-      sets = self.whole
-    return super().adapt(sets, asked, kind, steps, seed, tuning)
-
-
-def test_steps_read_random_systems(world, monkeypatch):
-  """All of them where they are not more than a batch."""
-  fields = {**SMALL, 'examples': 12, 'targets': ('log_force',)}
-  whole, kept = None, {}
-  for batch in (0, 12, 5):
-    monkeypatch.setitem(force_law.BATCH, 'paper', batch)
-    metric = force_law.Metric(**fields)
-    model = Kept(metric, world, force_tasks.labels)
-    model.whole = whole
-    kept[batch] = model
-    metric.told(metric.task(world, SEED), 'log_force', model, SEED)
-    whole = whole or model.given
-  for first, other in zip(whole, kept[12].given, strict=True):
-    np.testing.assert_array_equal(first, other)
-  stream, count = kept[5].given, np.zeros((2, 12))
-  for step in range(400):
-    drawn = stream.batch(step, adapting.Real(1))
-    assert drawn.tokens.shape == (2, 5, whole.tokens.shape[2])
-    for d in range(2):
-      same = (drawn.tokens[d, :, None] == whole.tokens[d]).all(-1)
-      assert same.any(1).all()
-      row = same.argmax(1)
-      np.testing.assert_array_equal(drawn.labels[d], whole.labels[d, row])
-      np.testing.assert_array_equal(drawn.places[d], whole.places[d, row])
-      count[d] += np.bincount(row, minlength=12)
-  # Each as often as others, within five standard deviations.
-  mean = 400 * 5 / 12
-  assert np.abs(count - mean).max() < 5 * np.sqrt(mean)
-  again = stream.batch(7, adapting.Real(1)).tokens
-  np.testing.assert_array_equal(again, stream.batch(7, adapting.Real(1)).tokens)
-  assert not np.array_equal(again, stream.batch(8, adapting.Real(1)).tokens)
-
-
 def test_near_states_are_averaged():
   known = np.array([[0.0, 0], [1, 0], [0, 1], [9, 9]])
   values = np.array([[1.0], [3.0], [7.0], [100.0]])
@@ -278,33 +207,9 @@ def test_systems_that_no_memory_holds(world):
   [
     ({'targets': ('mass',)}, "targets has 'mass'; available: log_acceleration"),
     ({'targets': ()}, r'targets=\(\)'),
-    ({'variant': 'newest'}, 'available: paper, published'),
-    ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),
   ],
 )
 def test_bad_fields_are_told(given, said):
   with pytest.raises(core.InputError, match=said):
     force_law.Metric(**given)
-
-
-def test_galaxies_are_judged_by_themselves(world, monkeypatch):
-  """Five laws of one tuned model: a cluster, and rows of its data set."""
-  monkeypatch.setattr(force_law, 'NODES', 3)
-  monkeypatch.setitem(force_law.GALAXIES, 'paper', 5)
-  galaxies = scored(force_tasks.labels, world, num=1, searches=1)
-  newton = galaxies['newton']
-  targets = len(force_law.Metric().targets)
-  assert newton.columns['galaxy'].tolist() == [0, 1, 2, 3, 4] * targets
-  assert len(set(newton.group)) == 1
-  assert (newton.value[newton.reason == ''] == 1).all()
-  assert len(galaxies['formula'].value) == 5 * targets
-
-
-def test_galaxies_have_a_thousand_rows_each():
-  rows = force_laws.LawRows(np.zeros((5000, 6)), np.arange(5000), False)
-  parts = [*rows.parts(5, 0)]
-  assert [len(part) for part in parts] == [1000] * 5
-  assert len(set(np.concatenate(parts))) > 3000
-  (everything,) = rows.parts(0, 0)
-  assert len(everything) == 5000

@@ -19,7 +19,6 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics
 from wm.evaluation import force_tasks, formulas
 
 
@@ -190,20 +189,6 @@ class LawRows(NamedTuple):
   group: np.ndarray
   rests: bool
 
-  def take(self, rows: np.ndarray) -> LawRows:
-    """Some of the rows, by their places."""
-    return LawRows(self.state[rows], self.group[rows], self.rests)
-
-  def parts(self, galaxies: int, seed: int) -> Iterator[np.ndarray]:
-    """Places of the rows of each galaxy; of all rows where there are none."""
-    # Galaxies overlap, as published: each is drawn from all rows.
-    everything = np.arange(len(self.group))
-    for galaxy in range(galaxies):
-      draw = basics.hash64(seed, galaxy, everything)
-      yield np.sort(np.argsort(draw, kind='stable')[:MOST])
-    if not galaxies:
-      yield everything
-
   def verdict(
     self, target: str, answers: np.ndarray, tolerance: float
   ) -> Verdict:
@@ -349,14 +334,12 @@ class LawVerdicts(NamedTuple):
     data_set: its number.
     verdicts: speaker -> what it says.
     sought: speaker -> formulas; None where none are sought.
-    galaxy: number of a subset of its rows; None is all of them.
   """
 
   target: str
   data_set: int
   verdicts: dict[str, Verdict]
   sought: Mapping[str, Sought] | None
-  galaxy: int | None = None
 
   def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
     """Quantity, value, reason and formula of all that a speaker is told by."""
@@ -425,12 +408,9 @@ def scores(
 
 
 def _columns(judged: Sequence[LawVerdicts]) -> dict[str, np.ndarray]:
-  names = ['data_set', 'target']
-  if judged[0].galaxy is not None:
-    names.append('galaxy')
   return {
     name: np.array([getattr(judgment, name) for judgment in judged])
-    for name in names
+    for name in ('data_set', 'target')
   }
 
 

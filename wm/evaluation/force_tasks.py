@@ -119,17 +119,6 @@ class Shown(NamedTuple):
     range_ = np.nanmax(sun, axis=2) - np.nanmin(sun, axis=2)
     return range_.max(-1) / self.width
 
-  def take(self, rows: slice) -> Shown:
-    """Some of the N systems."""
-    return self._replace(
-      tokens=self.tokens[:, rows],
-      seen=self.seen[:, rows],
-      planet=self.planet[:, rows],
-      bodies=self.bodies[:, rows],
-      step=self.step[:, rows],
-      state=self.state[:, rows],
-    )
-
 
 def shown(
   world: core.Latent, sets: int, num: int, seed: int, split: str
@@ -211,17 +200,3 @@ def neighbours(
   near = tree.query(flat[finite], min(NEIGHBOURS, len(states)))[1]
   means[finite] = values[near.reshape(int(finite.sum()), -1)].mean(1)
   return means.reshape(*queries.shape[:-1], values.shape[-1])
-
-
-def nearest(states: np.ndarray, queries: np.ndarray, num: int) -> np.ndarray:
-  """[...] bool: the `num` queries [..., C] that are nearest to states [T, C].
-
-  Distances are not scaled, as published; NaN rows are none.
-  """
-  flat = queries.reshape(-1, queries.shape[-1])
-  finite = np.flatnonzero(np.isfinite(flat).all(1))
-  distance = scipy.spatial.cKDTree(states).query(flat[finite])[0]
-  order = np.argsort(distance, kind='stable')[:num]
-  mask = np.zeros(len(flat), bool)
-  mask[finite[order]] = True
-  return mask.reshape(queries.shape[:-1])

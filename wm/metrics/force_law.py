@@ -14,19 +14,16 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.core.fields import field, field_error
+from wm.core.fields import field
 from wm.evaluation import fewshot, force_laws, force_tasks
 from wm.evaluation.force_laws import LawVerdicts
 
 # Streams of randomness under one seed.
-TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
+TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)
 SYSTEMS = 50  # Held-out systems of a data set.
 MOVES = 3.0  # Least motion of a sun, in bins, in data sets about forces.
 TOLERANCE = 0.05  # Tolerance of exponents.
 NODES = 8  # Leaves and operators of the largest formulas.
-# Systems of a training step, and subsets of a data set; 0 is all.
-BATCH = {'paper': 0, 'published': 64}
-GALAXIES = {'paper': 0, 'published': 5}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +62,6 @@ class Metric(fewshot.FewShotMetric):
     steps: ascending numbers of training steps to score after; quantities of the
       last have no number in their names. Published: 10,000.
     searches: data sets in which formulas are searched.
-    variant: 'paper', or 'published': as the published program. There nine
-      tenths of the examples have labels at all rows of planets, and the others
-      at `labels` rows anywhere. Queries are five rows a system of the others,
-      those nearest to a state of the former. A training step draws 64 systems
-      of each data set, with replacement. Five random subsets of up to 1,000
-      rows of each data set are judged alone: several laws of one tuned model.
-      Published: 10,000 examples.
 
   Glossary:
     newton: Share of data sets in which every exponent of the model's
@@ -124,19 +114,11 @@ class Metric(fewshot.FewShotMetric):
   )
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
   searches: int = field(5, least=0)
-  variant: str = field('paper', choices=('paper', 'published'))
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    least = 10 * force_tasks.FEWEST
-    if self.variant == 'published' and self.examples < least:
-      expected = f'at least {least} examples, a tenth of which is asked about'
-      raise field_error(self, 'examples variant', expected)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per data set, galaxy and target.
+    """See core.Metric; a row per data set and target.
 
     Rows are clustered by data set, each of which has a tuned model.
     """
@@ -165,16 +147,16 @@ class Metric(fewshot.FewShotMetric):
     trained = force_tasks.shown(
       world, self.num, self.examples, stream(TRAINED), 'train'
     )
-    labelled = force_tasks.late(trained)
-    if self.variant == 'paper':
-      tested = force_tasks.shown(
-        world, self.num, SYSTEMS, stream(ASKED), 'heldout'
+    tested = force_tasks.shown(
+      world, self.num, SYSTEMS, stream(ASKED), 'heldout'
+    )
+    rows, asked = (
+      force_tasks.chosen(force_tasks.late(systems), self.labels, seed)
+      for systems, seed in (
+        (trained, stream(LABELLED)),
+        (tested, stream(SCORED)),
       )
-      mask = force_tasks.late(tested)
-      asked = force_tasks.chosen(mask, self.labels, stream(SCORED))
-      rows = force_tasks.chosen(labelled, self.labels, stream(LABELLED))
-    else:
-      tested, rows, asked = _published(trained, self.labels, stream(LABELLED))
+    )
     return OrbitTasks(
       trained,
       force_tasks.OrbitPoints.of(trained, rows),
@@ -194,7 +176,7 @@ class Metric(fewshot.FewShotMetric):
     )
     outputs = self.fine_tune(
       predictor,
-      fewshot.batches(train, BATCH[self.variant], basics.stream(seed, BATCHES)),
+      train,
       adapting.QueryPoints(task.tested.tokens, task.asked.places),
       adapting.Real(raw.shape[-1]),
       basics.stream(seed, ADAPTED),
@@ -205,20 +187,17 @@ class Metric(fewshot.FewShotMetric):
     self, task: OrbitTasks, target: str, speakers: dict[str, np.ndarray]
   ) -> list[LawVerdicts]:
     """The verdicts of each data set, with formulas if it is searched."""
-    judged, galaxies = [], GALAXIES[self.variant]
+    judged = []
     for d in range(self.num):
       mask, rows = force_laws.rows(task.tested, task.asked, d, target, MOVES)
-      for galaxy, part in enumerate(rows.parts(galaxies, d)):
-        judged_rows = rows.take(part)
-        each = {
-          name: judged_rows.verdict(target, answers[d][mask][part], TOLERANCE)
-          for name, answers in speakers.items()
-        }
-        sought = None
-        if d < self.searches:
-          sought = judged_rows.searched(target, each, NODES)
-        number = galaxy if galaxies else None
-        judged.append(LawVerdicts(target, d, each, sought, number))
+      each = {
+        name: rows.verdict(target, answers[d][mask], TOLERANCE)
+        for name, answers in speakers.items()
+      }
+      sought = None
+      if d < self.searches:
+        sought = rows.searched(target, each, NODES)
+      judged.append(LawVerdicts(target, d, each, sought))
     return judged
 
 
@@ -233,30 +212,6 @@ def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scale = np.where(spread > 0, spread, 1)
     return np.nanmean(raw, axis=axes, keepdims=True), scale
   return none, none + 1
-
-
-def _published(
-  trained: force_tasks.Shown, labels: int, seed: int
-) -> tuple[force_tasks.Shown, np.ndarray, np.ndarray]:
-  """Query systems, labelled rows and query rows; see Metric."""
-  num = trained.planet.shape[1]
-  few = num - num // 10
-  whole = np.arange(num)[:, None] < few
-  sparse = force_tasks.chosen(trained.planet, labels, seed)
-  everything = trained.planet.shape[2]
-  rows = force_tasks.chosen(trained.planet & whole, everything, seed)
-  rows[:, few:, : sparse.shape[2]] = sparse[:, few:]
-  tested = trained.take(slice(few, None))
-  near = np.stack(
-    [
-      force_tasks.nearest(
-        states[:few][trained.planet[d, :few]], states[few:], 5 * (num - few)
-      )
-      for d, states in enumerate(trained.state)
-    ]
-  )
-  asked = force_tasks.chosen(near, int(near.sum(2).max()), seed)
-  return tested, rows, asked
 
 
 class OrbitTasks(NamedTuple):
