@@ -65,7 +65,8 @@ class Metric(fewshot.FewShotMetric):
 
   Glossary:
     newton: Share of data sets in which every exponent of the model's
-      predictions is Newton's, within a tolerance, and 1 / r is ruled out.
+      predictions is Newton's, within a tolerance, and 1 / r is ruled out. Where
+      bins are coarse, no model can tell the law.
     newton_state: As newton, for predictions from the true state. It is 1 by
       definition.
     newton_neighbours: As newton, for the two nearest labelled states. This
