@@ -128,14 +128,6 @@ for cls in (
 ):
   declare(cls)
 
-# ingest.
-flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
-flags.DEFINE_string(
-  'vocab',
-  None,
-  'File of its words by id, one a line; default: the published order.',
-)
-
 # study, miniature.
 flags.DEFINE_multi_string(
   'row',

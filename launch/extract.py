@@ -21,8 +21,8 @@ world agree, and at which share of their places not (wrong_places); and
   distance  2^-k, k the tokens before the first difference (0: none)
   merged    states of the world that are one state for the model
   split     states of the world that are several for the model
-  missing   legal tokens that the model does not accept, by state
-  extra     accepted tokens that are not legal, and the state they lead to
+  edges     legal tokens that the model does not accept (missing), and accepted
+            ones that are not legal (extra), by state
 
 A model that was trained on sequences of at most L tokens may know where they
 end, and imply states that count tokens: --longest_word below L leaves them out.

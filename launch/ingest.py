@@ -1,4 +1,4 @@
-"""Reads what others have made: games, lines of text, street maps, checkpoints.
+"""Reads what others have made: games, lines of text, street maps.
 
   python launch/ingest.py --pgn=lichess_2025-03.pgn.zst --out=runs/human
   python launch/ingest.py --pgn=launch/examples/openings.pgn --out=runs/opera
@@ -37,19 +37,7 @@ make nodes.csv, edges.csv and map.graphml of an OpenStreetMap street map, for
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
 --date is the map as that day began (UTC), for maps that are to be those of a
 paper. --osm_place needs internet; both need the extra `maps`.
-
-  python launch/ingest.py --weights=state.pt --out=runs/published \\
-    --world="maps(nodes='nodes.csv', edges='edges.csv')"
-  python launch/ingest.py --weights=gpt_championship.ckpt --world="othello()" \\
-    --out=runs/championship
-
-make a published PyTorch checkpoint a run that score.py can load. --weights is a
-state dict, loaded with weights only. Names and shapes tell what it is: GPT-2 or
-minGPT, as Othello-GPT is published. --model says what they do not tell, such as
-GPT-2's heads. Needs the extra `torch`.
 """
-
-import json
 
 import common
 
@@ -61,7 +49,6 @@ READ = {
   'text_file': ('heldout_file', 'tokens'),
   'map_file': (),
   'osm_place': ('date',),
-  'weights': ('model', 'vocab'),
   'pgn': ('games', 'jobs'),
 }
 
@@ -74,7 +61,7 @@ def _source() -> str:
   for name, flags in READ.items():
     if name != sources[0]:
       common.refuse_together(sources[0], name, *flags)
-  common.require('out', *['world'] * (sources[0] in ('text_file', 'weights')))
+  common.require('out', *['world'] * (sources[0] == 'text_file'))
   return sources[0]
 
 
@@ -83,14 +70,6 @@ def main() -> None:
   source = _source()
   import wm
 
-  if source == 'weights':
-    arguments = {'model': FLAGS.model, 'vocab': FLAGS.vocab}
-    print(
-      json.dumps(
-        wm.import_gpt2(FLAGS.weights, FLAGS.world, FLAGS.out, **arguments)
-      )
-    )
-    return
   if source in ('map_file', 'osm_place'):
     place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
     print(wm.fetch_map(FLAGS.out, place, file, date=FLAGS.date))
@@ -111,6 +90,5 @@ if __name__ == '__main__':
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
     *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
-    *('weights', 'model', 'vocab'),
     *common.names(common.Workers),
   )

@@ -29,11 +29,10 @@ MEMORY, SECONDS = 8 << 30, 60
 LINE = 'lattice(size=3, length=8)'
 ORBITS = 'orbits(rows=10)'
 # Of orbits: the rest is asked about a line.
-TRACKS = 'ballistic', 'orbit_fit', 'particle_filter', 'previous_position'
+TRACKS = 'ballistic', 'particle_filter', 'previous_position'
 NETWORK = 'transformer(layers=1, width=8)'
 # Metric -> model and world that it is run on, where not the oracle on a line.
 PAIRS = {
-  'belief': ('oracle()', 'hmm()'),
   'capability': ('oracle()', 'seating()'),
   'extrapolation': (NETWORK, ORBITS),
   'force_law': (NETWORK, ORBITS),

@@ -79,7 +79,7 @@ def compare_steps(family, processor, device, share):
 )
 @pytest.mark.parametrize('rate', [0.0, 0.1])
 def test_attention_has_the_values_of_a_processor(dtype, share, rate, devices):
-  """cuDNN, our kernel and blocks against all scores at once."""
+  """cuDNN and blocks against all scores at once."""
   compare_attention(dtype, rate, *devices, share)
 
 

@@ -324,11 +324,11 @@ LINES = {
     'sample',
     '--flagfile=gone.flags',
   ): "No such file or directory: 'gone.flags'",
-  ('ingest', '--out=a', '--weights=w.pt', '--pgn=b'): (
-    'and --weights were given: expected one of the two'
+  ('ingest', '--out=a', '--text_file=w.txt', '--pgn=b'): (
+    'and --text_file were given: expected one of the two'
   ),
-  ('ingest', '--out=a', '--pgn=b', '--vocab=c'): (
-    'vocab=c and --pgn were given: expected one of the two'
+  ('ingest', '--out=a', '--pgn=b', '--tokens=c'): (
+    'tokens=c and --pgn were given: expected one of the two'
   ),
   ('count', CITY, '--show'): '--first_state is required',
   ('ingest', '--out=a', '--map_file=b', '--osm_place=c'): (

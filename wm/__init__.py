@@ -105,7 +105,6 @@ _CALLS = {
   'studies.rows': ('Row',),
   'studies.study': ('study',),
   'studies.sweep': ('sweep',),
-  'training.import_checkpoint': ('import_gpt2',),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
 _CHECKS = 'wm.library.arguments'  # Of what these are given.

@@ -45,6 +45,5 @@ from wm.reporting.catalog import describe as describe
 from wm.studies.rows import Row as Row
 from wm.studies.study import study as study
 from wm.studies.sweep import sweep as sweep
-from wm.training.import_checkpoint import import_gpt2 as import_gpt2
 
 __version__: str

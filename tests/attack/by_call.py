@@ -43,7 +43,6 @@ GOOD: dict[str, dict[str, Any]] = {
   'count': {'world': LINE},
   'extract': {'source': 'uniform()', 'world': LINE},
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
-  'import_gpt2': {'path': 'w.pt', 'world': LINE, 'out': 'new'},
   'fetch_map': {'out': 'new', 'file': 'm.osm'},
   'findings': {'folder': 'minis', 'out': 'new'},
   'miniature': {

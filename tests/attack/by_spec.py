@@ -131,7 +131,6 @@ UNTRAINED = (
   ),
   *('noisy_oracle(by="x")', 'solver(errors=2.0)', 'solver(answer="x")'),
   *('solver(silent=-1.0)', 'solver(by="x")', 'lookup(by="x")'),
-  *('toy(kind="x")', 'toy(kind=1)', 'toy("used", 1)'),
   *('particle_filter(particles=0)', 'particle_filter(sweeps=-1)'),
   *(
     'huggingface()',
@@ -204,10 +203,7 @@ METRICS = (
   ),
   'traversal(num=0)',
   *('intervention(num=0)', 'intervention(layers=())'),
-  *(
-    'intervention(horizon=0)',
-    'intervention(direction="x")',
-  ),
+  'intervention(direction="x")',
   *('force_law(targets=("x",))', 'trajectory(num=0)'),
   *('trajectory(ahead=())', 'trajectory(ahead=(0,))', 'capability(num=0)'),
   'extrapolation(num=0)',

@@ -94,7 +94,6 @@ def test_probability_of_padding_is_taken_out():
   assert entries[0]['cautions'][0].startswith('puts 0.')
   assert '<pad>' in entries[0]['cautions'][0]
   assert entries[0]['checked'] == 'logits'
-  assert entries[0]['drift'] == 0
 
 
 def test_equal_logits_are_the_uniform_model():
@@ -219,7 +218,7 @@ def test_patched_goes_on_from_what_it_is_given():
   refuses(Other(), 'that hidden gave changes a probability by')
 
 
-# Answers, and drift.
+# Answers.
 
 
 class Says:
@@ -238,65 +237,6 @@ class InOrder(Says):
 def test_answers_depend_on_their_question_only():
   assert wm.check(Says(), MAPS).passed == ('answers',)
   refuses(InOrder(), 'asked again in another order, it gives')
-
-
-def counting(last):
-  """A model that is honest for so many calls."""
-  calls = []
-
-  def logits(tokens):
-    calls.append(1)
-    return honest(tokens) * (1 if len(calls) <= last else -1)
-
-  return logits
-
-
-def test_a_model_that_counts_its_calls():
-  refuses(counting(30), 'changes the prediction')
-  with pytest.raises(core.InputError, match='now answers otherwise than it di'):
-    wm.score(counting(60), 'next_token(num=300)', MAPS)
-  (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS)
-  assert entry['drift'] == 0
-
-
-# Learners.
-
-
-class Adapts(Net):
-  """Answers by the last token; as a class attribute says, otherwise."""
-
-  fault = ''
-
-  def adapt(self, tokens, places, labels, task):
-    def predict(tokens, places):
-      rows, columns = places
-      read = tokens[rows, columns]
-      if self.fault == 'rows':
-        read = read + tokens[0].sum()
-      if self.fault == 'later':
-        read = read + tokens[rows].sum(1)
-      if self.fault == 'nan':
-        return np.full((len(read), *labels.shape[1:], 2), np.nan)
-      return np.repeat((read % 2)[:, None], labels.shape[1], 1)
-
-    return predict
-
-
-@pytest.mark.parametrize('fault', ['', 'rows', 'later', 'nan'])
-def test_what_a_learner_answers_is_checked(fault):
-  learner = type('Adapts', (Adapts,), {'fault': fault})()
-  metric = 'inductive_bias(num=2, examples=12, states=9, pool=9)'
-  run = lambda: wm.score(learner, metric, MAPS)  # noqa: E731
-  if not fault:
-    run()
-    return
-  text = {
-    'nan': 'adapt learned gave NaN',
-    'later': 'another padding token',
-    'rows': 'another batch',
-  }
-  with pytest.raises(core.InputError, match=text[fault]):
-    run()
 
 
 # Worlds.

@@ -1,4 +1,4 @@
-"""Force laws of speakers whose law is known, and of who reads tokens only."""
+"""Force laws of speakers whose law is known."""
 
 from unittest import mock
 
@@ -7,7 +7,7 @@ import pytest
 
 from wm import core
 from wm.core import adapting, registry
-from wm.evaluation import force_laws, force_tasks, statistics
+from wm.evaluation import force_tasks, statistics
 from wm.metrics import force_law
 from wm.models.serving import oracles
 
@@ -95,7 +95,7 @@ def test_who_says_newtons_law_is_found_to(right):
 
 
 def test_rows_have_the_whole_front(right):
-  for who in ('', '_state', '_tokens', '_neighbours'):
+  for who in ('', '_state', '_neighbours'):
     result = right[f'law_error{who}']
     for target in set(result.columns['target']):
       rows = result.columns['target'] == target
@@ -110,14 +110,7 @@ def test_rows_have_the_whole_front(right):
   assert exact.value[exact.columns['length'] == 8].max() < 1e-12
 
 
-def test_tokens_tell_the_law_and_near_states_do_not(right):
-  """A world of the study's size: within .05, and 1 / r is ruled out."""
-  assert value(right, 'newton_tokens') == 1
-  for name, power in (('r', -2), ('m1', 1), ('m2', 1), ('mass', 1)):
-    off = right[f'exponent_{name}_tokens'].value - power
-    assert np.nanmax(np.abs(off)) < 0.05
-  assert value(right, 'formula_tokens') == 1
-  assert value(right, 'r2_tokens') > 0.99
+def test_near_states_do_not_tell_the_law(right):
   assert value(right, 'newton_neighbours') == 0
   assert value(right, 'formula_neighbours') == 0
   assert value(right, 'r2_neighbours') < 0.98
@@ -131,7 +124,6 @@ def test_who_says_another_law_is_found_to(world, monkeypatch):
   assert value(result, 'exponent_m1') == pytest.approx(1, abs=1e-5)
   assert value(result, 'formula') == 0
   assert all('inv(r)' in law for law in result['formula'].columns['law'])
-  assert value(result, 'newton_tokens') == 1
 
 
 def test_noise_widens_but_does_not_bend(world, monkeypatch):
@@ -159,7 +151,6 @@ def test_vectors_and_raw_magnitudes(world):
   assert value(result, 'positive') == 1
   np.testing.assert_allclose(result['angle'].value, 90, atol=1e-4)
   np.testing.assert_allclose(result['angle_state'].value, 0, atol=1e-5)
-  assert result['angle_tokens'].value.max() < 3
   assert (
     result['r2'].value[result['r2'].columns['target'] == targets[1]].max() < 0
   )
@@ -184,114 +175,16 @@ def test_a_constant_has_no_law(world, monkeypatch):
     assert value(result, f'newton{end}') == 0
     np.testing.assert_allclose(result[f'exponent_r{end}'].value, 0, atol=1e-9)
     assert set(result[f'formula{end}'].reason) == {'constant'}
-  assert 'newton_tokens_1' not in result
+  assert 'newton_state_1' not in result
 
 
 def test_where_suns_rest_nobody_knows_the_planets_mass():
   result = scored(force_tasks.labels, world_of(RESTING))
   force = result['newton'].columns['target'] == 'log_force'
-  for name in ('newton', 'newton_tokens', 'newton_state', 'exponent_r'):
+  for name in ('newton', 'newton_state', 'exponent_r'):
     assert set(result[name].reason[force]) == {'sun_rests'}
   assert set(result['exponent_m1'].reason) == {'sun_rests'}
   assert result['newton_state'].value[~force].min() == 1
-
-
-def test_a_study_that_is_too_small_judges_no_model():
-  coarse = world_of('orbits(bins=16, rows=41)')
-  result = scored(force_tasks.labels, coarse, targets=('log_acceleration',))
-  assert set(result['newton'].reason) <= {'tokens_do_not_tell', 'no_orbit'}
-  assert value(result, 'newton_state') == 1
-  several = world_of(
-    "orbits(systems='exoplanets', planets=3, bins=200, box=50.0, rows=61, "
-    'steps=(0.3,))'
-  )
-  result = scored(force_tasks.labels, several, targets=('log_acceleration',))
-  assert set(result['newton_tokens'].reason) == {'no_orbit'}
-  assert value(result, 'newton_state') == 1
-
-
-def test_tokens_after_the_row_are_not_read(world):
-  sample = force_tasks.shown(world, 1, 4, SEED, 'all')
-  rows = force_tasks.chosen(force_tasks.late(sample), 2, 0)
-  expected = force_tasks.read(sample, rows)
-  assert np.isfinite(expected).all()
-  for n in range(4):
-    for p in range(2):
-      seen = sample.seen.copy()
-      seen[0, n, rows[0, n, p] + 1 :] = 7.0
-      result = force_tasks.read(sample._replace(seen=seen), rows)
-      np.testing.assert_array_equal(result[0, n, p], expected[0, n, p])
-
-
-def test_the_published_split(world, monkeypatch):
-  monkeypatch.setitem(force_law.BATCH, 'published', 0)
-  metric = force_law.Metric(
-    num=1, examples=300, labels=2, variant='published', searches=0
-  )
-  task = metric.task(world, SEED)
-  labelled = (task.labelled.rows != core.DEAD).sum(2)[0]
-  assert set(labelled[:270]) == {40}
-  assert set(labelled[270:]) == {2}
-  asked = task.asked.rows[0]
-  assert asked.shape[0] == 30
-  assert (asked != core.DEAD).sum() == 150
-  # By all distances: none that is left out is nearer than one that is in.
-  planets = task.trained.planet[0]
-  state = task.trained.state[0]
-  known = state[:270][planets[:270]]
-  gap = np.full(planets[270:].shape, np.nan)
-  for n, p in np.argwhere(planets[270:]):
-    gap[n, p] = np.linalg.norm(known - state[270 + n, p], axis=1).min()
-  chosen = np.zeros(gap.shape, bool)
-  for n, rows in enumerate(asked):
-    chosen[n, rows[rows != core.DEAD]] = True
-  assert gap[chosen].max() <= np.nanmin(np.where(chosen, np.nan, gap))
-  results = metric(Saying(metric, world, force_tasks.labels), world, SEED)
-  state = next(s for s in results if s.quantity == 'newton_state')
-  assert statistics.summarize(state)['value'] == 1
-
-
-class Kept(Saying):
-  """Keeps what it is adapted to."""
-
-  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
-    self.given = sets
-    if isinstance(sets, adapting.TaskStream):
-      sets = self.whole
-    return super().adapt(sets, asked, kind, steps, seed, tuning)
-
-
-def test_steps_read_random_systems(world, monkeypatch):
-  """All of them where they are not more than a batch."""
-  fields = {**SMALL, 'examples': 12, 'targets': ('log_force',)}
-  whole, kept = None, {}
-  for batch in (0, 12, 5):
-    monkeypatch.setitem(force_law.BATCH, 'paper', batch)
-    metric = force_law.Metric(**fields)
-    model = Kept(metric, world, force_tasks.labels)
-    model.whole = whole
-    kept[batch] = model
-    metric.told(metric.task(world, SEED), 'log_force', model, SEED)
-    whole = whole or model.given
-  for first, other in zip(whole, kept[12].given, strict=True):
-    np.testing.assert_array_equal(first, other)
-  stream, count = kept[5].given, np.zeros((2, 12))
-  for step in range(400):
-    drawn = stream.batch(step, adapting.Real(1))
-    assert drawn.tokens.shape == (2, 5, whole.tokens.shape[2])
-    for d in range(2):
-      same = (drawn.tokens[d, :, None] == whole.tokens[d]).all(-1)
-      assert same.any(1).all()
-      row = same.argmax(1)
-      np.testing.assert_array_equal(drawn.labels[d], whole.labels[d, row])
-      np.testing.assert_array_equal(drawn.places[d], whole.places[d, row])
-      count[d] += np.bincount(row, minlength=12)
-  # Each as often as others, within five standard deviations.
-  mean = 400 * 5 / 12
-  assert np.abs(count - mean).max() < 5 * np.sqrt(mean)
-  again = stream.batch(7, adapting.Real(1)).tokens
-  np.testing.assert_array_equal(again, stream.batch(7, adapting.Real(1)).tokens)
-  assert not np.array_equal(again, stream.batch(8, adapting.Real(1)).tokens)
 
 
 def test_near_states_are_averaged():
@@ -314,33 +207,9 @@ def test_systems_that_no_memory_holds(world):
   [
     ({'targets': ('mass',)}, "targets has 'mass'; available: log_acceleration"),
     ({'targets': ()}, r'targets=\(\)'),
-    ({'variant': 'newest'}, 'available: paper, published'),
-    ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),
   ],
 )
 def test_bad_fields_are_told(given, said):
   with pytest.raises(core.InputError, match=said):
     force_law.Metric(**given)
-
-
-def test_galaxies_are_judged_by_themselves(world, monkeypatch):
-  """Five laws of one tuned model: a cluster, and rows of its data set."""
-  monkeypatch.setattr(force_law, 'NODES', 3)
-  monkeypatch.setitem(force_law.GALAXIES, 'paper', 5)
-  galaxies = scored(force_tasks.labels, world, num=1, searches=1)
-  newton = galaxies['newton']
-  targets = len(force_law.Metric().targets)
-  assert newton.columns['galaxy'].tolist() == [0, 1, 2, 3, 4] * targets
-  assert len(set(newton.group)) == 1
-  assert (newton.value[newton.reason == ''] == 1).all()
-  assert len(galaxies['formula'].value) == 5 * targets
-
-
-def test_galaxies_have_a_thousand_rows_each():
-  rows = force_laws.LawRows(np.zeros((5000, 6)), np.arange(5000), False)
-  parts = [*rows.parts(5, 0)]
-  assert [len(part) for part in parts] == [1000] * 5
-  assert len(set(np.concatenate(parts))) > 3000
-  (everything,) = rows.parts(0, 0)
-  assert len(everything) == 5000

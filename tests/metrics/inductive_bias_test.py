@@ -10,7 +10,6 @@ from tests.metrics import table
 from wm import core
 from wm.core import adapting, basics, registry
 from wm.evaluation import coin_tasks, statistics
-from wm.kernels import pairs
 from wm.metrics import inductive_bias
 from wm.models import bayes, lookup
 
@@ -203,7 +202,7 @@ def test_ideal_d_ib_of_the_lattice_varies_as_computed_exactly(
   num = 2**size
   coins = coin_tasks.coins(num, 0, [states], True)
   labels = coins.labels(states[None])
-  apart, total = pairs.count(labels, states, states)
+  apart, total = coin_tasks.count_pairs(labels, states, states)
   value = 2 * apart[:, 2] / total[2]
   np.testing.assert_allclose(coins.weight, 1)
   assert value.mean() == pytest.approx(1, abs=1e-12)

@@ -1,7 +1,6 @@
 """Interventions: activations that are the state, and a model without use."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -24,8 +23,8 @@ OTHELLO = 'othello(size=4)'
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
   """Few data are fitted in few steps."""
-  monkeypatch.setattr(intervention, 'FIT', (0.1, 64))
-  monkeypatch.setattr(intervention, 'FIT_DAS', (0.1, 64))
+  monkeypatch.setattr(intervention, 'LR', 0.1)
+  monkeypatch.setattr(intervention, 'BATCH', 64)
 
 
 class Holding(oracles.Oracle, core.HiddenStates):
@@ -94,39 +93,6 @@ def test_a_model_whose_activations_are_the_state_follows_every_edit(
   )
 
 
-class Carrying(Holding):
-  """Goes on from the state that is held at the first place that was changed."""
-
-  def patched(self, tokens, lengths, layer, hidden):
-    own = self.hidden(tokens, lengths, layer)
-    log_probs = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    for n, length in enumerate(np.asarray(lengths)):
-      states = self.world.init(1)
-      for t in range(length):
-        states = self.world.advance(states, tokens[n, t : t + 1])
-        if not np.array_equal(hidden[n, t], own[n, t]) and not self.deaf:
-          for k, (low, high) in enumerate(itertools.pairwise(self.cuts)):
-            if not np.array_equal(hidden[n, t, low:high], own[n, t, low:high]):
-              value = np.array([hidden[n, t, low:high].argmax()])
-              edit = states, np.array([k]), value
-              states = state_edits.changed(self.world, *edit)
-        legal = self.world.legal(states)[0]
-        log_probs[n, t] = np.where(legal, -np.log(max(legal.sum(), 1)), -np.inf)
-    return log_probs
-
-
-@pytest.mark.parametrize('direction', ['probe', 'means'])
-def test_a_model_that_carries_its_state_has_the_future_of_each_edit(direction):
-  world = registry.make('world', LATTICE)
-  fields = {'horizon': 3, 'num': 120, 'direction': direction}
-  scores = run(Carrying(world), world, **fields)
-  assert scores['future'].measured.sum() >= 5
-  assert table.mean(scores['future']) == 1
-  assert table.mean(scores['future_before']) < 1
-  deaf = run(Carrying(world, deaf=True), world, **fields)
-  assert table.mean(deaf['future']) == table.mean(deaf['future_before'])
-
-
 def test_a_model_that_ignores_its_activations_follows_none(world):
   result = run(Holding(world, deaf=True), world)
   for name in ('edited', 'changed', 'changed_random', 'above_random'):
@@ -180,15 +146,12 @@ def test_a_report_draws_it_by_layer(tmp_path):
   assert charts.render(spec).startswith(b'<svg')
 
 
-def _drawn(world, **only):
+def _drawn(world):
   sequences = world.sample(40, 0)
   points = probing.label(world, sequences)
   values = [np.unique(column) for column in points.label.T]
   every = ~points.prompt
-  return sequences, state_edits.draw(
-    *(world, sequences, points, every, values, 3),
-    state_edits.EditFilter(**only),
-  )
+  return sequences, state_edits.draw(world, sequences, points, every, values, 3)
 
 
 def test_an_edit_changes_one_label_and_what_is_legal(world):
@@ -254,7 +217,7 @@ def test_a_network_goes_on_from_its_own_activations_as_it_was():
     ('intervention(layers=())', '1 or more different values'),
     ('intervention(layers=(1, 1))', 'different values'),
     ('intervention(layers=(-2,))', 'each at least -1'),
-    ("intervention(direction='pca')", 'available: probe, means, das'),
+    ("intervention(direction='pca')", 'available: probe, means'),
   ],
 )
 def test_bad_fields(spec, message):
@@ -267,135 +230,3 @@ def test_a_layer_that_is_not_there():
   model = registry.make('model', 'transformer(layers=1, width=32)')
   with pytest.raises(core.InputError, match=r'layer 2 of .*: -1 to 1'):
     run(model.predictor(world, 0), world, layers=(2,), num=30)
-
-
-def test_a_network_is_searched_and_has_random_weights_beside_it():
-  world = registry.make('world', LATTICE)
-  model = registry.make('model', 'rnn(layers=2, width=8)')
-  result = run(
-    *(model.predictor(world, 0), world),
-    **{'direction': 'das', 'horizon': 3},
-    **{'num': 30, 'epochs': 2},
-  )
-  assert {*result} == {*intervention.ALIKE, *intervention.FUTURE}
-  measured = result['probe'].measured
-  assert measured.any()
-  for name in ('future', 'future_untrained', 'future_above_random'):
-    np.testing.assert_array_equal(result[name].measured, measured)
-  before = result['future_before'].value[measured]
-  assert ((before >= 0) & (before <= 1)).all()
-
-
-def test_the_gradient_of_a_network_is_a_difference():
-  world = registry.make('world', LATTICE)
-  model = registry.make('model', 'rnn(layers=2, width=8)')
-  predictor, sequences = model.predictor(world, 0), world.sample(3, 0)
-  batch = sequences.tokens, sequences.lengths, 1
-  rng, hidden = np.random.default_rng(0), np.array(predictor.hidden(*batch))
-  weights = rng.random((*sequences.tokens.shape, predictor.vocab_size))
-  way = rng.normal(size=hidden.shape)
-  below, above = (
-    (weights * predictor.patched(*batch, hidden + k * way)).sum()
-    for k in (-0.01, 0.01)
-  )
-  slope = predictor.patched_gradient(*batch, hidden, weights)
-  assert (slope * way).sum() == pytest.approx((above - below) / 0.02, rel=0.01)
-
-
-def test_the_memory_of_a_network_is_edited():
-  """A whole state of another prefix is more than the stream can carry."""
-  world = registry.make('world', LATTICE)
-  fields = {'horizon': 3, 'site': 'memory'}
-  fields |= {'num': 30, 'epochs': 2, 'layers': (-1, 1)}
-  model = registry.make('model', 'lstm(layers=2, width=8)')
-  scores = run(model.predictor(world, 0), world, **fields)
-  assert {*scores} == {*intervention.ALIKE, *intervention.FUTURE}
-  assert scores['future_swapped'].measured.any()
-  attention = registry.make('model', 'transformer(layers=1, width=8, heads=1)')
-  (reason,) = run(attention.predictor(world, 0), world, **fields)[
-    'future'
-  ].reason
-  assert reason == 'no_memory'
-
-
-def test_the_next_token_is_predicted_before_the_memory():
-  with pytest.raises(core.InputError, match='expected a horizon of 2 or more'):
-    intervention.Metric(site='memory')
-
-
-def test_a_subspace_is_of_one_label():
-  world = registry.make('world', OTHELLO)
-  model = registry.make('model', 'rnn(layers=1, width=8)')
-  with pytest.raises(core.InputError, match="expected 'probe' or 'means'"):
-    run(model.predictor(world, 0), world, direction='das', num=10)
-
-
-@pytest.mark.parametrize('direction', ['probe', 'means'])
-def test_a_whole_state_is_moved_at_once(direction):
-  metric = intervention.Metric(
-    num=300, epochs=60, whole=True, direction=direction
-  )
-  world = registry.make('world', 'lattice(size=5, length=20)')
-  values = {
-    kind: {
-      scores.quantity: float(np.nanmean(scores.value))
-      for scores in metric(
-        registry.make('model', f'toy(kind={kind!r})').predictor(world, 0),
-        world,
-        0,
-      )
-    }
-    for kind in ('used', 'ignored')
-  }
-  assert values['used']['changed'] > 0.95
-  assert values['used']['changed_swapped'] == 1
-  assert values['used']['changed_random'] < 0.3
-  assert values['used']['probe_edited'] == 1
-  assert values['ignored']['changed'] == values['ignored']['edited'] == 0
-  assert values['ignored']['changed_swapped'] == 0
-  assert values['ignored']['probe_edited'] == 1
-
-
-def test_whole_edits_are_states_of_other_places():
-  world = registry.make('world', 'othello(size=4)')
-  sequences = world.sample(60, 0)
-  points = probing.label(world, sequences)
-  values = [np.unique(column) for column in points.label.T]
-  every = np.ones(len(points.row), bool)
-  edits = state_edits.draw(
-    *(world, sequences, points, every, values, 0),
-    state_edits.EditFilter(whole=True),
-  )
-  edits = edits.take(np.flatnonzero(edits.done))
-  assert len(edits.row) > 50
-  assert (edits.label == -1).all()
-  assert (edits.legal != edits.legal_after).any(-1).all()
-  np.testing.assert_array_equal(world.legal(edits.edited), edits.legal_after)
-  np.testing.assert_array_equal(world.legal(edits.true), edits.legal)
-  states = state_edits.states_at(world, sequences, points)
-  ids = world.state_id(states)
-  for number, state in enumerate(world.state_id(edits.edited)):
-    equal = ids == state
-    assert (points.position[equal] == edits.place[number]).any()
-
-
-def test_whole_edits_have_no_subspace():
-  with pytest.raises(core.InputError, match='whole=True edits all labels'):
-    registry.make('metric', "intervention(whole=True, direction='das')")
-
-
-def test_edits_that_no_suffix_tells_apart_have_no_future(monkeypatch):
-  world = registry.make('world', LATTICE)
-  model = registry.make('model', 'lstm(layers=1, width=8)')
-
-  def none(study, states):
-    num = states.shape[1]
-    blank = np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
-    return core.Boundary(np.zeros(num + 1, np.int64), *blank)
-
-  monkeypatch.setattr(intervention._Study, '_suffixes', none)
-  fields = {'horizon': 3, 'num': 30, 'epochs': 1}
-  scores = run(model.predictor(world, 0), world, **fields)
-  for name in intervention.FUTURE:
-    assert 'no_suffix' in scores[name].reason
-    assert {*scores[name].reason} <= {'no_suffix', 'no_edit'}

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from wm.core import registry
-from wm.kernels import othello, pairs
+from wm.evaluation import coin_tasks
+from wm.kernels import othello
 
 WORLD = registry.make('world', 'othello()')
 CENTRE = 27, 28, 35, 36
@@ -55,7 +56,7 @@ def test_pairs_by_the_right_side_and_by_black(squares, wanted):
   right = np.unique(right, axis=0, return_inverse=True)[1]
   answers = np.zeros((1, 5 * num), np.int8)
   (same, alike, unlike), (_, by_black, _) = (
-    pairs.count(answers, ids, legal).pairs
+    coin_tasks.count_pairs(answers, ids, legal).pairs
     for legal in (right, as_black.astype(np.int64))
   )
   result = num, len({*last}), len({*ids}), same, alike + unlike, alike, by_black

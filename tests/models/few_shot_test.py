@@ -12,7 +12,6 @@ from tests.metrics import table
 from wm import core
 from wm.core import adapting, registry
 from wm.metrics import inductive_bias
-from wm.models.serving import few_shot
 
 D, N, M = 2, 24, 9
 WORLD = registry.make('world', 'lattice(size=4, length=12)')
@@ -39,42 +38,6 @@ def tasks(kind, seed=1, num=N):
   number = 'int64' if isinstance(kind, adapting.Classes) else 'float32'
   labels = np.repeat(last[..., None], width, -1).astype(number)
   return adapting.FewShotTasks(tokens, places, labels)
-
-
-class Rule:
-  """Learns by a method of its own: the commonest label of each last token."""
-
-  answer = 'labels'
-
-  def __call__(self, tokens):
-    return TABLE[tokens]
-
-  def adapt(self, tokens, places, labels, task):
-    last, k = tokens[places], getattr(task.kind, 'k', 0)
-    mean = np.stack(
-      [(labels * (last == v)[:, None]).sum(0) / max((last == v).sum(), 1)
-       for v in range(V)]
-    )  # fmt: skip
-    if not k:
-      return lambda tokens, places: mean[tokens[places]]
-    named = mean.round().astype(int)
-    if self.answer == 'labels':
-      return lambda tokens, places: named[tokens[places]]
-    return lambda tokens, places: np.eye(k)[named[tokens[places]]]
-
-
-class Scores(Rule):
-  answer = 'scores'
-
-
-class Silent:
-  """Says yes and no, and learns by a method."""
-
-  adapt = Rule.adapt
-  answer = 'labels'
-
-  def answers(self, prefixes, suffixes):
-    return [1] * len(prefixes)
 
 
 class Linen(flax.linen.Module):
@@ -122,9 +85,6 @@ def by_spec(spec):
 
 # Readers that learn what the last token says; and those that know less or more.
 KNOWING = {
-  'method': lambda: wrapped(Rule()),
-  'scores': lambda: wrapped(Scores()),
-  'yes and no': lambda: wrapped(Silent()),
   'linen': lambda: wrapped(
     (Linen(), {'params': {'table': {'embedding': 2 * jnp.eye(V, 16)}}})
   ),
@@ -169,7 +129,7 @@ def test_every_adapter_answers_each_data_set_alone(name):
     assert apart.max() < 0.2, name
 
 
-@pytest.mark.parametrize('name', ['method', 'nnx', 'torch'])
+@pytest.mark.parametrize('name', ['nnx', 'torch'])
 def test_numbers_of_steps_and_streams(name):
   reader, kind = KNOWING[name](), KINDS[0]
   assert adapt(reader, kind, steps=(1, 40)).shape[0] == 2
@@ -182,49 +142,7 @@ def test_numbers_of_steps_and_streams(name):
   assert right.all()
 
 
-def oracle_of(world, constant=False):
-  """A user's model whose adapt gives a table of true states, or a constant."""
-
-  class Oracle:
-    def __call__(self, tokens):
-      return np.zeros((*tokens.shape, len(world.vocab)))
-
-    def adapt(self, tokens, places, labels, task):
-      def states(tokens, places):
-        at = places[1][:, None]
-        return adapting.at_places(world, tokens[places[0]], at)[0][:, 0]
-
-      known = dict(zip(states(tokens, places), labels[:, 0], strict=True))
-
-      def answer(tokens, places):
-        if constant:
-          return np.ones(len(places[0]), int)
-        return np.array([known.get(x, x % 2) for x in states(tokens, places)])
-
-      return answer
-
-  return Oracle()
-
-
 SMALL = {'num': 32, 'states': 12, 'pool': 40}
-
-
-@pytest.mark.parametrize(
-  ('constant', 'values'),
-  [
-    (False, {'r_ib': 1, 'd_ib_normalised': 1, 'accuracy': 1}),
-    # All pairs are answered alike: 1 - 2 * 0 and 2 * 0.
-    (True, {'r_ib': 1, 'd_ib': 0, 'd_ib_q_equal': 0, 'd_ib_normalised': 0}),
-  ],
-)
-def test_a_users_method_has_the_scores_of_what_it_answers(constant, values):
-  entries = wm.score(
-    oracle_of(WORLD, constant),
-    f'inductive_bias({", ".join(f"{k}={v}" for k, v in SMALL.items())})',
-    WORLD,
-  )
-  result = {entry['quantity']: entry['value'] for entry in entries}
-  assert {name: result[name] for name in values} == values
 
 
 def bias(reader, world, **fields):
@@ -245,25 +163,6 @@ def test_a_share_of_wrong_prefixes_shows_as_it_should():
     assert low - 0.06 <= table.mean(result['r_ib']) <= high + 0.06
 
 
-def test_belief_is_a_table_where_it_is_sure_and_a_mixture_where_not():
-  world = registry.make('world', "hmm(preset='mess3')")
-  reader = registry.make('model', 'bayes()').predictor(world, 0)
-  tokens = world.sample(60, 1).tokens[None]
-  places = np.full((1, 60, 1), 8)
-  belief = reader.hidden(tokens[0], np.full(60, 9), -1)[:, 8]
-  labels = (belief @ np.array([1.0, -2.0, 0.5]))[None, :, None, None]
-  shown = adapting.FewShotTasks(tokens, places, labels.astype(np.float32))
-  asked = adapting.QueryPoints(tokens, places)
-  real = reader.adapt(shown, asked, adapting.Real(1), (1,), 0)
-  np.testing.assert_allclose(real[0], labels, atol=1e-4)
-  named = belief.argmax(1)[None, :, None, None]
-  shown = adapting.FewShotTasks(tokens, places, named)
-  kind = adapting.Classes(3)
-  result = reader.adapt(shown, asked, kind, (1,), 0)[0, 0, :, 0, 0]
-  np.testing.assert_allclose(np.exp(result).sum(1), 1, atol=1e-5)
-  assert (result.argmax(1) == named.ravel()).mean() > 0.8
-
-
 def test_modules_of_a_user_stay_as_they_were():
   module = Nnx(nnx.Rngs(0))
   before = np.array(module.table.embedding[...])
@@ -272,21 +171,9 @@ def test_modules_of_a_user_stay_as_they_were():
   assert not module.dropout.deterministic
 
 
-def test_ids_of_its_own_reach_adapt_and_modules():
+def test_ids_of_its_own_reach_modules():
   table_ = {name: 2 * n for n, name in enumerate(WORLD.vocab)}
-  seen = []
-
-  class Own(Rule):
-    def __call__(self, tokens):
-      return np.zeros((*tokens.shape, 2 * V))
-
-    def adapt(self, tokens, places, labels, task):
-      seen.append(tokens)
-      return lambda tokens, places: np.zeros((len(places[0]), 1), int)
-
-  reader = wm.wrap(Own(), WORLD, tokens=table_).predictor
-  adapt(reader, KINDS[0])
-  assert set(np.unique(seen[0])) <= {0, 2, 4, 6}
+  table_['<bos>'] = 2 * V - 1  # Places lie behind it.
   params = {'params': {'table': {'embedding': 2 * jnp.eye(2 * V, 16)}}}
 
   class Wide(flax.linen.Module):
@@ -299,49 +186,3 @@ def test_ids_of_its_own_reach_adapt_and_modules():
   used = truth.places != core.DEAD
   result = adapt(reader, KINDS[0])[0].argmax(-1)
   assert (result[used] == truth.labels[used]).all()
-
-
-def answering(value):
-  class Answering(Rule):
-    def adapt(self, tokens, places, labels, task):
-      return value if not callable(value) else value(places)
-
-  return Answering()
-
-
-@pytest.mark.parametrize(
-  ('thing', 'kind', 'line'),
-  [
-    (answering(3), KINDS[0], 'adapt gave a int; expected a function of tokens'),
-    (
-      answering(lambda _: lambda tokens, places: np.zeros(3)),
-      KINDS[0],
-      r'answers 32 places by float64 of shape \[3\]; expected labels \[32, 1\]',
-    ),
-    (
-      answering(lambda _: lambda tokens, places: np.full(len(places[0]), 2)),
-      KINDS[0],
-      'integers from 0 to 1, or scores',
-    ),
-    (
-      answering(lambda _: lambda tokens, places: np.zeros((len(places[0]), 3))),
-      KINDS[2],
-      r'expected numbers \[32, 2\]',
-    ),
-    (
-      answering(lambda _: lambda tokens, places: 1 / 0),
-      KINDS[0],
-      'ZeroDivisionError: division by zero',
-    ),
-    (answering(lambda _: [][1]), KINDS[0], 'IndexError'),
-  ],
-)
-def test_answers_of_another_form_are_one_line(thing, kind, line):
-  with pytest.raises(core.InputError, match=line) as error:
-    adapt(wrapped(thing), kind)
-  assert '\n' not in str(error.value)
-
-
-def test_scores_of_named_classes():
-  scores = few_shot.class_scores(np.array([2, 0]), 3)
-  np.testing.assert_allclose(np.exp(scores), [[0.5, 0.5, 1.5], [1.5, 0.5, 0.5]])

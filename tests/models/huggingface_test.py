@@ -1,6 +1,5 @@
 """A folder of transformers as a model: against sums over pieces by hand."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -12,9 +11,6 @@ import wm
 from tests import tiny
 from wm import core
 from wm.core import adapting, registry
-from wm.models.nn import network
-from wm.models.serving import networks
-from wm.training import import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 hub = pytest.importorskip(
@@ -188,31 +184,10 @@ def test_what_leaks_is_counted(theirs):
   np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-5)
 
 
-def test_the_importers_weights_say_the_same(tmp_path):
-  theirs = saved(tmp_path, 'gpt2')
-  torch.save(theirs.state_dict(), tmp_path / 'state.pt')
-  checkpoint = import_checkpoint.read(tmp_path / 'state.pt')
-  model = dataclasses.replace(checkpoint.model(CONTEXT), heads=4)
-  ids = np.array([0, *ALONE.values()])
-  world, sample = tiny.World(), sequences()
-  shape = network.NetworkSpec(model, len(world.vocab), CONTEXT)
-  params = import_checkpoint.params(checkpoint, shape, ids)
-  ours = networks.NetworkPredictor(
-    model, params, len(world.vocab), world.end, CONTEXT
-  )
-  inside = np.arange(sample.tokens.shape[1]) < sample.lengths[:, None]
-  want = ours.log_probs(sample.tokens, sample.lengths)[inside][:, 1:]
-  got = made(tmp_path, ALONE, renormalised=True)
-  result = got.log_probs(sample.tokens, sample.lengths)[inside][:, 1:]
-  want = want - np.logaddexp.reduce(want, -1, keepdims=True)
-  np.testing.assert_allclose(result, want, atol=1e-4)
-
-
 def test_it_is_scored_like_any_model(tmp_path, capsys):
-  folder, table = tmp_path / 'model', tmp_path / 'tokens.csv'
+  folder, table = tmp_path / 'model', tmp_path / 'tokens.json'
   theirs = saved(folder, 'gpt2')
-  rows = [f'{word},{piece}' for word, piece in ALONE.items()]
-  table.write_text('\n'.join(['token,id', *rows]))
+  table.write_text(json.dumps(ALONE))
   spec = f'huggingface(path={str(folder)!r}, tokens={str(table)!r})'
   asked = ['compression(trials=6, samples=2)', 'probe(num=30)']
 
@@ -293,14 +268,6 @@ TABLES = {
   'cut.json': ('{"x"', 'JSONDecodeError'),
   'deep.json': ('[' * 100_000, 'RecursionError'),
   'digits.json': ('{"x": ' + '9' * 5000 + '}', '4300 digits'),
-  'empty.csv': ('', r'has columns \[\]'),
-  'other.csv': ('a,b\n1,2\n', 'has columns'),
-  'short.csv': ('token,id\nx\n', 'has columns'),
-  'long.csv': ('token,id\nx,1,2\n', 'has columns'),
-  'words.csv': ('token,id\nx,one\n', 'whole numbers'),
-  'twice.csv': ('token,id\nx,1\nx,2\n', "has 'x' twice"),
-  'digits.csv': ('token,id\nx,' + '9' * 5000, '4300 digits'),
-  'field.csv': ('token,text\nx,' + 'a' * 200_000, 'field limit'),
 }
 
 

@@ -5,6 +5,7 @@ first, gives logits of the last position alone, a dict, a loss beside them.
 """
 
 import functools
+import json
 import re
 
 import numpy as np
@@ -205,29 +206,6 @@ def test_activations_and_caches_have_the_prefix_too(cls):
   assert [e['value'] for e in scores] == [e['value'] for e in again]
 
 
-class Learner:
-  """Learns nothing, from places that lie behind the prefix."""
-
-  def __call__(self, tokens):
-    return np.zeros((*tokens.shape, SIZE + 1))
-
-  def adapt(self, tokens, places, labels, task):
-    assert (tokens[:, 0] == BOS).all()
-    assert places[1].min() >= 1
-
-    def answer(tokens, places):
-      return np.zeros((len(places[0]), *task.kind.shape))
-
-    return answer
-
-
-def test_small_tasks_have_their_places_behind_the_prefix():
-  loaded = wm.wrap(Learner(), WORLD, tokens=TOKENS | {'<bos>': BOS})
-  metric = 'inductive_bias(num=2, examples=10, states=8, pool=50, steps=(1,))'
-  (entry, *_) = wm.score(loaded, [metric], WORLD)
-  assert entry['n'] > 0
-
-
 def test_a_module_of_flax_that_needs_a_mode_is_called_in_evaluation():
   import flax.linen as nn
   import jax
@@ -310,12 +288,9 @@ def test_a_spec_has_the_same_layout(tmp_path, monkeypatch, right):
     'model = layout_test.after_bos\n'
   )
   monkeypatch.chdir(tmp_path)
-  (tmp_path / 'ids.csv').write_text(
-    'token,id\n'
-    + ''.join(f'{word},{token}\n' for word, token in TOKENS.items())
-  )
+  (tmp_path / 'ids.json').write_text(json.dumps(TOKENS))
   spec = (
-    f"user(function='mine.py:model', tokens='ids.csv', before=({BOS},), "
+    f"user(function='mine.py:model', tokens='ids.json', before=({BOS},), "
     'files=())'
   )
   entries = wm.score(spec, METRICS, WORLD)

@@ -136,7 +136,7 @@ def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
     (x['state'], x['token'], x['kind']) for x in result.summary['edges']
   }
   lines = '\n'.join(result.lines())
-  assert "one | two; in the world 'd' tells the first two apart" in lines
+  assert 'merged  1\n  states one | two, told_apart_by d' in lines
 
 
 def test_a_model_that_counts_tokens_splits_states(tmp_path):
@@ -241,9 +241,7 @@ def test_states_and_queries_are_budgeted():
   assert 'queries' in short.summary['stopped']
   # As many fresh walks as the budget reads: a part of them is no sample.
   assert {short.summary[name]['n'] for name in extract.WALKS} == {25}
-  for extracted in (few, short):
-    assert not any('distance 0:' in line for line in extracted.lines())
-  assert 'distance at least' in '\n'.join(short.lines())
+  assert not short.summary['equal']
 
 
 def test_bounds_are_those_of_clopper_and_pearson():

@@ -8,7 +8,6 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.evaluation import coin_tasks
-from wm.kernels import pairs
 
 # Orders, boards after 6 to 10 moves, pairs of one board, of two; of these those
 # alike in what is legal for the side to move, and for black whoever is to move,
@@ -29,7 +28,9 @@ def test_published_openings_have_as_many_orders_boards_and_pairs(name):
   states = points.states.reshape(-1)
   np.testing.assert_array_equal(states, right.states.reshape(-1))
   (same, alike, unlike), (_, black, _) = (
-    pairs.count(np.zeros((1, len(states)), int), states, legal.reshape(-1))[1]
+    coin_tasks.count_pairs(
+      np.zeros((1, len(states)), int), states, legal.reshape(-1)
+    )[1]
     for legal in (right.legal, points.legal)
   )
   orders, boards = points.tokens.shape[1], len(np.unique(states))

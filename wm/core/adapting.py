@@ -140,9 +140,7 @@ FINE_TUNE = FineTuneConfig()  # As published.
 
 
 class TaskSpec(NamedTuple):
-  """Settings of one few-shot task, the argument `task` of a user's `adapt`.
-
-  See `wm.models.serving.user_objects`.
+  """Settings of one few-shot task.
 
   Attributes:
     kind: type of the labels: `Classes(k, heads)` or `Real(d)`.

@@ -15,7 +15,6 @@ from wm.core.basics import (
   InputError,
   Need,
   can,
-  optional,
   owner,
   plug_in_name,
   section,
@@ -27,9 +26,7 @@ from wm.core.world import Sequences, World
 if TYPE_CHECKING:
   import pathlib
 
-  import pandas as pd
   from flax import nnx
-  from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,20 +283,6 @@ class Metric(Bounded, abc.ABC):
     """
     return ''
 
-  @staticmethod
-  @optional
-  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
-    """Draws the metric's own figure for reports; its docstring is the caption.
-
-    Args:
-      rows: model name -> its rows, with the columns of rows.parquet.
-      figure: empty figure to draw on.
-
-    Returns:
-      Whether anything was drawn.
-    """
-    raise NotImplementedError
-
   @abc.abstractmethod
   def __call__(
     self, predictor: Any, world: Any, seed: int
@@ -317,26 +300,14 @@ class Model(Bounded, abc.ABC):
   A model without training is a `Model`; others are `Trainable` or `Fittable`.
   An existing model, such as a PyTorch or Flax module or a function from tokens
   to logits, needs no such class: `wm.score` takes it directly, and
-  `help(wm.wrap)` lists the methods that it may have. The method `adapt` learns
-  a small task. The metrics inductive_bias, transfer, relearn, state_recovery,
-  extrapolation and force_law call it (Vafa et al. 2025: a foundation model is
-  a rule that maps small data sets to predictors):
+  `help(wm.wrap)` lists the methods that it may have.
 
-    adapt(tokens, places, labels, task) -> predict
-    predict(tokens, places) -> answers
-
-  tokens are [N, L] int32. places are two arrays [T], rows and columns: for
-  features [N, L, D], features[places] are the features [T, D] of the T labels.
-  labels are [T, H] integers below task.kind.k, or [T, d] numbers. Answers are
-  labels of the same shape, or scores [T, H, k] whose argmax is the label. task
-  also has steps, rate and seed, for learners that use them.
-  `launch/examples/my_model.py` has such a method in four lines.
-
-  Models without `adapt` learn as follows. Networks, and modules of PyTorch,
-  Flax and Hugging Face, are fine-tuned with a new head. Functions, whose
-  weights are unknown, do not learn. Language models read labelled examples in
-  the prompt. N-grams, Bayes and other processes use a table of labels for their
-  own states.
+  The metrics inductive_bias, transfer, relearn, state_recovery, extrapolation
+  and force_law have a model learn small tasks (Vafa et al. 2025: a foundation
+  model is a rule that maps small data sets to predictors). Networks, and
+  modules of PyTorch, Flax and Hugging Face, are fine-tuned with a new head.
+  Functions, whose weights are unknown, and language models do not learn.
+  N-grams, Bayes and other processes use a table of labels for their own states.
   """
 
   # Abilities that the world must have, e.g. core.Labelled.surface_labels.

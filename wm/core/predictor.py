@@ -11,7 +11,6 @@ TokenReader       reads sequences; `diagnostics` say how it was used
   HiddenStates      gives activations
     untrained         the same network with random weights
     patched           predicts from replaced activations
-    patched_gradient  the gradient of `patched` by the activations
   StatePredictor    predicts the world's state after each token
     state_loss        also gives the loss of true states
   Adaptable         learns new tasks from few labels; see wm.core.adapting
@@ -230,34 +229,6 @@ class HiddenStates(TokenReader):
 
     Raises:
       InputError: the network does not have that layer, or that width.
-    """
-    raise NotImplementedError
-
-  @basics.optional
-  def memory(self) -> HiddenStates | None:
-    """A reader of the network's recurrent states instead of its activations.
-
-    Its `hidden` returns the state [B, L, D] after each token, of block `layer`
-    or, for layer -1, of all blocks. Its `patched` adds the difference between
-    the given and the network's state after each token; the differences persist
-    at later tokens. A state predicts the next token before it is edited, so
-    an edit changes predictions from the following token on. Returns None if
-    the network has no recurrent state.
-    """
-    raise NotImplementedError
-
-  @basics.optional
-  def patched_gradient(
-    self,
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    layer: int,
-    hidden: np.ndarray,
-    weights: np.ndarray,
-  ) -> np.ndarray:
-    """[B, L, D] float32: gradient of sum(weights * patched) by `hidden`.
-
-    weights: [B, L, V] float32. See `patched` for the other arguments.
     """
     raise NotImplementedError
 

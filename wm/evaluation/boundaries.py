@@ -11,9 +11,6 @@ from wm.evaluation.context import Trials
 
 # Boundary elements that are followed side by side.
 WIDTH = 16
-# Most suffixes of a pair in `futures`, and random continuations in worlds whose
-# boundaries cannot be listed.
-MOST = 64
 
 
 def sampled(
@@ -58,35 +55,6 @@ def sampled(
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
     parts.append(part)
   return core.boundary.joined(parts)
-
-
-def futures(
-  world: core.World,
-  states: np.ndarray,
-  depth: int,
-  room: np.ndarray,
-  seed: int,
-) -> core.Boundary:
-  """Suffixes that are legal from the first of two states, not from the second.
-
-  They are listed up to the world's `boundary_depth`, and drawn by random play
-  beyond it; at most MOST of each pair, and none longer than its room.
-
-  Args:
-    world: world that the states are of.
-    states: [2, T, W].
-    depth: maximum tokens of a suffix.
-    room: [T] number of tokens that fit.
-    seed: seed of random play and of the choice.
-  """
-  seeds = basics.hash64(seed, np.arange(states.shape[1]))
-  if isinstance(world, core.Enumerable) and depth <= world.boundary_depth:
-    elements = world.boundary(states[0], states[1], depth)
-  else:
-    fits = np.minimum(room, depth)
-    elements = sampled(world, *states, num=MOST, room=fits, seeds=seeds)
-  elements = elements.take(elements.lengths <= room[elements.pair_ids])
-  return subsample(elements, seeds, MOST)
 
 
 def _distinct(

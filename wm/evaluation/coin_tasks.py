@@ -14,7 +14,6 @@ less, and ignores legal tokens, then seems to merge states by legal tokens.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -23,8 +22,6 @@ import scipy
 
 from wm import core
 from wm.core import adapting, basics, capabilities, registry
-from wm.evaluation import probing
-from wm.kernels import pairs
 
 # Streams of randomness under one seed.
 TRAINED, PLACES, STATES, POOL, MOVES, PREFIXES, COINS, CHOSEN = range(11, 19)
@@ -33,7 +30,7 @@ ATTEMPTS = 8
 # Most states of an automaton whose distances are found by search.
 MOST_STATES = 2000
 APART = np.iinfo(np.int32).max  # Distance of states without a path.
-# Kinds of pairs, as in `pairs.PairCounts`; ALL: all pairs of two states.
+# Kinds of pairs, as in `PairCounts`; ALL: all pairs of two states.
 SAME, ALIKE, UNLIKE, ALL = range(4)
 
 
@@ -350,17 +347,13 @@ def by_moves(moves: np.ndarray, rows: np.ndarray) -> Distances:
   ]
 
 
-def _by_labels(
-  world: core.Labelled,
-  points: StatePoints,
-  read: Callable[[np.ndarray], np.ndarray],
-) -> Distances:
-  """Distances by the labels [B, K] that `read` gives of states [B, W]."""
+def _by_labels(world: core.Labelled, points: StatePoints) -> Distances:
+  """Distances by the number of labels that differ."""
   group, row, place = np.nonzero(points.states != core.DEAD)
   lengths = points.places[group, row, place] + 1
   start = world.init(len(group))
   _, states = world.walk(start, points.tokens[group, row], lengths)
-  values = read(states)
+  values = world.labels(states)
   # [G, M * P, K], 0 where there is no point.
   labels = np.zeros((*points.states.shape, values.shape[1]), values.dtype)
   labels[group, row, place] = values
@@ -391,32 +384,8 @@ def of_points(world: core.World, points: StatePoints) -> Distances | None:
       rows = np.searchsorted(used, ids)
       return by_moves(moves, np.minimum(rows, len(used) - 1))
   if isinstance(world, core.Labelled) and _is_board(world.heads):
-    return _by_labels(world, points, world.labels)
+    return _by_labels(world, points)
   return None
-
-
-def by_squares(
-  world: core.World, points: StatePoints
-) -> tuple[Distances | None, Distances | None]:
-  """Distances by squares of boards, by colour and as the mover sees them.
-
-  The first ignores the side to move, as published. In the second, pieces are
-  mine and theirs if sides take turns. For other worlds the first is
-  `of_points`; a missing distance is None.
-  """
-  if (
-    not isinstance(world, core.Labelled)
-    or not _is_board(world.heads)
-    or world.heads.probe is None
-  ):
-    return of_points(world, points), None
-  plain, moved = (
-    _by_labels(
-      world, points, functools.partial(probing.targets, world, mine=mine)
-    )
-    for mine in (False, True)
-  )
-  return plain, None if world.heads.turn is None else moved
 
 
 def _is_board(heads: core.Heads) -> bool:
@@ -454,6 +423,55 @@ def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
   return np.where(np.isfinite(steps), steps, APART).astype(np.int32)
 
 
+class PairCounts(NamedTuple):
+  """Unordered pairs of distinct points, and those whose D answers differ.
+
+  Kinds of pairs, the last axis, are SAME, ALIKE and UNLIKE.
+
+  Attributes:
+    apart: [D, 3] int64 pairs with different answers.
+    pairs: [3] int64 all pairs.
+  """
+
+  apart: np.ndarray
+  pairs: np.ndarray
+
+
+def count_pairs(
+  answers: np.ndarray, states: np.ndarray, legal: np.ndarray
+) -> PairCounts:
+  """Counts exactly the pairs of points whose answers differ.
+
+  Vafa et al. 2025 average over these pairs, whose number is quadratic in the
+  points. In a group with n_c points of answer c, sum_c n_c (n_c - 1) / 2 pairs
+  agree, so that counts by state and answer suffice: O(D n) time.
+
+  Args:
+    answers: [D, n] classes: D answers to each point.
+    states: [n] integers, equal where two points are in one state.
+    legal: [n] integers, equal where two points have the same legal tokens, as
+      all points of a state have.
+  """
+
+  def equal(groups: np.ndarray) -> int:
+    """Pairs of points [n] with equal numbers, from 0."""
+    size = np.bincount(groups).astype(np.int64)
+    return int((size * (size - 1) // 2).sum())
+
+  state, group = (
+    np.unique(ids, return_inverse=True)[1] for ids in (states, legal)
+  )
+  # Within states, within legal sets, all: each includes the one before.
+  kinds = state, group, np.zeros_like(state)
+  classes = int(answers.max(initial=0)) + 1
+  pairs = np.array([equal(kind) for kind in kinds])
+  agree = [[equal(kind * classes + row) for kind in kinds] for row in answers]
+  apart = pairs - np.reshape(agree, (-1, 3)).astype(np.int64)
+  return PairCounts(
+    np.diff(apart, axis=-1, prepend=0), np.diff(pairs, prepend=0)
+  )
+
+
 class Compared(NamedTuple):
   """Points at which the answers of data sets are compared.
 
@@ -483,7 +501,7 @@ class Compared(NamedTuple):
       states, legal = self._plain(g)
       valid = states != core.DEAD
       mine = answers[rows, : self.plain].reshape(len(rows), -1)[:, valid]
-      apart, total = pairs.count(mine, states[valid], legal[valid])
+      apart, total = count_pairs(mine, states[valid], legal[valid])
       # A fourth column ALL: the pairs of two states, whatever is legal.
       apart = np.append(apart, apart[:, ALIKE:].sum(1, keepdims=True), axis=1)
       total = np.append(total, total[ALIKE:].sum())
@@ -529,34 +547,6 @@ class Compared(NamedTuple):
         alike, unlike = np.array(apart) / np.maximum(total, 1)
         differences[d] = np.average(alike - unlike, weights=weight)
     return differences
-
-  def correlated(
-    self, answers: np.ndarray, distances: Distances | None
-  ) -> np.ndarray:
-    """[D] Pearson correlation of different answers with distance of states.
-
-    It is over all pairs of plain points in two states with a path; NaN if
-    either is constant.
-    """
-    values = np.full(len(answers), np.nan)
-    for g, rows in self._groups(len(answers)):
-      if distances is None:
-        break
-      kinds = self._listed(g, same=True), self._listed(g, same=False)
-      first, second = map(np.concatenate, zip(*kinds, strict=True))
-      far = distances(g, first, second)
-      joined = far != APART
-      first, second, far = first[joined], second[joined], far[joined]
-      if not far.size:
-        continue
-      x = far - far.mean()
-      for d in rows:
-        flat = answers[d].reshape(-1)
-        apart = flat[first] != flat[second]
-        y = apart - apart.mean()
-        if (norm := np.sqrt((x @ x) * (y @ y))) > 0:
-          values[d] = x @ y / norm
-    return values
 
   @property
   def unmatched(self) -> str:

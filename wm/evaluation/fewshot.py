@@ -109,30 +109,6 @@ def sequences(
   return drawn
 
 
-def batches(
-  sets: adapting.FewShotTasks, num: int, seed: int
-) -> adapting.FewShotTasks | adapting.TaskStream:
-  """Data sets of which each step reads `num` random sequences.
-
-  Vafa et al. 2025 draw them with replacement. If a data set has at most `num`
-  sequences, or if `num` is 0, each step reads all in order.
-  """
-  many, size = sets.tokens.shape[:2]
-  if not 0 < num < size:
-    return sets
-  each = np.arange(many)[:, None]
-
-  def draw(step: int) -> adapting.FewShotTasks:
-    """Random sequences of each data set."""
-    # Depends on step and data set alone, so that a resumed run reads the same.
-    coin = basics.hash64(seed, step, each, np.arange(num))
-    # With replacement, as the published program draws them.
-    rows = (coin % np.uint64(size)).astype(np.int64)
-    return adapting.FewShotTasks(*(array[each, rows] for array in sets))
-
-  return adapting.TaskStream(draw)
-
-
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   """The same network with random weights; None if it cannot be adapted."""
   network: object = None

@@ -19,7 +19,6 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics
 from wm.evaluation import force_tasks, formulas
 
 
@@ -136,7 +135,6 @@ def _variance_share(rest: np.ndarray, target: np.ndarray) -> float:
 NEWTON = {'r': -2.0, 'm1': 1.0, 'm2': 1.0, 'mass': 1.0}
 WRONG = -1.0  # The exponent of r that has to be ruled out.
 POSITIVE = 0.9  # Share of magnitudes that have a logarithm, at least.
-READ = 0.5  # Share of rows of which something is said, at least.
 MOST = 1000  # Rows of a search, as published.
 
 
@@ -147,10 +145,10 @@ class Verdict(NamedTuple):
     reason: '' where exponents are known, else why not.
     exponents: quantity -> exponent; empty where there is a reason.
     newton: all are Newton's within the tolerance, and 1 / r is ruled out.
-    positive: share of magnitudes above 0; NaN where none is said.
+    positive: share of magnitudes above 0; NaN without rows.
     r2: share of the variance of the target that is explained.
     angle: mean angle to the true vector, degrees; NaN of magnitudes.
-    size: [T] magnitudes of all rows; NaN where none is said.
+    size: [T] magnitudes of all rows.
   """
 
   reason: str
@@ -191,36 +189,20 @@ class LawRows(NamedTuple):
   group: np.ndarray
   rests: bool
 
-  def take(self, rows: np.ndarray) -> LawRows:
-    """Some of the rows, by their places."""
-    return LawRows(self.state[rows], self.group[rows], self.rests)
-
-  def parts(self, galaxies: int, seed: int) -> Iterator[np.ndarray]:
-    """Places of the rows of each galaxy; of all rows where there are none."""
-    # Galaxies overlap, as published: each is drawn from all rows.
-    everything = np.arange(len(self.group))
-    for galaxy in range(galaxies):
-      draw = basics.hash64(seed, galaxy, everything)
-      yield np.sort(np.argsort(draw, kind='stable')[:MOST])
-    if not galaxies:
-      yield everything
-
   def verdict(
     self, target: str, answers: np.ndarray, tolerance: float
   ) -> Verdict:
-    """The verdict on a speaker's answers [T, d]; NaN where it gave none."""
+    """The verdict on a speaker's answers [T, d]."""
     size = force_tasks.sizes(target, answers)
-    answered = np.isfinite(size)
-    # Only magnitudes above 0 have a logarithm.
-    good = answered & (size > 0)
+    good = size > 0  # The others have no logarithm.
     columns = force_tasks.columns(target, self.state)
     logs = np.array([np.ones(len(size)), *map(np.log, columns.values())])
     exponents: dict[str, float] = {}
     positive = r2 = angle = np.nan
     newton, reason = False, ''
-    if answered.any():
-      positive = float(good[answered].mean())
-      r2 = _explained(target, answers[answered], self.state[answered])
+    if good.size:
+      positive = float(good.mean())
+      r2 = _explained(target, answers, self.state)
     if target.endswith('_vector') and good.any():
       truth = force_tasks.labels(target, self.state)[good]
       angle = _angle(answers[good], truth)
@@ -228,8 +210,6 @@ class LawRows(NamedTuple):
     # what the answers lack.
     if self.rests:
       reason = 'sun_rests'
-    elif answered.mean() < READ:
-      reason = 'no_orbit'
     elif positive < POSITIVE:
       reason = 'not_positive'
     elif len(np.unique(self.group[good])) < force_tasks.FEWEST:
@@ -354,31 +334,22 @@ class LawVerdicts(NamedTuple):
     data_set: its number.
     verdicts: speaker -> what it says.
     sought: speaker -> formulas; None where none are sought.
-    galaxy: number of a subset of its rows; None is all of them.
   """
 
   target: str
   data_set: int
   verdicts: dict[str, Verdict]
   sought: Mapping[str, Sought] | None
-  galaxy: int | None = None
 
   def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
     """Quantity, value, reason and formula of all that a speaker is told by."""
-    verdict, tokens = self.verdicts[who], self.verdicts['_tokens']
-    reason = verdict.reason
-    # '' is the model. Where an oracle that reads the same tokens does not find
-    # Newton's law, a model cannot be blamed for it.
-    if not reason and not who and not tokens.newton:
-      reason = tokens.reason or 'tokens_do_not_tell'
-    yield 'newton', float(verdict.newton), reason, ''
+    verdict = self.verdicts[who]
+    yield 'newton', float(verdict.newton), verdict.reason, ''
     # Names of the columns alone are needed; any state has them.
     for name in force_tasks.columns(self.target, np.ones((1, 4))):
       exponent = verdict.exponents.get(name, np.nan)
       yield f'exponent_{name}', exponent, verdict.reason, ''
-    silent = ''
-    if not np.isfinite(verdict.size).any():
-      silent = verdict.reason or 'no_orbit'
+    silent = '' if verdict.size.size else verdict.reason
     yield 'r2', verdict.r2, silent, ''
     if self.target in ('acceleration', 'force'):
       yield 'positive', verdict.positive, silent, ''
@@ -437,12 +408,9 @@ def scores(
 
 
 def _columns(judged: Sequence[LawVerdicts]) -> dict[str, np.ndarray]:
-  names = ['data_set', 'target']
-  if judged[0].galaxy is not None:
-    names.append('galaxy')
   return {
     name: np.array([getattr(judgment, name) for judgment in judged])
-    for name in names
+    for name in ('data_set', 'target')
   }
 
 

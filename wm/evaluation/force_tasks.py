@@ -15,7 +15,7 @@ import scipy
 from wm import core
 from wm.core import basics, registry, resources
 from wm.evaluation import paths
-from wm.kernels import orbit_fits, orbits
+from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
 TARGETS = tuple(
@@ -119,17 +119,6 @@ class Shown(NamedTuple):
     range_ = np.nanmax(sun, axis=2) - np.nanmin(sun, axis=2)
     return range_.max(-1) / self.width
 
-  def take(self, rows: slice) -> Shown:
-    """Some of the N systems."""
-    return self._replace(
-      tokens=self.tokens[:, rows],
-      seen=self.seen[:, rows],
-      planet=self.planet[:, rows],
-      bodies=self.bodies[:, rows],
-      step=self.step[:, rows],
-      state=self.state[:, rows],
-    )
-
 
 def shown(
   world: core.Latent, sets: int, num: int, seed: int, split: str
@@ -191,38 +180,6 @@ class OrbitPoints(NamedTuple):
     )
 
 
-def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
-  """States as the tokens up to each row tell them, by an orbit fitted to them.
-
-  Args:
-    systems: D x N systems.
-    rows: [D, N, P] of planets; DEAD is none.
-
-  Returns:
-    [D, N, P, 4] x, y from the sun and both masses; NaN where no orbit of two
-    bodies goes through what was seen.
-  """
-  states = np.full((*rows.shape, 4), np.nan)
-  d, n, p = np.nonzero((rows != core.DEAD) & (systems.bodies[..., None] == 2))
-  row = rows[d, n, p]
-  # Rows alternate between planet and sun: half of them are frames.
-  enough = row // 2 >= orbit_fits.FEWEST  # Frames with both bodies before it.
-  d, n, p, row = d[enough], n[enough], p[enough], row[enough]
-  for part in core.predictor.chunks(len(row), systems.seen[0, 0].size * 4):
-    a, b, last = d[part], n[part], row[part]
-    fit = orbit_fits.through(
-      systems.seen[a, b], last + 1, systems.step[a, b], systems.width
-    )
-    place = fit.places(int(last.max(initial=0)) // 2 + 1)[
-      np.arange(len(a)), last // 2
-    ]
-    # Where the planet's share of the mass is 0 or 1, one of the two has none.
-    good = fit.good & (fit.share > 0) & (fit.share < 1)
-    state = np.concatenate([place, fit.mass], axis=1)
-    states[a, b, p[part]] = np.where(good[:, None], state, np.nan)
-  return states
-
-
 def neighbours(
   states: np.ndarray, values: np.ndarray, queries: np.ndarray
 ) -> np.ndarray:
@@ -243,17 +200,3 @@ def neighbours(
   near = tree.query(flat[finite], min(NEIGHBOURS, len(states)))[1]
   means[finite] = values[near.reshape(int(finite.sum()), -1)].mean(1)
   return means.reshape(*queries.shape[:-1], values.shape[-1])
-
-
-def nearest(states: np.ndarray, queries: np.ndarray, num: int) -> np.ndarray:
-  """[...] bool: the `num` queries [..., C] that are nearest to states [T, C].
-
-  Distances are not scaled, as published; NaN rows are none.
-  """
-  flat = queries.reshape(-1, queries.shape[-1])
-  finite = np.flatnonzero(np.isfinite(flat).all(1))
-  distance = scipy.spatial.cKDTree(states).query(flat[finite])[0]
-  order = np.argsort(distance, kind='stable')[:num]
-  mask = np.zeros(len(flat), bool)
-  mask[finite[order]] = True
-  return mask.reshape(queries.shape[:-1])

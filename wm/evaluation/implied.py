@@ -200,15 +200,12 @@ class Differences:
       if they never do.
     told_apart: number of pairs of the world's states that the model separates,
       and number of pairs that it reaches.
-    lengths: mean length of the shortest separating suffix, in the world and in
-      the model, over pairs that both separate.
   """
 
   pairs: Mapping[int, tuple[int, ...]]
   edges: tuple[DifferingEdge, ...]
   first: Tokens | None
   told_apart: tuple[int, int]
-  lengths: tuple[float, float] | None
 
   @property
   def merged(self) -> list[tuple[int, ...]]:
@@ -262,10 +259,10 @@ def compare(
     # The model predicts nothing before the first token: its start does not
     # count as a class if another one occurs with the world's first state.
     pairs[0] = pairs[0][1:] or pairs[0]
-  met = Differences(pairs, (), first, (0, 0), None)
+  met = Differences(pairs, (), first, (0, 0))
   edges = _edges(model, world, met)
   return Differences(
-    pairs, edges, first, *_apart(model, world, pairs, vocab_size)
+    pairs, edges, first, _apart(model, world, pairs, vocab_size)
   )
 
 
@@ -298,20 +295,16 @@ def _apart(
   world: MooreMachine,
   pairs: Mapping[int, tuple[int, ...]],
   vocab_size: int,
-) -> tuple[tuple[int, int], tuple[float, float] | None]:
-  """`told_apart` and `lengths` of a Differences."""
+) -> tuple[int, int]:
+  """`told_apart` of a Differences."""
   states = [*pairs]
   others = [pairs[state][0] for state in states]
   # Each pair of the world's states that occur counts once.
   rows, columns = np.triu_indices(len(states), 1)
   theirs = Separators(world, vocab_size).lengths[np.ix_(states, states)]
   mine = Separators(model, vocab_size).lengths[np.ix_(others, others)]
-  theirs, mine = theirs[rows, columns], mine[rows, columns]
-  both = (mine > 0) & (theirs > 0)
-  lengths = None
-  if both.any():
-    lengths = float(theirs[both].mean()), float(mine[both].mean())
-  return (int(both.sum()), len(both)), lengths
+  both = ((mine > 0) & (theirs > 0))[rows, columns]
+  return int(both.sum()), len(both)
 
 
 @dataclasses.dataclass(frozen=True)

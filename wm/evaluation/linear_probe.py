@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -118,50 +117,3 @@ def named(
   width = len(weights)
   logits = features @ weights.reshape(width, -1) + biases.reshape(-1)
   return logits.reshape(-1, *biases.shape).argmax(-1)
-
-
-def fit_subspace(
-  gradient: Callable[[np.ndarray, np.ndarray], np.ndarray],
-  apart: np.ndarray,
-  dims: int,
-  *,
-  lr: float,
-  batch: int,
-  epochs: int,
-  seed: int,
-) -> np.ndarray:
-  """[D, dims] orthonormal basis of the subspace whose exchange has least loss.
-
-  Distributed alignment search (Geiger et al. 2023): an activation's component
-  in a subspace is replaced by that of another activation. Adam moves the
-  subspace so that the model behaves as in the state with the replaced part.
-
-  Args:
-    gradient: function from moves [B, D] and rows [B] of `apart` to the gradient
-      of the loss by the moves.
-    apart: [T, D] source activations minus target activations.
-    dims: dimensions of the subspace, at most D.
-    lr: learning rate.
-    batch: exchanges of a step.
-    epochs: passes over the exchanges.
-    seed: seed of the initial subspace and the order.
-  """
-  rng, (num, width) = np.random.default_rng([seed, 9]), apart.shape
-  basis = jnp.asarray(np.linalg.qr(rng.normal(size=(width, dims)))[0])
-  optimizer = optax.adam(lr)
-  state = optimizer.init(basis)
-  for epoch in range(epochs):
-    for rows in np.array_split(rng.permutation(num), -(-num // batch)):
-      by, pull = jax.vjp(lambda x: _exchanged(x, apart[rows]), basis)  # noqa: B023
-      slope = pull(jnp.asarray(gradient(rows, np.asarray(by)), by.dtype))[0]
-      updates, state = optimizer.update(slope, state, basis)
-      basis = optax.apply_updates(basis, updates)
-    progress.report(epoch + 1, epochs, 'epochs')
-  return np.asarray(jnp.linalg.qr(basis)[0])
-
-
-@jax.jit
-def _exchanged(basis_DK: jax.Array, apart_BD: jax.Array) -> jax.Array:
-  """[B, D] components of differences in a subspace."""
-  axes_DK = jnp.linalg.qr(basis_DK)[0]
-  return apart_BD @ axes_DK @ axes_DK.T

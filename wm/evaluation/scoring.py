@@ -219,7 +219,7 @@ def run(
         if spec in plans:
           rows += plans[spec].scores(world)
     settled = membership.threshold(metric, predictor, world)
-    settled |= terms.settle(loaded.name) if terms else {}
+    settled |= terms.settle() if terms else {}
     add = functools.partial(cache.add, metric, rows, settled)
     results_of[spec] = _if_process_0_can(add)
   # Results of `metrics` come first, then other cached results.

@@ -6,10 +6,9 @@
             policies; pgn: game files
   device_rules  automata and Othello in JAX, for programs on a device
   scan      recurrences over time; attention: in blocks (JAX, as scan is)
-  pairs     counts of pairs of points with equal or different answers
   simple_paths  all simple paths of a multigraph
-  orbits    planets and their suns at equal time steps; orbit_fits: orbits
-            fitted to observations; orbit_particles: a particle filter
+  orbits    planets and their suns at equal time steps; orbit_particles: a
+            particle filter
   symbolic  enumerates small formulas and ranks their fits
   base      compilation, checks, bits, random numbers
 

@@ -190,10 +190,9 @@ def wrap(
     step(states, tokens)            and after one more token each: a cache
     answers(prefixes, suffixes)     1, 0 or -1 (unknown) for each suffix: a
                                     model that only says yes and no
-    adapt(tokens, places, labels, task)  learns a small task: `help(wm.Model)`
 
   Layer 0 is after the embedding, -1 the last. Rows are padded by 0 at the end;
-  what is there must not matter. Without `adapt`, modules learn small tasks by
+  what is there must not matter. Modules learn small tasks by
   fine-tuning with a new head (AdamW; the metric has steps and rates), on
   `hidden` of the last layer if they have that, else on their logits. The
   weights of other functions and objects are unknown: they do not learn.

@@ -14,19 +14,16 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.core.fields import field, field_error
+from wm.core.fields import field
 from wm.evaluation import fewshot, force_laws, force_tasks
 from wm.evaluation.force_laws import LawVerdicts
 
 # Streams of randomness under one seed.
-TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
+TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)
 SYSTEMS = 50  # Held-out systems of a data set.
 MOVES = 3.0  # Least motion of a sun, in bins, in data sets about forces.
 TOLERANCE = 0.05  # Tolerance of exponents.
 NODES = 8  # Leaves and operators of the largest formulas.
-# Systems of a training step, and subsets of a data set; 0 is all.
-BATCH = {'paper': 0, 'published': 64}
-GALAXIES = {'paper': 0, 'published': 5}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +42,16 @@ class Metric(fewshot.FewShotMetric):
   Laws are fitted to the predictions, given the true r, m1 and m2. Exponents
   come from a regression of logarithms. Formulas come from a search over all
   formulas of up to eight leaves and operators, the size of Newton's law. Each
-  quantity is computed for the model and for three references: `_state` has the
-  true state; `_tokens` fits an orbit to the bins up to the row; `_neighbours`
-  has the two nearest labelled states (published). No model can know more than
-  the tokens show: its verdict counts only if the verdict of `_tokens` is right.
+  quantity is computed for the model and for two references: `_state` has the
+  true state; `_neighbours` has the two nearest labelled states (published). No
+  model can know more than the tokens show: bins have to be fine enough to tell
+  the law, as 128 bins and 40 frames of orbits() are.
 
   Reasons of unmeasured rows: sun_rests (too few suns move by three bins),
-  no_orbit (too few orbits of two bodies can be fitted), not_positive (more than
-  a tenth of the predictions have no logarithm), few_systems (predictions remain
-  for fewer than ten systems), undetermined (a variable is the same in all
-  systems), constant (all predictions are equal), no_formula (no formula has
-  values on all rows), tokens_do_not_tell (the verdict of `_tokens` is wrong).
+  not_positive (more than a tenth of the predictions have no logarithm),
+  few_systems (predictions remain for fewer than ten systems), undetermined (a
+  variable is the same in all systems), constant (all predictions are equal),
+  no_formula (no formula has values on all rows).
 
   Attributes:
     num: data sets.
@@ -66,22 +62,13 @@ class Metric(fewshot.FewShotMetric):
     steps: ascending numbers of training steps to score after; quantities of the
       last have no number in their names. Published: 10,000.
     searches: data sets in which formulas are searched.
-    variant: 'paper', or 'published': as the published program. There nine
-      tenths of the examples have labels at all rows of planets, and the others
-      at `labels` rows anywhere. Queries are five rows a system of the others,
-      those nearest to a state of the former. A training step draws 64 systems
-      of each data set, with replacement. Five random subsets of up to 1,000
-      rows of each data set are judged alone: several laws of one tuned model.
-      Published: 10,000 examples.
 
   Glossary:
     newton: Share of data sets in which every exponent of the model's
-      predictions is Newton's, within a tolerance, and 1 / r is ruled out. If an
-      orbit fitted to the tokens fails, the model is not judged.
+      predictions is Newton's, within a tolerance, and 1 / r is ruled out. Where
+      bins are coarse, no model can tell the law.
     newton_state: As newton, for predictions from the true state. It is 1 by
       definition.
-    newton_tokens: As newton, for an orbit fitted to the tokens. Below 1, the
-      study is too small to judge a model.
     newton_neighbours: As newton, for the two nearest labelled states. This
       reference uses no law.
     exponent_r: Exponent of the distance in the model's predictions. Newton's is
@@ -106,7 +93,7 @@ class Metric(fewshot.FewShotMetric):
     target: target that the model is tuned to predict
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Adaptable,
     core.Latent.trajectory,
@@ -128,28 +115,19 @@ class Metric(fewshot.FewShotMetric):
   )
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
   searches: int = field(5, least=0)
-  variant: str = field('paper', choices=('paper', 'published'))
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    least = 10 * force_tasks.FEWEST
-    if self.variant == 'published' and self.examples < least:
-      expected = f'at least {least} examples, a tenth of which is asked about'
-      raise field_error(self, 'examples variant', expected)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per data set, galaxy and target.
+    """See core.Metric; a row per data set and target.
 
     Rows are clustered by data set, each of which has a tuned model.
     """
     task = self.task(world, seed)
-    read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[LawVerdicts]] = {step: [] for step in self.steps}
     for target in self.targets:
       answers = self.told(task, target, predictor, seed)
-      oracles = task.oracles(target, read)
+      oracles = task.oracles(target)
       for step, answer in zip(self.steps, answers, strict=True):
         speakers = {'': answer, **oracles}
         judged[step] += self._judged(task, target, speakers)
@@ -170,16 +148,16 @@ class Metric(fewshot.FewShotMetric):
     trained = force_tasks.shown(
       world, self.num, self.examples, stream(TRAINED), 'train'
     )
-    labelled = force_tasks.late(trained)
-    if self.variant == 'paper':
-      tested = force_tasks.shown(
-        world, self.num, SYSTEMS, stream(ASKED), 'heldout'
+    tested = force_tasks.shown(
+      world, self.num, SYSTEMS, stream(ASKED), 'heldout'
+    )
+    rows, asked = (
+      force_tasks.chosen(force_tasks.late(systems), self.labels, seed)
+      for systems, seed in (
+        (trained, stream(LABELLED)),
+        (tested, stream(SCORED)),
       )
-      mask = force_tasks.late(tested)
-      asked = force_tasks.chosen(mask, self.labels, stream(SCORED))
-      rows = force_tasks.chosen(labelled, self.labels, stream(LABELLED))
-    else:
-      tested, rows, asked = _published(trained, self.labels, stream(LABELLED))
+    )
     return OrbitTasks(
       trained,
       force_tasks.OrbitPoints.of(trained, rows),
@@ -199,7 +177,7 @@ class Metric(fewshot.FewShotMetric):
     )
     outputs = self.fine_tune(
       predictor,
-      fewshot.batches(train, BATCH[self.variant], basics.stream(seed, BATCHES)),
+      train,
       adapting.QueryPoints(task.tested.tokens, task.asked.places),
       adapting.Real(raw.shape[-1]),
       basics.stream(seed, ADAPTED),
@@ -210,20 +188,17 @@ class Metric(fewshot.FewShotMetric):
     self, task: OrbitTasks, target: str, speakers: dict[str, np.ndarray]
   ) -> list[LawVerdicts]:
     """The verdicts of each data set, with formulas if it is searched."""
-    judged, galaxies = [], GALAXIES[self.variant]
+    judged = []
     for d in range(self.num):
       mask, rows = force_laws.rows(task.tested, task.asked, d, target, MOVES)
-      for galaxy, part in enumerate(rows.parts(galaxies, d)):
-        judged_rows = rows.take(part)
-        each = {
-          name: judged_rows.verdict(target, answers[d][mask][part], TOLERANCE)
-          for name, answers in speakers.items()
-        }
-        sought = None
-        if d < self.searches:
-          sought = judged_rows.searched(target, each, NODES)
-        number = galaxy if galaxies else None
-        judged.append(LawVerdicts(target, d, each, sought, number))
+      each = {
+        name: rows.verdict(target, answers[d][mask], TOLERANCE)
+        for name, answers in speakers.items()
+      }
+      sought = None
+      if d < self.searches:
+        sought = rows.searched(target, each, NODES)
+      judged.append(LawVerdicts(target, d, each, sought))
     return judged
 
 
@@ -240,30 +215,6 @@ def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return none, none + 1
 
 
-def _published(
-  trained: force_tasks.Shown, labels: int, seed: int
-) -> tuple[force_tasks.Shown, np.ndarray, np.ndarray]:
-  """Query systems, labelled rows and query rows; see Metric."""
-  num = trained.planet.shape[1]
-  few = num - num // 10
-  whole = np.arange(num)[:, None] < few
-  sparse = force_tasks.chosen(trained.planet, labels, seed)
-  everything = trained.planet.shape[2]
-  rows = force_tasks.chosen(trained.planet & whole, everything, seed)
-  rows[:, few:, : sparse.shape[2]] = sparse[:, few:]
-  tested = trained.take(slice(few, None))
-  near = np.stack(
-    [
-      force_tasks.nearest(
-        states[:few][trained.planet[d, :few]], states[few:], 5 * (num - few)
-      )
-      for d, states in enumerate(trained.state)
-    ]
-  )
-  asked = force_tasks.chosen(near, int(near.sum(2).max()), seed)
-  return tested, rows, asked
-
-
 class OrbitTasks(NamedTuple):
   """D data sets: systems and rows.
 
@@ -277,7 +228,7 @@ class OrbitTasks(NamedTuple):
   tested: force_tasks.Shown
   asked: force_tasks.OrbitPoints
 
-  def oracles(self, target: str, read: np.ndarray) -> dict[str, np.ndarray]:
+  def oracles(self, target: str) -> dict[str, np.ndarray]:
     """Reference -> [D, M, P, d] predictions; NaN if it has none."""
     values = force_tasks.labels(target, self.labelled.state)
     near = []
@@ -287,6 +238,5 @@ class OrbitTasks(NamedTuple):
       near.append(force_tasks.neighbours(*labelled, self.asked.state[d]))
     return {
       '_state': force_tasks.labels(target, self.asked.state),
-      '_tokens': force_tasks.labels(target, read),
       '_neighbours': np.stack(near),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -101,13 +101,6 @@ class Metric(fewshot.FewShotMetric):
     q_difference_matched: As q_difference, for pairs of states at equal
       distances. Below 0, the model merges states with the same next tokens more
       than their distance explains; a model that has only distances has about 0.
-    distance_correlation: Pearson correlation, over pairs of points in two
-      states, of different answers with the distance of the states: moves, or
-      different squares. A learner of states has 0 on average; above 0, far
-      states are separated more than near ones.
-    distance_correlation_mover: As distance_correlation, for boards as seen by
-      the side to move, with its own pieces and the opponent's. Above
-      distance_correlation, the model represents boards by sides, not colours.
     d_ib_normalised: Mean of d_ib, divided by that of the true labels of the
       same data sets. A model that has all labels has 1, and so have fair coins.
     d_ib_q_equal_normalised: As d_ib_normalised, for states with the same legal
@@ -195,8 +188,7 @@ class Metric(fewshot.FewShotMetric):
     )
     distances = coin_tasks.of_points(world, scored)
     compared = Compared(scored, plain, close, distances, twins)
-    squares = coin_tasks.by_squares(world, scored)
-    return CoinTasks(trained, compared, coins, squares)
+    return CoinTasks(trained, compared, coins)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
@@ -236,13 +228,11 @@ class CoinTasks(NamedTuple):
     trained: labelled sequences [G, N].
     compared: points to score.
     coins: labels of states.
-    squares: distances of points; see coin_tasks.by_squares.
   """
 
   trained: StatePoints
   compared: Compared
   coins: coin_tasks.Coins
-  squares: tuple[coin_tasks.Distances | None, coin_tasks.Distances | None]
 
   def answers(
     self, metric: Metric, seed: int, predictor: core.Adaptable
@@ -271,18 +261,6 @@ class CoinTasks(NamedTuple):
       one_head=metric.variant in VISITED,
     )[..., 0, :]
     return outputs.argmax(-1)
-
-  def correlations(
-    self, answers: np.ndarray
-  ) -> Iterator[tuple[str, np.ndarray, tuple[float, float], str]]:
-    """Yields name, values [D], bounds and reason of distance correlations.
-
-    answers: [D, M, P]. A data set with equal answers has no correlation.
-    """
-    for whose, distances in zip(('', '_mover'), self.squares, strict=True):
-      value = self.compared.correlated(answers, distances)
-      why = 'no_variation' if distances else 'no_distance_of_states'
-      yield f'distance_correlation{whose}', value, (-1.0, 1.0), why
 
 
 def _scores(
@@ -336,7 +314,6 @@ def _scores(
     scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
-    *(scores(*row) for row in task.correlations(answers)),
     scores('d_ib_normalised', ratios[0], None, other),
     scores('d_ib_q_equal_normalised', ratios[1], None, alike),
     scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),

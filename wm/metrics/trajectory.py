@@ -15,9 +15,8 @@ import numpy as np
 from wm import core
 from wm.core.fields import field
 from wm.evaluation import context, membership, paths
-from wm.kernels import orbit_fits
 
-BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
+BASELINES = ('previous', 'mean', 'ballistic')
 # The published program's unit in AU: it takes 7,003 bins for a box of +-1.5,
 # but its bins are 1/70 AU wide.
 PUBLISHED = 70 * 3 / 7003
@@ -43,8 +42,7 @@ class Metric(core.Metric):
 
   Reasons of unmeasured rows: longer_than_model, past_the_end (the sequence has
   no such row), short_prefix (the prefix has fewer than two frames),
-  no_distribution (no coordinate has a probability), several_planets (orbits of
-  two bodies cannot be fitted).
+  no_distribution (no coordinate has a probability).
 
   Attributes:
     num: held-out sequences.
@@ -73,8 +71,6 @@ class Metric(core.Metric):
       This baseline uses only the place of the orbit.
     one_step_ballistic: As one_step, for bodies that continue in a straight
       line. This baseline uses no force.
-    one_step_orbit: As one_step, for an orbit of two bodies, fitted to the bins
-      so far by least squares. This baseline uses the law, and tokens only.
     ahead: Root mean square error of a row some rows after the prefix, in AU per
       coordinate, if the model continues from its own predictions. Errors add up
       from row to row.
@@ -92,8 +88,6 @@ class Metric(core.Metric):
       baseline uses only the place of the orbit.
     ahead_ballistic: As ahead, for bodies that continue in a straight line. This
       baseline uses no force.
-    ahead_orbit: As ahead, for an orbit of two bodies, fitted to the bins of the
-      prefix. This baseline uses the law, and tokens only.
     years: years from frame to frame
   """
 
@@ -191,10 +185,9 @@ class _Tracks(NamedTuple):
     last = row - back * bodies
     if name == 'previous':
       return self._at(last)
-    if name in ('ballistic', 'orbit'):
+    if name == 'ballistic':
       now, before = self._at(last), self._at(last - bodies)
-      straight = now + back[..., None] * (now - before)
-      return straight if name == 'ballistic' else self._orbit(straight, prefix)
+      return now + back[..., None] * (now - before)
     # Cumulative sums over a body's rows, frame by frame.
     total = self.seen.copy()
     for n, size in enumerate(self.bodies):
@@ -208,15 +201,6 @@ class _Tracks(NamedTuple):
       np.nan,
     )
     return sums / np.maximum(count, 1)[..., None]
-
-  def _orbit(self, otherwise: np.ndarray, prefix: int | None) -> np.ndarray:
-    """[N, R, 2] by fitted orbits; `otherwise` before an orbit can be fitted."""
-    pairs = self.bodies == 2
-    observations = self.seen[pairs], self.step[pairs], self.width
-    ahead = orbit_fits.ahead(*observations, prefix)
-    positions = np.full(self.seen.shape, np.nan)
-    positions[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
-    return positions
 
   def _at(self, row: np.ndarray) -> np.ndarray:
     positions = np.take_along_axis(
@@ -250,9 +234,6 @@ class _TrackScores(NamedTuple):
       return np.where(judged, square, 0).sum(1) / count
 
     root = np.sqrt(mean_square(guess, tracks.true))
-    if whose == '_orbit':
-      many = (self.tracks.bodies != 2) & (reason == '')
-      reason = np.where(many, 'several_planets', reason)
     kinds = {whose: root}
     if not whose:
       kinds['_bins'] = root / tracks.width

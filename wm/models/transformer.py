@@ -22,7 +22,6 @@ from flax import nnx
 
 from wm.core.fields import field
 from wm.kernels import attention as kernel
-from wm.kernels import fused_attention
 from wm.models.base import family
 from wm.models.nn import layers, network
 from wm.runtime import compute
@@ -82,9 +81,8 @@ def attend(
 ) -> jax.Array:
   """Causal attention [B, L, H, C] of scaled queries; dropout with a key.
 
-  On a GPU, cuDNN computes low precision without dropout. Longer sequences go to
-  TPU or GPU kernels where available, else are computed in blocks (not timed on
-  accelerators).
+  On a GPU, cuDNN computes low precision without dropout. Longer sequences are
+  computed in blocks (not timed on accelerators).
   """
   length, channels = q_BLHC.shape[1], q_BLHC.shape[3]
   low = q_BLHC.dtype in (jnp.bfloat16, jnp.float16)
@@ -95,10 +93,7 @@ def attend(
     )
   if length <= _WHOLE:
     return whole(q_BLHC, k_BLHC, v_BLHC, rate, key)
-  target = compute.platform()
-  if fused_attention.fits(q_BLHC.shape, target):
-    return fused_attention.attend(q_BLHC, k_BLHC, v_BLHC, rate, key)
-  size = _BLOCK.get(target, _ELSEWHERE)
+  size = _BLOCK.get(compute.platform(), _ELSEWHERE)
   return kernel.blocks(q_BLHC, k_BLHC, v_BLHC, size, rate, key)
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import scipy
@@ -26,12 +24,9 @@ from wm.runtime import files, provenance
 STAGE = 'extract'
 FILE, MACHINE = 'extraction.json', 'automaton.json'
 CONFIDENCE = 0.95
-# Kinds of walks with an error bound (probably approximately correct).
-WALKS = {
-  'world_walks': 'fresh walks of the world',
-  'model_walks': 'fresh walks of the model',
-}
-SHOWN = 8  # Most lines for each kind of difference.
+# Walks with an error bound (probably approximately correct).
+WALKS = 'world_walks', 'model_walks'
+SHOWN = 8  # Most lines for each list.
 FRESH = 1 << 20  # Number of the round of walks for the bound, unused before.
 
 
@@ -220,7 +215,6 @@ def _differences(
     'first_difference': None if first is None else spelled(first),
     'pairs': comparison.told_apart[1],
     'told_apart': comparison.told_apart[0],
-    'suffix_lengths': comparison.lengths,
     'merged': [
       {
         'states': [names[state] for state in group],
@@ -243,87 +237,23 @@ def _differences(
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
-  """A summary as lines of text."""
-  compared = 'world_states' in summary
-  theirs = f'; the world has {summary["world_states"]}' if compared else ''
-  text = [
-    f'states {summary["states"]}{theirs}',
-    f'queries {summary["queries"]:,} in {summary["rounds"]} rounds, words of '
-    f'at most {summary["depth"]} tokens',
-  ]
-  if summary['stopped']:
-    text.append(
-      f'{summary["stopped"]}: {summary["unexplored"]} edges are unexplored'
-    )
-  for name, words in WALKS.items():
-    bound = summary[name]
-    text.append(
-      f'{words}: {bound["differ"]} of {bound["n"]} differ from the automaton, '
-      f'with {CONFIDENCE:.0%} confidence at most {bound["at_most"]:.2%} of all'
-    )
-  if any(summary[name]['differ'] for name in WALKS):
-    text.append(
-      'what follows is of the automaton, which is not yet that of the model'
-    )
-  share = summary['agreement']
-  text.append(
-    f'agrees with the world on {share["value"]:.3f} [{share["low"]:.3f}, '
-    f'{share["high"]:.3f}] of its sequences; wrong_places '
-    f'{summary["wrong_places"]:.4f}'
-  )
-  return [*text, *(_told(summary) if compared else [summary['not_compared']])]
-
-
-def _told(summary: dict[str, Any]) -> list[str]:
-  """Lines on the differences."""
+  """A summary as lines `name  value`, with at most SHOWN items of a list."""
   text = []
-  if summary['equal']:
-    text.append('distance 0: the accepted words are the legal ones')
-  elif summary['first_difference'] is None:
-    text.append('no difference between the explored states and the world')
-  else:
-    size = round(-math.log2(summary['distance']))
-    complete = not (summary['unexplored'] or summary['stopped'])
-    least, part = ('', '') if complete else ('at least ', 'explored ')
-    text.append(
-      f'distance {least}{summary["distance"]:.4g} = 2^-{size}: the same tokens '
-      f'follow all {part}words of fewer than {size} tokens, and others follow '
-      f'{summary["first_difference"]!r}'
-    )
-  text.append(
-    f'pairs of states told apart {summary["told_apart"]} of {summary["pairs"]}'
-  )
-  if summary['suffix_lengths']:
-    theirs, mine = summary['suffix_lengths']
-    text[-1] += (
-      f', by suffixes of {mine:.2f} tokens in the mean; the world needs '
-      f'{theirs:.2f}'
-    )
-  kinds = {
-    'merged': [
-      f'{_few(x["states"])}; in the world {x["told_apart_by"]!r} tells the '
-      'first two apart'
-      for x in summary['merged']
-    ],
-    'split': [f'{k} into {n}' for k, n in summary['split'].items()],
-    'missing': [_edge(x) for x in summary['edges'] if x['kind'] == 'missing'],
-    'extra': [_edge(x) for x in summary['edges'] if x['kind'] == 'extra'],
-  }
-  for kind, items in kinds.items():
-    text.append(f'{kind} {len(items)}')
-    text += [f'  {item}' for item in items[:SHOWN]]
-    if len(items) > SHOWN:
-      text.append(f'  and {len(items) - SHOWN} more')
+  for name, value in summary.items():
+    if not isinstance(value, list):
+      text.append(f'{name}  {_plain(value)}')
+      continue
+    text.append(f'{name}  {len(value)}')
+    text += [f'  {_plain(item)}' for item in value[:SHOWN]]
+    if len(value) > SHOWN:
+      text.append(f'  and {len(value) - SHOWN} more')
   return text
 
 
-def _edge(edge: dict[str, Any]) -> str:
-  often = '' if edge['always'] else ', after some words'
-  to = f' to {_few(edge["to"])}' if edge['to'] else ''
-  return f'{edge["token"]!r} from {edge["state"]}{to}{often}'
-
-
-def _few(names: Sequence[str]) -> str:
-  more = len(names) - implied.MEMBERS
-  shown = ' | '.join(names[: implied.MEMBERS])
-  return f'{shown} | {more} more' if more > 0 else shown
+def _plain(value: Any) -> str:
+  """A value of JSON in words."""
+  if isinstance(value, dict):
+    return ', '.join(f'{key} {_plain(x)}' for key, x in value.items())
+  if isinstance(value, list | tuple):
+    return ' | '.join(map(_plain, value))
+  return f'{value:.4g}' if isinstance(value, float) else str(value)

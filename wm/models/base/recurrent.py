@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -189,7 +188,6 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   head: layers.Linear
-  has_recurrent_state = True
 
   def __init__(
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
@@ -243,45 +241,6 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
       x_RPD, state = block(x_RPD, lengths_R)
       prefix.append(state)
     return prefix, at_length(x_RPD, lengths_R)
-
-  def recall(
-    self, tokens_BL: jax.Array, layer: int, shift_BLD: jax.Array | None = None
-  ) -> tuple[jax.Array, jax.Array]:
-    """See `network.Network`; reads one token at a time, as `append` does."""
-    batch, length = tokens_BL.shape
-    blocks = slice(None) if layer == -1 else slice(layer - 1, layer)
-    start = self.new_page(batch, 1, length)
-    none_B1 = jnp.zeros((batch, 1), jnp.int32)
-
-    def flat(states: list[Any]) -> jax.Array:
-      leaves = jax.tree.leaves(states[blocks])
-      return jnp.concatenate([leaf.reshape(batch, -1) for leaf in leaves], 1)
-
-    def read(states: list[Any], inputs: Any) -> tuple[list[Any], Any]:
-      """Reads a token, then adds the shift to the new states."""
-      token_B, shift_BD = inputs
-      step = network.DecodeStep(
-        token_B[:, None], none_B1[:, 0], none_B1, none_B1 == 0
-      )
-      (states,), x_B1D = self.append(None, [states], step)
-      # The leaves [B, 1, ...] of the chosen blocks split the D numbers in
-      # order.
-      leaves, tree = jax.tree.flatten(states[blocks])
-      ends = [*itertools.accumulate(leaf[0].size for leaf in leaves)]
-      parts = jnp.split(shift_BD, ends[:-1], 1)
-      moved = [
-        leaf + part.reshape(leaf.shape)
-        for leaf, part in zip(leaves, parts, strict=True)
-      ]
-      states = [*states]
-      states[blocks] = jax.tree.unflatten(tree, moved)
-      return states, (flat(states), self.logits(x_B1D[:, 0]))
-
-    if shift_BLD is None:
-      shift_BLD = jnp.zeros((batch, length, flat(start).shape[1]))
-    inputs = tokens_BL.T, shift_BLD.swapaxes(0, 1)
-    _, (memory_LBD, logits_LBV) = jax.lax.scan(read, start, inputs)
-    return memory_LBD.swapaxes(0, 1), logits_LBV.swapaxes(0, 1)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
     """The only page: each block's state [R, M, ...]."""

@@ -61,7 +61,6 @@ class Network(nnx.Module):
   """
 
   num_layers: int
-  has_recurrent_state = False  # True if `recall` is defined.
 
   @abc.abstractmethod
   def __call__(
@@ -88,18 +87,6 @@ class Network(nnx.Module):
   ) -> jax.Array:
     """Logits [B, L, V] if `hidden` of these tokens were x_BLD."""
     raise _undefined(self, 'resume')
-
-  def recall(
-    self, tokens_BL: jax.Array, layer: int, shift_BLD: jax.Array | None = None
-  ) -> tuple[jax.Array, jax.Array]:
-    """Recurrent states [B, L, D] float32, flattened, and logits [B, L, V].
-
-    Args:
-      tokens_BL: read one after the other.
-      layer: 1-based number of the block; -1 concatenates the states of all.
-      shift_BLD: added to the state after each token.
-    """
-    raise _undefined(self, 'recall')
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array

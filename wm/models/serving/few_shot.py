@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, contract, plugins
+from wm.core import adapting, basics, plugins
 from wm.models.serving import adapters, user_objects
 from wm.models.serving.layout import LaidOut
 from wm.runtime import progress
@@ -67,23 +67,11 @@ class Draws(NamedTuple):
     tokens, places, labels = (array[self.d] for array in batch)
     return Examples(read_only(tokens, places), places, labels)
 
-  def until(self, step: int) -> Examples:
-    """Labelled sequences of all earlier steps; those of step 0 if no stream."""
-    steps = step if isinstance(self.tasks, adapting.TaskStream) else 1
-    return Examples(
-      *map(np.concatenate, zip(*map(self.at, range(steps)), strict=True))
-    )
-
 
 def read_only(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
   """Tokens [N, L] with padding after each row's last place."""
   read = np.arange(tokens.shape[1]) <= places.max(1, initial=0)[:, None]
   return np.where(read, tokens, core.PAD).astype(np.int32)
-
-
-def class_scores(labels: np.ndarray, k: int) -> np.ndarray:
-  """[..., k] scores: log 1.5 for each label's class, log 0.5 for others."""
-  return np.log(0.5 + (labels[..., None] == np.arange(k))).astype(np.float32)
 
 
 class TaskByTask(core.Adaptable):
@@ -353,14 +341,9 @@ def adaptable(reader: Any, thing: Any, laid_out: LaidOut, label: str) -> Any:
     label: name in errors.
 
   Returns:
-    The reader, now `core.Adaptable` if it has a method `adapt` or weights.
+    The reader, now `core.Adaptable` if its object has weights.
   """
   fields: dict[str, Any] = {'_laid_out': laid_out, 'label': label}
-  module = thing[0] if isinstance(thing, tuple) and thing else thing
-  if adapters.has(module, 'adapt'):
-    return user_objects.extended(
-      reader, (ByMethod,), {}, **fields, _method=module.adapt
-    )
   if isinstance(reader, core.QueryModel):
     return reader
   if (pure := adapters.functional(thing, label)) is not None:
@@ -385,92 +368,6 @@ class _User(core.Adaptable):
   def sent(self, tokens: np.ndarray) -> np.ndarray:
     """The model's input of tokens [N, L] of the world, [N, P + L]."""
     return self._laid_out.ids(tokens)
-
-
-class ByMethod(_User, TaskByTask):
-  """Learns by the `adapt` method of the user's object."""
-
-  _method: Callable[..., Any]
-  _is_checked = False  # The first task checks.
-
-  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
-    """See TaskByTask; a stream's labels are passed all at once."""
-    shown = draws.until(task.steps)
-    at = shown.used
-    places = at[0], self._laid_out.places(shown.places[at])
-    with plugins.user_code(self.label, self._method):
-      answer = self._method(
-        self.sent(shown.tokens).copy(), places, shown.labels[at].copy(), task
-      )
-    if not callable(answer):
-      raise core.InputError(
-        f'{self.label}: adapt gave a {type(answer).__name__}; expected a '
-        'function of tokens [M, L] and places, rows and columns of T tokens'
-      )
-
-    def predict(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-      """See Predict."""
-      used = np.nonzero(places != core.DEAD)
-      with plugins.user_code(self.label, answer):
-        values = adapters.as_array(
-          answer(
-            self.sent(tokens).copy(),
-            (used[0], self._laid_out.places(places[used])),
-          )
-        )
-      outputs = np.zeros((*places.shape, *task.kind.shape), np.float32)
-      outputs[used] = self._read(values, len(used[0]), task.kind)
-      return outputs
-
-    # Only once, since a learner may be slow.
-    if not self._is_checked:
-      self._check(predict, shown)
-    return predict
-
-  def _check(self, predict: Predict, shown: Examples) -> None:
-    """Raises InputError if an answer depends on other rows or later tokens."""
-    rows = np.resize(np.arange(len(shown.tokens)), contract.ROWS)
-    places = shown.places[rows]
-    # Two places of each row: the first and the last labelled one.
-    last = places.max(1)
-    first = np.where(places != core.DEAD, places, last[:, None]).min(1)
-    at = np.maximum(np.stack([first, last], 1), 0)
-
-    def ask(question: contract.Sample) -> contract.Observed:
-      values = predict(question.tokens, question.at)
-      values = values.reshape(*question.at.shape, -1)
-      return contract.relative(values, contract.TOLERANCE)
-
-    noun, size = 'what adapt gave answers', self.vocab_size
-    contract.Invariances(
-      ask, contract.ROWS, (), size, self.label, noun, ''
-    ).check_questions([contract.Sample(shown.tokens[rows], at[:, 1] + 1, at)])
-    self._is_checked = True
-
-  def _read(
-    self, values: np.ndarray, num: int, kind: adapting.LabelSpec
-  ) -> np.ndarray:
-    """[T, H, k] scores or [T, d] of an answer for T places; or InputError."""
-    k = kind.k if isinstance(kind, adapting.Classes) else 0
-    named = k > 0 and values.dtype.kind in 'iub'
-    expected = (num, *kind.shape)[: 2 if named else None]
-    # The dimension of labels may be omitted if a place has one label.
-    short = (num, *expected[2:]) if expected[1] == 1 else expected
-    fits = values.dtype.kind in 'iufb' and values.shape in (expected, short)
-    if not fits or (named and not np.isin(values, range(k)).all()):
-      form = (
-        f'labels {[num, *kind.shape[:1]]}, integers from 0 to {k - 1}, or '
-        f'scores {[num, *kind.shape]}'
-        if k
-        else f'numbers {[num, *kind.shape]}'
-      )
-      raise core.InputError(
-        f'{self.label}: what adapt gave answers {num} places by {values.dtype} '
-        f'of shape {[*values.shape]}; expected {form}'
-      )
-    contract.finite(values, f'{self.label}: what adapt learned')
-    values = values.reshape(expected)
-    return class_scores(values, k) if named else values
 
 
 class ByFlax(_User):

@@ -35,7 +35,6 @@ from wm.runtime import compute
 
 LIGHT = 1_000_000  # Parameters below which a token is little work.
 # Sites of `hidden` and `patched`: the residual stream or the recurrent state.
-STREAM, MEMORY = 'stream', 'memory'
 
 
 class NetworkReader(core.HiddenStates, core.Adaptable):
@@ -68,7 +67,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """outputs: see `core.Trainable.build`; cache_bytes: 0 is by the device."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
-    self._outputs, self._site = outputs, STREAM
+    self._outputs = outputs
     self._take(params)
     # Only this process's devices: other processes have other batches.
     self._local = tuple(devices) or tuple(jax.local_devices())
@@ -122,18 +121,13 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       InputError: there is no such layer.
     """
     self._check_layer(layer)
-    static = self.spec, self._site, layer
-    return self.map_tiles(_hidden, static, tokens, lengths)
+    return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
 
   def _check_layer(self, layer: int) -> None:
     # 0: embeddings; `last`: the stream after all blocks; -1: after the norm.
     last, spec = self.spec.network.num_layers, registry.spec(self.model)
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {spec}: -1 to {last}')
-    if self._site == MEMORY and not layer:
-      raise core.InputError(
-        f'layer 0 of {spec} has no state: 1 to {last}, or -1 for all'
-      )
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable: by gradient steps, at the first placement.
@@ -216,14 +210,6 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """[B, L, V] float32 in nats; zero at positions past a row's length."""
     return self.map_tiles(tile_log_probs, (self.spec,), tokens, lengths)
 
-  def memory(self) -> core.HiddenStates | None:
-    """See core.HiddenStates.memory."""
-    if not self.spec.network.has_recurrent_state:
-      return None
-    twin = copy.copy(self)
-    twin._site = MEMORY
-    return twin
-
   def patched(
     self,
     tokens: np.ndarray,
@@ -233,22 +219,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
     hidden = self._checked(tokens, layer, hidden)
-    static = self.spec, self._site, layer
-    return self.map_tiles(_resumed, static, tokens, lengths, hidden)
-
-  def patched_gradient(
-    self,
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    layer: int,
-    hidden: np.ndarray,
-    weights: np.ndarray,
-  ) -> np.ndarray:
-    """See core.HiddenStates.patched_gradient."""
-    hidden = self._checked(tokens, layer, hidden)
-    weights = np.asarray(weights, np.float32)
-    static = self.spec, self._site, layer
-    return self.map_tiles(_gradient, static, tokens, lengths, hidden, weights)
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
 
   def _checked(
     self, tokens: np.ndarray, layer: int, hidden: np.ndarray
@@ -269,7 +240,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """Width of activations, by tracing only."""
     # The width is the last dimension of the traced result.
     kinds = (('int32', ()),)
-    static = self.spec, self._site, layer
+    static = self.spec, layer
     return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
 
   def session(
@@ -363,53 +334,26 @@ def tile_log_probs(
   return jax.nn.log_softmax(nnx.merge(spec.graph, params)(tokens_BL))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _hidden(
   spec: network.NetworkSpec,
-  site: str,
   layer: int,
   params: nnx.State,
   tokens_BL: jax.Array,
 ) -> jax.Array:
-  net = nnx.merge(spec.graph, params)
-  if site == MEMORY:
-    return net.recall(tokens_BL, layer)[0]
-  return net.hidden(tokens_BL, layer)
+  return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _resumed(
   spec: network.NetworkSpec,
-  site: str,
   layer: int,
   params: nnx.State,
   tokens_BL: jax.Array,
   x_BLD: jax.Array,
 ) -> jax.Array:
   net = nnx.merge(spec.graph, params)
-  if site == MEMORY:
-    # The difference from the unpatched state is added to the current state,
-    # which already carries the effects of earlier patches.
-    shift_BLD = x_BLD - jax.lax.stop_gradient(net.recall(tokens_BL, layer)[0])
-    logits = net.recall(tokens_BL, layer, shift_BLD)[1]
-  else:
-    logits = net.resume(tokens_BL, layer, x_BLD)
-  return jax.nn.log_softmax(logits)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _gradient(
-  spec: network.NetworkSpec,
-  site: str,
-  layer: int,
-  params: nnx.State,
-  tokens_BL: jax.Array,
-  x_BLD: jax.Array,
-  weights_BLV: jax.Array,
-) -> jax.Array:
-  """Gradient [B, L, D] of the weighted sum of log-probabilities."""
-  static = spec, site, layer, params, tokens_BL
-  return jax.grad(lambda x: (_resumed(*static, x) * weights_BLV).sum())(x_BLD)
+  return jax.nn.log_softmax(net.resume(tokens_BL, layer, x_BLD))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -1,15 +1,12 @@
-"""Predictors of moving bodies: straight lines, and orbits fitted to the bins.
+"""Predictors of moving bodies that stay, or go on in straight lines.
 
 They are processes (`process`) that extrapolate the position of each body of a
-world of orbits. `wm.kernels.orbit_fits` fits the orbits.
+world of orbits.
 
-The state of a `Track`, and of a `FittedTrack`, in int32 words:
+The state of a `Track`, in int32 words:
 
   prompt | tokens of the last two frames, the latest last
   2      | 4 per body; PAD before the first frames
-
-  `Track` | tokens so far | bins so far | theta    covariance
-  10      | 1             | 2 per row   | 8        64, as float64
 """
 
 from __future__ import annotations
@@ -18,19 +15,10 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
-import scipy
 
 from wm import core
-from wm.core import basics, registry
-from wm.core.capabilities import ROW
-from wm.kernels import orbit_fits
+from wm.core import registry
 from wm.models.serving import process
-
-PAIR = 2  # Bodies of an orbit.
-NUMBERS = 8  # Parameters of a fitted orbit.
-# Limits of standard errors, in bins and in boxes; beyond these no digit
-# changes.
-SURE, LOST = 1e-6, 1.0
 
 
 class Track(process.ProcessPredictor):
@@ -154,159 +142,3 @@ class TrackModel(core.Model):
     """See core.Model; raises InputError if the world has no moving bodies."""
     del seed
     return Track(world, self.weights)
-
-
-class FittedTrack(process.ProcessPredictor):
-  """Predicts each coordinate near a fitted two-body orbit.
-
-  The probability of a bin is the mass of a normal distribution in the bin,
-  whose mean is on the orbit and whose variance follows from rounding to bins.
-  Orbits are fitted to whole rows: the prediction of y does not depend on its x.
-  Without a fitted orbit, bodies move in straight lines, see `Track`.
-  """
-
-  many_states = True  # All bins so far are part of a state.
-
-  def __init__(self, world: core.World) -> None:
-    """See the class.
-
-    Args:
-      world: the world of moving bodies.
-
-    Raises:
-      InputError: see `Track`, or there is more than one planet.
-    """
-    self._straight = Track(world, (2, -1))
-    assert core.can(world, core.Latent.trajectory)  # `Track` has checked.
-    bodies = self._straight.bodies
-    if bodies != PAIR:
-      raise core.InputError(
-        f'{world.name}: systems of {bodies} bodies were drawn; expected 2, as '
-        'an orbit is fitted to one planet and its sun'
-      )
-    self.vocab_size, self.end = len(world.vocab), world.end
-    self.max_len, self._prompt = world.max_len, world.prompt_len
-    self._world, self._width = world, world.width
-    # Offsets of the parts of a state, see the module's docstring.
-    self._count = self._straight.words
-    self._seen = self._count + 1
-    self._orbit = self._seen + self.max_len - self._prompt
-    # Numbers of rows after which an orbit is fitted again.
-    self._turns = orbit_fits.turns((self.max_len - self._prompt) // ROW)
-    centres = world.coordinates(np.arange(self.vocab_size))
-    self._bins = np.flatnonzero(np.isfinite(centres))
-    centres = centres[self._bins]
-    # bins + 1 edges, half a bin below each centre.
-    self._edges = np.append(centres, centres[-1] + self._width)
-    self._edges -= self._width / 2
-
-  def init(self, batch: int) -> np.ndarray:
-    """See core.SequenceProcess."""
-    return self.read(np.zeros((batch, 0), np.int32), np.zeros(batch, np.int32))
-
-  def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See ProcessPredictor; the orbit is fitted once, to the whole prefix."""
-    lengths = np.asarray(lengths)
-    words = self._orbit + 2 * (NUMBERS + NUMBERS**2)
-    states = np.zeros((len(lengths), words), np.int32)
-    states[:, : self._count] = self._straight.read(prefixes, lengths)
-    states[:, self._count] = lengths
-    room = self._orbit - self._seen
-    seen = np.asarray(prefixes)[:, self._prompt :][:, :room]
-    inside = np.arange(seen.shape[1]) < lengths[:, None] - self._prompt
-    places = slice(self._seen, self._seen + seen.shape[1])
-    states[:, places] = np.where(inside, seen, core.PAD)
-    self._fit(states, np.arange(len(states)))
-    return states
-
-  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.SequenceProcess; equal states are fitted once."""
-    both = np.concatenate([states, np.asarray(tokens)[:, None]], axis=1)
-    first, index = basics.distinct(both)
-    after, tokens = both[first, :-1], both[first, -1]
-    straight = slice(0, self._count)
-    after[:, straight] = self._straight.advance(after[:, straight], tokens)
-    # Tokens beyond the longest sequence are ignored.
-    at = after[:, self._count] - self._prompt
-    inside = np.flatnonzero((at >= 0) & (at < self._orbit - self._seen))
-    after[inside, self._seen + at[inside]] = tokens[inside]
-    after[:, self._count] += 1
-    whole = (at[inside] + 1) % ROW == 0
-    turn = np.isin((at[inside] + 1) // ROW, self._turns)
-    self._fit(after, inside[whole & turn])
-    return after[index]
-
-  def _fit(self, states: np.ndarray, which: np.ndarray) -> None:
-    """Writes fitted orbits into some states; NaN where no orbit fits."""
-    if not which.size:
-      return
-    states[which, self._orbit :] = _packed(
-      np.full((len(which), NUMBERS + NUMBERS**2), np.nan)
-    )
-    # A state has the fit of the last scheduled row: it depends only on the
-    # tokens, not on the calls that appended them.
-    rows = (states[which, self._count] - self._prompt) // ROW
-    # There is no fit before the first scheduled row.
-    turns = np.append(0, self._turns)
-    num_rows = turns[np.searchsorted(self._turns, rows, 'right')]
-    tokens = states[which, self._seen : self._orbit]
-    seen = self._world.coordinates(tokens).reshape(len(which), -1, ROW)
-    seen[~np.isfinite(seen).all(-1)] = np.nan
-    read = np.isfinite(seen[..., 0]) & (
-      np.arange(seen.shape[1]) < num_rows[:, None]
-    )
-    frames = (read[:, 0::2][:, : read.shape[1] // 2] & read[:, 1::2]).sum(1)
-    use = np.flatnonzero(frames >= orbit_fits.FEWEST)
-    if not use.size:
-      return
-    # The unit of time is a frame; positions do not depend on the unit.
-    fit = orbit_fits.through(
-      seen[use], num_rows[use], np.ones(len(use)), self._width
-    )
-    numbers = np.concatenate(
-      [fit.theta, fit.covariance.reshape(len(use), NUMBERS**2)], axis=1
-    )
-    numbers[~fit.good] = np.nan
-    states[which[use], self._orbit :] = _packed(numbers)
-
-  def next(self, states: np.ndarray) -> process.NextTokens:
-    """See core.SequenceProcess."""
-    options = self._straight.next(states[:, : self._count])
-    packed = np.ascontiguousarray(states[:, self._orbit :])
-    numbers = packed.view(np.float64)
-    # States without an orbit keep the straight-line prediction.
-    fitted = np.flatnonzero(np.isfinite(numbers).all(1))
-    fitted = fitted[states[fitted, self._count] >= self._prompt]
-    if fitted.size:
-      theta, covariance = np.split(numbers[fitted], [NUMBERS], axis=1)
-      at = states[fitted, self._count] - self._prompt
-      mean, error = orbit_fits.foretold(
-        theta,
-        covariance.reshape(-1, NUMBERS, NUMBERS),
-        np.ones(len(fitted)),
-        at[:, None] // ROW,
-      )
-      # Selects the coordinate of the next token in its row.
-      axis = np.arange(len(fitted)), 0, at % ROW
-      options.log_probs[fitted] = -np.inf
-      options.log_probs[fitted[:, None], self._bins] = self._masses(
-        mean[axis], error[axis]
-      )
-    return options
-
-  def _masses(self, mean: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """[R, bins] log masses of normal distributions restricted to the box."""
-    low, high = SURE * self._width, LOST * np.ptp(self._edges)
-    z = (self._edges - mean[:, None]) / np.clip(error, low, high)[:, None]
-    # Computed in the lower tail, where differences are exact.
-    upper = z[:, :-1] > 0
-    near, far = (
-      scipy.special.log_ndtr(np.where(upper, -a, b))
-      for a, b in ((z[:, :-1], z[:, 1:]), (z[:, 1:], z[:, :-1]))
-    )
-    mass = near + np.log1p(-np.exp(far - near))
-    return mass - scipy.special.logsumexp(mass, axis=1, keepdims=True)
-
-
-def _packed(numbers: np.ndarray) -> np.ndarray:
-  return np.ascontiguousarray(numbers).view(np.int32)

@@ -13,23 +13,16 @@ methods:
   start(tokens, lengths)            R states, and logits [R, V] after them
   step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
-  adapt(tokens, places, labels, task)   learns a small task, and returns a
-                                        function of (tokens, places)
 
 With the cache of `start` and `step`, scoring reads every token once. There is
 one state per row, of any type; a step must not change the previous state.
 `answers` alone makes a model that only answers yes or no; prefixes and suffixes
 are lists of tuples of token ids, answers are 1, 0, or -1 for none.
 
-`adapt` gets tokens [N, L] int32; `places`, the rows and columns of T labels, so
-that features[places] are [T, D]; labels [T, H] integers, or [T, d] numbers;
-and a `task`, see `wm.core.adapting.TaskSpec`. The function that it returns is
-called with other tokens and places. It returns labels of the same kind, or
-scores [T, H, k] of k classes, the highest of which wins. Without `adapt`, Flax
-and PyTorch modules get a new linear head, on `hidden` of the last layer if
-defined, else on their logits, and are fine-tuned as published (Vafa et al.
-2025). For other functions and objects only the head is trained, since their
-weights are unknown.
+For small tasks, Flax and PyTorch modules get a new linear head, on `hidden` of
+the last layer if defined, else on their logits, and are fine-tuned as published
+(Vafa et al. 2025). The weights of other functions and objects are unknown: they
+do not learn.
 
 Logits may be log-probabilities. They are an array of NumPy, JAX or PyTorch, a
 key or an attribute `logits`, or part of a tuple, beside a loss or a state. They
@@ -40,7 +33,6 @@ asked about by a call of its own. `adapters` reads modules of libraries, and
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pathlib
@@ -57,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import inputs, plugins
+from wm.core import contract, inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 from wm.models.serving.adapters import (
@@ -268,17 +260,15 @@ def read_tokens(
 ) -> Mapping[str, Any]:
   """Reads the model's id or spelling of each token of a world.
 
-  JSON, an object:                  CSV, with a header:
+  A file of JSON, such as
 
-      {"end": 50256,                    token,id
-       "N": 45,                         end,50256
-       "Broadway": [30507, 1014]}       N,45
+      {"end": 50256, "N": 45, "Broadway": [30507, 1014]}
 
   An integer is an id of the model. For huggingface() the value may also be a
-  text, which the tokenizer cuts into pieces, or a list of ids; the columns are
-  then `token,text`. Every token of the world occurs once; `<pad>` is optional.
-  Other tokens are ignored. `launch/list.py --world=...` lists a world's tokens.
-  A call may also have the names of the model's tokens in its order.
+  text, which the tokenizer cuts into pieces, or a list of ids. Every token of
+  the world occurs once; `<pad>` is optional. Other tokens are ignored.
+  `launch/list.py --world=...` lists a world's tokens. A call may also have the
+  names of the model's tokens in its order.
 
   Raises:
     InputError: no such file, or another format; label names the model.
@@ -292,9 +282,6 @@ def read_tokens(
     raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
   with plugins.user_code(f'{label}: {path}'):
     text = path.read_text(encoding='utf-8-sig')
-    if path.suffix == '.csv':
-      rows = list(csv.reader(text.splitlines()))
-      return _by_columns(rows, path, label)
     # Pairs, not a dict, so that duplicate tokens are noticed.
     table = json.loads(text, object_pairs_hook=lambda p: _once(p, label))
   if not isinstance(table, dict):
@@ -303,23 +290,6 @@ def read_tokens(
       '{token: text, id or list of ids}'
     )
   return table
-
-
-def _by_columns(
-  rows: list[list[str]], path: pathlib.Path, label: str
-) -> dict[str, Any]:
-  """Token -> text or id, from rows under a header."""
-  # Skips empty lines, which spreadsheets leave at the end.
-  columns, *rows = [row for row in rows if row] or [[]]
-  if all(len(row) == 2 for row in rows):
-    if columns == ['token', 'text']:
-      return _once(rows, label)
-    if columns == ['token', 'id'] and all(x.isdecimal() for _, x in rows):
-      return _once([(token, int(piece)) for token, piece in rows], label)
-  raise core.InputError(
-    f'{label}: {path} has columns {columns}; expected token and text, or '
-    'token and id (whole numbers)'
-  )
 
 
 def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
@@ -479,7 +449,10 @@ class WithHidden(FromCallable, core.HiddenStates):
           f'for tokens {shape}; expected floats [rows, length, width]'
         )
       parts.append(values[:num, : tokens.shape[1]])
-    return np.concatenate(parts).astype(np.float32)
+    out = np.concatenate(parts).astype(np.float32)
+    used = np.arange(out.shape[1]) < np.asarray(lengths)[:, None]
+    contract.finite(out[used], f'layer {layer} of hidden')
+    return out
 
   def _calls(
     self, call: Callable, layer: int, lengths: np.ndarray, *arrays: np.ndarray

@@ -1,14 +1,12 @@
 """Pairs that answers tell apart: counted, and listed pair by pair."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import pairs_ref as ref
-from wm import core
+from tests.evaluation import pairs_ref as ref
 from wm.core import basics
-from wm.kernels import pairs
+from wm.evaluation.coin_tasks import count_pairs
 
 
 def drawn(seed, points, states, sets, classes, num):
@@ -34,7 +32,7 @@ def test_counts_are_those_of_all_pairs(
   seed, points, states, sets, classes, num
 ):
   given = drawn(seed, points, states, sets, classes, num)
-  result, expected = pairs.count(*given), ref.count(*given)
+  result, expected = count_pairs(*given), ref.count(*given)
   np.testing.assert_array_equal(result.apart, expected.apart)
   np.testing.assert_array_equal(result.pairs, expected.pairs)
   assert result.pairs.sum() == points * (points - 1) // 2
@@ -43,7 +41,7 @@ def test_counts_are_those_of_all_pairs(
 def test_known_answers():
   states, legal = np.array([5, 5, 6, 7]), np.array([1, 1, 1, 2])
   constant, by_state, by_set = [0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]
-  result = pairs.count(np.array([constant, by_state, by_set]), states, legal)
+  result = count_pairs(np.array([constant, by_state, by_set]), states, legal)
   np.testing.assert_array_equal(result.pairs, [1, 2, 3])
   np.testing.assert_array_equal(result.apart, [[0, 0, 0], [0, 2, 2], [0, 0, 3]])
 
@@ -51,25 +49,5 @@ def test_known_answers():
 def test_many_points_are_counted_without_overflow():
   num = 200_000
   answers = np.arange(num)[None] % 2
-  result = pairs.count(answers, np.zeros(num, int), np.zeros(num, int))
+  result = count_pairs(answers, np.zeros(num, int), np.zeros(num, int))
   np.testing.assert_array_equal(result.apart, [[(num // 2) ** 2, 0, 0]])
-
-
-@pytest.mark.parametrize(
-  ('change', 'message'),
-  [
-    ({'answers': np.zeros((2, 3), int)}, r'answers have shape \(2, 3\)'),
-    ({'answers': np.full((1, 4), -1)}, 'from -1 to 0; expected integers'),
-    ({'answers': np.full((1, 4), 256)}, 'from 0 to 256'),
-    ({'answers': np.zeros((1, 4))}, 'answers are float64'),
-    ({'legal': np.array([0, 1, 0, 0])}, 'point 1 has other legal tokens'),
-  ],
-)
-def test_bad_input_is_one_line(change, message):
-  given = {
-    'answers': np.zeros((1, 4), int),
-    'states': np.array([3, 3, 4, 4]),
-    'legal': np.zeros(4, int),
-  }
-  with pytest.raises(core.InputError, match=message):
-    pairs.count(**{**given, **change})

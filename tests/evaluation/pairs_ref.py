@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wm.kernels.pairs import PairCounts
+from wm.evaluation.coin_tasks import PairCounts
 
 
 def count(
