@@ -33,6 +33,7 @@ TRACKS = 'ballistic', 'particle_filter', 'previous_position'
 NETWORK = 'transformer(layers=1, width=8)'
 # Metric -> model and world that it is run on, where not the oracle on a line.
 PAIRS = {
+  'belief': ('oracle()', 'hmm()'),
   'capability': ('oracle()', 'seating()'),
   'extrapolation': (NETWORK, ORBITS),
   'force_law': (NETWORK, ORBITS),

@@ -9,6 +9,7 @@ import pytest
 CONSTANTS = {
   'audit': {'QUESTIONS': 12, 'SEQUENCES': 12},
   'automaton': {'MOST': 50, 'QUERIES': 200, 'WALKS': 12},
+  'belief': {'HELDOUT': 12},
   'force_law': {'NODES': 3, 'SYSTEMS': 12},
   'inductive_bias': {'POINTS': 12},
   'relearn': {'HELDOUT': 12},

@@ -50,7 +50,7 @@ def after(world: hmm.World, words: np.ndarray) -> np.ndarray:
   memory = law.init(len(words))
   for column in words.T:
     memory = law.advance(memory, column)
-  return memory
+  return law.belief(memory)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_belief_is_a_point_of_the_simplex_that_the_last_one_fixes(spec):
   memory = law.init(300)
   for column in result.tokens.T:
     before, memory = memory, law.advance(memory, column)
-    assert (memory >= 0).all()
-    np.testing.assert_allclose(memory.sum(1), 1, rtol=1e-10)
+    assert (law.belief(memory) >= 0).all()
+    np.testing.assert_allclose(law.belief(memory).sum(1), 1, rtol=1e-10)
     pairs = np.column_stack([before, column])
     _, first, back = np.unique(
       pairs, axis=0, return_index=True, return_inverse=True

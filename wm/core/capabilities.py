@@ -24,7 +24,8 @@ for either.
     stats           counts from its files or its generator
     read_as         how its files were interpreted
     costs           the cost of a sequence, and the least cost of its task
-  Generative  gives the distribution of the sequences that it samples
+  Generative  gives the distribution of the sequences that it samples; if it is
+              Latent too, the process has a `belief` about the hidden state
   Latent      has a state that its tokens do not determine
     forecast        the tokens that follow a latent state
     trajectory      the positions of bodies
@@ -460,6 +461,15 @@ class SequenceProcess(abc.ABC):
       memory[rows] = self.advance(memory[rows], tokens[rows, t])
       after[rows, t] = memory[rows]
     return after
+
+  @optional
+  def belief(self, memory: np.ndarray) -> np.ndarray:
+    """[B, S] float64 posterior over S hidden states of a `Latent` world.
+
+    It determines the next-token distribution; NaN after a prefix of no
+    sequence.
+    """
+    raise NotImplementedError
 
 
 class Generative(World):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -128,6 +129,23 @@ def activations(
     at = points.row[inside] - rows.start, points.position[inside]
     parts.append(np.asarray(hidden)[at])
   return np.concatenate(parts).astype(np.float32)
+
+
+def ridge(
+  x: np.ndarray, y: np.ndarray, penalty: float
+) -> Callable[[np.ndarray], np.ndarray]:
+  """Fits a linear map with intercept from rows [P, D] to targets [P, S].
+
+  penalty: factor of the squared weights of standardised columns, relative to
+    the mean square error.
+  """
+  level, scale = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+  scale = np.where(scale > 0, scale, 1)
+  z, mean = (x - level) / scale, y.mean(0)
+  # Normal equations: (z'z / P + penalty) w = z'y / P.
+  gram = z.T @ z / len(z) + penalty * np.eye(z.shape[1])
+  weights = np.linalg.solve(gram, z.T @ (y - mean) / len(z))
+  return lambda rows: mean + (rows - level) / scale @ weights
 
 
 def by_task(points: LabelledPoints, keys: np.ndarray, seed: int) -> np.ndarray:

@@ -46,6 +46,10 @@ class TableBayes(process.TablePredictor, Bayes):
   """Adapts by process state: prefixes with equal states share an answer."""
 
 
+class BeliefBayes(Bayes, process.BeliefReader):
+  """For worlds with a hidden state: activations are the belief about it."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """Probabilities of the next token given the prefix, by the world's sampler.
@@ -57,7 +61,7 @@ class Model(core.Model):
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
-  gives: ClassVar[tuple[type, ...]] = (TableBayes,)
+  gives: ClassVar[tuple[type, ...]] = (TableBayes, BeliefBayes)
 
   off: str = field(OFF[0], choices=OFF)
 
@@ -70,4 +74,6 @@ class Model(core.Model):
         "'oracle()', uniform over what is legal"
       )
     law = world.data_distribution(replan=self.off == 'replan')
-    return TableBayes(world, law)
+    # Probes can read a belief only where the process has a hidden state.
+    believes = core.can(law, core.SequenceProcess.belief)
+    return (BeliefBayes if believes else TableBayes)(world, law)

@@ -242,6 +242,10 @@ class Filter(core.SequenceProcess):
     tokens = np.arange(1, len(self._emits) + 1)
     return sampling.normalised(self.odds(memory), tokens)
 
+  def belief(self, memory: np.ndarray) -> np.ndarray:
+    """The memory itself."""
+    return memory
+
 
 @dataclasses.dataclass(frozen=True)
 class World(sampling.UniformPlay, core.Latent, core.Written):
