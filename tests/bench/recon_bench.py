@@ -56,7 +56,7 @@ def bench_reconstruction() -> Iterator[harness.Line]:
 
 
 def bench_reconstruction_measures() -> Iterator[harness.Line]:
-  """Bearings and lengths of all edges; one core."""
+  """Bearings, lengths and crossings of all edges; one core."""
   graph, result = _input(harness.manhattan())
   edges = reconstruct.reconstruct(graph, result, Reconstruction())
   whole = harness.measure(lambda: reconstruct.edge_table(graph, result, edges))

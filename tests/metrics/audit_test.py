@@ -2,8 +2,10 @@
 
 import warnings
 
+import matplotlib.figure
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -216,3 +218,17 @@ def test_moves_that_are_added_or_lacking_are_named_by_their_share():
     ('1', 'E', True, pytest.approx(1 / 3)),
     ('1', 'W', False, pytest.approx(1 / 3)),
   ]
+  rows = pd.DataFrame(
+    {
+      'quantity': 'exact',
+      'reason': ['', np.nan, '', 'no_prefix', ''],
+      'location': ['1', '1', '1', '1', '2'],
+      'false_tokens': ['N E', 'N', '', 'S', np.nan],
+      'missing_tokens': ['', 'W', np.nan, 'W', 'S'],
+    }
+  )
+  figure = matplotlib.figure.Figure()
+  assert audit.Metric.draw({'a $ b': rows}, figure)
+  (axis,) = figure.axes
+  assert next(text.get_text() for text in axis.get_yticklabels()) == '2 S'
+  assert not audit.Metric.draw({'right': rows[:0]}, matplotlib.figure.Figure())

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wm
@@ -15,7 +16,8 @@ from wm.data import text
 from wm.evaluation.scoring import Loaded
 from wm.models.serving import stateless
 from wm.options.calls import Reconstruction
-from wm.recon import run
+from wm.recon import reconstruct, run
+from wm.recon import routes as routes_lib
 from wm.runtime import provenance
 from wm.worlds.maps import streets
 
@@ -332,3 +334,51 @@ def test_a_model_without_one_route_still_has_a_map(world, tmp_path):
   assert summary['true_edges'] == summary['new_edges'] == 0
   assert summary['unused_edges'] == world.graph.num_edges
   assert (tmp_path / 'out' / 'map.html').is_file()
+
+
+@pytest.mark.parametrize('kind', ['state', 'prefix'])
+def test_edges_say_whether_their_errors_recur(world, samples, tmp_path, kind):
+  """Errors that are a function of the state recur; of the prefix, rarely."""
+  model = f"null(kind='{kind}', illegal_mass=0.2)"
+  wm.score(model, ['audit()', 'coherence()'], world, out=tmp_path)
+  graph = world.graph
+  routes, _ = routes_lib.extract(text.read(samples, world), world)
+  source, label = np.indices(graph.delta.shape).reshape(2, -1)
+  legal = graph.delta.reshape(-1) >= 0
+  edges = pd.DataFrame(
+    {
+      'source': source,
+      'label': label,
+      'kind': np.where(legal, reconstruct.TRUE, reconstruct.FALSE),
+    }
+  )
+  loaded = wm.load_predictor(model, world)
+  errors = run.stored_errors(
+    loaded, registry.spec(accept.epsilon(0.01)), tmp_path
+  )
+  run.add_errors(edges, graph, routes, errors)
+  # Those of another model, or by another rule, are not this model's.
+  other = wm.load_predictor('null(illegal_mass=0.3)', world)
+  assert not run.stored_errors(
+    other, registry.spec(accept.epsilon(0.01)), tmp_path
+  )
+  assert not run.stored_errors(
+    loaded, registry.spec(accept.epsilon(0.05)), tmp_path
+  )
+  audited = wm.audit(model, world)
+  false = {move[:2]: move.share for move in audited.false}
+  missing = {move[:2]: move.share for move in audited.missing}
+  for edge, real in zip(edges.itertuples(), legal, strict=True):
+    move = graph.names[edge.source], streets.DIRECTIONS[edge.label]
+    share = 1 - missing.get(move, 0) if real else false.get(move, 0)
+    assert edge.accepted == pytest.approx(share)
+  assert edges.recurs[legal].isna().all()
+  recurs = edges.recurs.dropna()
+  assert len(recurs) > 50
+  assert (recurs == 1).all() if kind == 'state' else recurs.mean() < 0.5
+
+
+def test_edges_without_an_audit_say_nothing_of_errors(world, samples, tmp_path):
+  run.from_file(world, samples, tmp_path, Reconstruction(), 'mine')
+  edges = pd.read_csv(tmp_path / 'edges.csv')
+  assert edges[['accepted', 'recurs']].isna().all(axis=None)

@@ -15,6 +15,7 @@ from wm.core.basics import (
   InputError,
   Need,
   can,
+  optional,
   owner,
   plug_in_name,
   section,
@@ -26,7 +27,9 @@ from wm.core.world import Sequences, World
 if TYPE_CHECKING:
   import pathlib
 
+  import pandas as pd
   from flax import nnx
+  from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,6 +285,20 @@ class Metric(Bounded, abc.ABC):
     A predictor with `core.QueryModel.ask` is always scored by both metrics.
     """
     return ''
+
+  @staticmethod
+  @optional
+  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
+    """Draws the metric's own figure for reports; its docstring is the caption.
+
+    Args:
+      rows: model name -> its rows, with the columns of rows.parquet.
+      figure: empty figure to draw on.
+
+    Returns:
+      Whether anything was drawn.
+    """
+    raise NotImplementedError
 
   @abc.abstractmethod
   def __call__(

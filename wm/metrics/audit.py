@@ -13,7 +13,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -22,6 +22,10 @@ from wm import core
 from wm.core import basics, capabilities, registry
 from wm.core.fields import field
 from wm.evaluation import context, membership
+
+if TYPE_CHECKING:
+  import pandas as pd
+  from matplotlib.figure import Figure
 
 # Questions at least, if a world has fewer states: several prefixes a state.
 QUESTIONS = 1000
@@ -34,6 +38,7 @@ _ATTEMPTS = 32
 # may have too little to be accepted.
 TOLERANCE, MASS = 0.01, 0.05
 MOVES = 'moves', 'false_moves', 'missing_moves'
+_BARS = 24  # Moves that a model's picture names.
 # Confidence of the bound on that share.
 _LEVEL = 0.95
 
@@ -109,6 +114,37 @@ class Metric(core.Metric):
     )
     return _scores(world, asked, answers)
 
+  @staticmethod
+  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
+    """Moves that a model adds (red) or lacks (grey), the most frequent first.
+
+    A move is a location and a token, such as a street. A bar is the share of
+    the states of the location in which the model accepts a move that does not
+    exist, or refuses one that does.
+    """
+    shown = {
+      model: worst
+      for model, of_model in rows.items()
+      if (worst := _shown_moves(of_model))
+    }
+    if not shown:
+      return False
+    most = max(map(len, shown.values()))
+    figure.set_size_inches(2.6 * len(shown), 0.5 + 0.2 * most)
+    axes = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
+    for axis, (model, worst) in zip(axes, shown.items(), strict=True):
+      places = np.arange(len(worst))[::-1]
+      colours = ['#c33' if each.false else '0.55' for each in worst]
+      axis.barh(places, [each.share for each in worst], color=colours)
+      names = [f'{each.location} {each.token}' for each in worst]
+      axis.set_yticks(places, [name.replace('$', r'\$') for name in names])
+      axis.tick_params(labelsize=7)
+      axis.set(xlim=(0, 1), ylim=(places.min() - 1, most))
+      axis.set_title(model.replace('$', r'\$'), fontsize=8)
+      axis.spines[['top', 'right']].set_visible(False)
+    axes[0].set_xlabel('share of states', fontsize=7)
+    return True
+
 
 class WrongMove(NamedTuple):
   """A move that a model adds or lacks.
@@ -143,6 +179,17 @@ def wrong_moves(columns: Mapping[str, Iterable[str]]) -> list[WrongMove]:
     ).items()
   ]
   return sorted(moves, key=lambda move: (-move.share, *move[:2]))
+
+
+def _shown_moves(rows: pd.DataFrame) -> list[WrongMove]:
+  """The moves that a picture names.
+
+  rows: with the columns of rows.parquet, where an empty text may be missing.
+  """
+  rows = rows[(rows.quantity == 'exact') & (rows.reason.fillna('') == '')]
+  texts = ('location', 'false_tokens', 'missing_tokens')
+  columns = {x: rows[x].fillna('').astype(str).tolist() for x in texts}
+  return wrong_moves(columns)[:_BARS]
 
 
 class Questions(NamedTuple):

@@ -9,6 +9,7 @@ more treats more of them alike.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
@@ -20,6 +21,7 @@ from wm.core import basics, capabilities, registry
 from wm.core.fields import field
 from wm.evaluation import context, membership, prefix_pairs
 
+Move = tuple[str, str]  # A location and a token.
 _ATTEMPTS = 32  # Draws of two prefixes before a trial is given up.
 
 
@@ -116,6 +118,24 @@ def _tokens(world: core.World, errors: np.ndarray) -> dict[str, np.ndarray]:
   return {
     'error_tokens': context.marked_tokens(world, errors.max(1)),
     'recurring_tokens': context.marked_tokens(world, errors.min(1)),
+  }
+
+
+def recurrence(columns: Mapping[str, np.ndarray]) -> dict[Move, float]:
+  """Share of the errors of each move that recur after the other prefix.
+
+  columns: side columns of the measured rows of `false` or `missing`.
+  """
+  either, both = (
+    collections.Counter(
+      (str(place), token)
+      for place, tokens in zip(columns['location'], columns[name], strict=True)
+      for token in tokens.split()
+    )
+    for name in ('error_tokens', 'recurring_tokens')
+  )
+  return {
+    move: 2 * both[move] / (num + both[move]) for move, num in either.items()
   }
 
 

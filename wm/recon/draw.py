@@ -4,6 +4,11 @@ True edges in use are thin black lines; new edges are curves that leave their
 node in the direction of their label, as in the published maps (Vafa et al.
 2024, figure 3; mapping/). Unused true edges are not drawn.
 
+A new edge is solid if at least half of its errors recur after another route to
+the same state (metric `coherence`), and dotted otherwise: then the model holds
+no such street consistently. A true edge that the model accepts for no
+destination is dashed (metric `audit`).
+
 The page holds its data, style and program: it opens from a disk, with no
 network. The program is ours, as mapping libraries fetch their tiles from a
 server.
@@ -34,6 +39,7 @@ BEND = 0.002
 INK = '#101418'
 PALE, DARK = '#ffa07a', '#b22222'  # Light salmon to fire brick.
 PAPER = '#ffffff'
+LACKING = (0, (4, 3))  # Dashes and gaps, in line widths.
 
 
 EXAMPLES = 8  # Routes of each class that the page shows.
@@ -191,29 +197,52 @@ def _edges(
   from matplotlib import collections, colors, path
 
   place = np.stack([graph.lon, graph.lat], -1)
-  true, false = (
-    edges[edges.kind == kind] for kind in (reconstruct.TRUE, reconstruct.FALSE)
-  )
-  ends = place[true[['source', 'target']]]
-  lines = collections.LineCollection(
-    ends[_seen(ends, view)],
-    **{'colors': INK, 'linewidths': view.width, 'alpha': view.alpha},
-  )
-  axes.add_collection(lines, autolim=False)
+  true, lacking = edges.kind == reconstruct.TRUE, _lacking(edges)
+  for rows, style in ((true & ~lacking, 'solid'), (lacking, LACKING)):
+    ends = place[edges.loc[rows, ['source', 'target']]]
+    lines = collections.LineCollection(
+      ends[_seen(ends, view)],
+      **{'colors': INK, 'linewidths': view.width, 'alpha': view.alpha},
+      linestyles=style,
+    )
+    axes.add_collection(lines, autolim=False)
   codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
   shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])
-  source, target = false.source.to_numpy(), false.target.to_numpy()
-  bends = control_points(graph, source, false.label.to_numpy())[::-1]
-  points = np.stack([place[source], np.stack(bends, -1), place[target]], 1)
-  seen = _seen(points, view)
-  curves = collections.PathCollection(
-    [path.Path(curve, codes) for curve in points[seen]],
-    **{'facecolors': 'none', 'linewidths': view.new_width},
-    # Where an edge has no bearing, nothing about it is off.
-    edgecolors=shades(np.nan_to_num(false.error[seen]) / 180),
-    alpha=view.new_alpha,
-  )
-  axes.add_collection(curves, autolim=False)
+  false, unsure = edges.kind == reconstruct.FALSE, _unsure(edges)
+  for rows, style in ((false & ~unsure, 'solid'), (unsure, 'dotted')):
+    new = edges[rows]
+    source, target = new.source.to_numpy(), new.target.to_numpy()
+    bends = control_points(graph, source, new.label.to_numpy())[::-1]
+    points = np.stack([place[source], np.stack(bends, -1), place[target]], 1)
+    seen = _seen(points, view)
+    curves = collections.PathCollection(
+      [path.Path(curve, codes) for curve in points[seen]],
+      **{'facecolors': 'none', 'linewidths': view.new_width},
+      # Where an edge has no bearing, nothing about it is off.
+      edgecolors=shades(np.nan_to_num(new.error[seen]) / 180),
+      linestyles=style,
+      alpha=view.new_alpha,
+    )
+    axes.add_collection(curves, autolim=False)
+
+
+def _unsure(edges: pd.DataFrame) -> np.ndarray:
+  """[E] bool: new edges that are not accepted consistently, if this is known.
+
+  An edge without an error in any state that was asked about is one of them.
+  """
+  new = edges.kind == reconstruct.FALSE
+  if 'recurs' not in edges or edges.recurs.isna().all():
+    return np.zeros(len(edges), bool)
+  return (new & ~(edges.recurs >= 0.5)).to_numpy()
+
+
+def _lacking(edges: pd.DataFrame) -> np.ndarray:
+  """[E] bool: true edges that are accepted for no destination."""
+  if 'accepted' not in edges:
+    return np.zeros(len(edges), bool)
+  true = edges.kind != reconstruct.FALSE
+  return (true & (edges.accepted == 0)).to_numpy()
 
 
 def _frame(
@@ -227,6 +256,14 @@ def _frame(
     ({'color': INK, 'lw': 1, 'alpha': 0.6}, f'true edge ({count[0]:,})'),
     ({'color': PALE, 'lw': 2}, f'new edge ({count[1]:,})'),
     ({'color': DARK, 'lw': 2}, 'new edge that leads away from its label'),
+  )
+  looks += tuple(
+    ({'color': colour, 'lw': 2, 'ls': style}, f'{text} ({mask.sum():,})')
+    for mask, colour, style, text in (
+      (_unsure(edges), PALE, 'dotted', 'new edge, accepted inconsistently'),
+      (_lacking(edges), INK, LACKING, 'true edge, never accepted'),
+    )
+    if mask.any()
   )
   axes.legend(
     handles=[lines.Line2D([], [], label=text, **look) for look, text in looks],
@@ -296,6 +333,7 @@ def page_data(
       'line': edges.line.tolist(),
       'metres': np.round(edges.metres).astype(int).tolist(),
       'error': error,
+      'crossings': edges.crossings.tolist(),
     },
     'labels': [*streets.DIRECTIONS, *routes.others],
     'routes': _examples(graph, routes),

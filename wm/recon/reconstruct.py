@@ -4,7 +4,8 @@ Routes are placed one after the other on the nodes of the true map. A true edge
 is used where it fits. Where none fits, a false edge is added to a node in
 reach, chosen so that as much of the rest as possible can be walked (Vafa et al.
 2024, section 4 and appendix E). The false edges are what the model got wrong:
-their counts and rates are measured here, and of each its bearing and length.
+their counts and rates are measured here, and of each its bearing, length and
+crossings.
 """
 
 from __future__ import annotations
@@ -224,6 +225,8 @@ def edge_table(
     metres: float64, great-circle length.
     error: float64, degrees in [0, 180] between the geometric bearing and the
       middle of the label's sector; NaN for a self-loop or no direction.
+    crossings: int64, other edges, true or new, that a new edge crosses (a
+      flyover); those joining the same two nodes count once; -1 elsewhere.
   """
   real = graph.edges()
   key = edges.source.astype(np.int64) * 8 + edges.label
@@ -250,8 +253,40 @@ def edge_table(
     {
       **{'source': source, 'target': target, 'label': label, 'kind': kind},
       **{'line': line, 'metres': streets.great_circle(*ends), 'error': error},
+      'crossings': crossings(graph, source, target, kind),
     }
   )
+
+
+def crossings(
+  graph: streets.StreetGraph,
+  source: np.ndarray,
+  target: np.ndarray,
+  kind: np.ndarray,
+) -> np.ndarray:
+  """Returns [E] int64: how many edges each false edge crosses, -1 for others.
+
+  Edges are straight, and both directions of a street are one segment. Unused
+  edges do not count.
+  """
+  count = np.full(len(source), -1, np.int64)
+  low, high = np.minimum(source, target), np.maximum(source, target)
+  pair = low.astype(np.int64) * len(graph) + high
+  used = kind != UNUSED
+  segments, first, place = np.unique(
+    pair[used], return_index=True, return_inverse=True
+  )
+  added = np.zeros(len(segments), bool)
+  added[place[kind[used] == FALSE]] = True
+  order = np.argsort(~added, kind='stable')  # False edges come first.
+  tails, heads = low[used][first][order], high[used][first][order]
+  x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
+  crossed = np.zeros(len(segments), np.int64)
+  crossed[order[: added.sum()]] = reconstruction.crossings(
+    x, y, tails, heads, int(added.sum())
+  )
+  count[used] = np.where(kind[used] == FALSE, crossed[place], -1)
+  return count
 
 
 def edge_frame(
@@ -260,14 +295,22 @@ def edge_frame(
   """Returns a row per edge, for edges.csv; NA where a value is not defined."""
   names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
   nodes = np.array(graph.names, dtype=object)
+  defined = {'line': edges.line > 0, 'crossings': edges.crossings != core.DEAD}
+  counts = {k: edges[k].where(x).astype('Int64') for k, x in defined.items()}
   return pd.DataFrame(
     {
       'node': nodes[edges.source],
       'direction': names[edges.label],
       'neighbor': nodes[edges.target],
       'class': np.array(KINDS)[edges.kind],
-      'first_line': edges.line.where(edges.line > 0).astype('Int64'),
+      'first_line': counts['line'],
       'length_m': edges.metres,
       'direction_error_deg': edges.error,
+      'crossings': counts['crossings'],
+      **{
+        key: edges[key].map('{:.3f}'.format).where(edges[key].notna())
+        for key in ('accepted', 'recurs')
+        if key in edges
+      },
     }
   )

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import pathlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ import pandas as pd
 from wm import core
 from wm.core import basics, registry, resources
 from wm.data import text
-from wm.evaluation import scoring
+from wm.evaluation import results, scoring
+from wm.metrics import audit, coherence
 from wm.options.calls import Reconstruction
 from wm.recon import draw, reconstruct
 from wm.recon import routes as routes_lib
 from wm.runtime import files, pages, progress, provenance
-from wm.worlds.maps import navigation
+from wm.worlds.maps import navigation, streets
 
 Path = pathlib.Path
 
@@ -59,7 +60,7 @@ def from_file(
   @files.locked_stage(STAGE)
   def locked(out: str | Path) -> dict[str, Any]:
     named = name or Path(samples).stem
-    return _run(world, samples, out, options, named, about)
+    return _run(world, samples, out, options, named, about, {})
 
   return locked(out)
 
@@ -116,7 +117,8 @@ def from_model(
         (Path(out) / 'summary.json').unlink(missing_ok=True)
       write_samples(drawing, samples)
     seal_samples(samples)
-    return _run(world, samples, out, options, name, about)
+    errors = stored_errors(loaded, registry.spec(accept), Path(out))
+    return _run(world, samples, out, options, name, about, errors)
 
   return locked(out)
 
@@ -151,6 +153,7 @@ def _run(
   options: Reconstruction,
   name: str,
   about: dict[str, Any],
+  errors: Errors,
 ) -> dict[str, Any]:
   sequences = text.read(samples, world)
   graph = routes_lib.street_graph(world)
@@ -184,7 +187,7 @@ def _run(
     **counted,
     'orders': runs,
   }
-  _write(world, placed, table, Path(out), summary)
+  _write(world, placed, table, Path(out), summary, errors)
   return summary
 
 
@@ -257,10 +260,12 @@ def _write(
   table: pd.DataFrame,
   out: Path,
   summary: dict[str, Any],
+  errors: Errors,
 ) -> None:
   """Writes every file of a run; summary.json comes last, as a mark."""
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
+  add_errors(table, graph, routes, errors)
   with files.replacing(out / 'edges.csv') as name:
     frame = reconstruct.edge_frame(graph, routes, table)
     frame.to_csv(name, index=False, float_format='%.1f')
@@ -282,6 +287,80 @@ def _write(
 
 
 # Metric -> side columns of its rows, of `exact` or of `false`.
+Errors = Mapping[str, dict[str, np.ndarray]]
+_QUANTITIES = {'audit': 'exact', 'coherence': 'false'}
+
+
+def stored_errors(loaded: scoring.Loaded, rule: str, out: Path) -> Errors:
+  """What a model's audit and coherence say, as far as they are stored.
+
+  A result counts if it is of this model, its checkpoint and its code, by the
+  rule under which routes are sampled.
+  """
+  inputs, errors = loaded.origin.inputs.items(), dict[str, Any]()
+  for metric, quantity in _QUANTITIES.items():
+    for path in sorted((out / results.FOLDER).glob(f'{metric}-*.json')):
+      try:
+        stored = results.read(path)
+      except results.Unusable:
+        continue
+      spec = stored.about['extra'].get('model_spec')
+      scores = {each.quantity: each for each in stored.scores}
+      if (
+        not stored.unknown
+        and inputs <= stored.origin.items()
+        and spec == loaded.about.get('model_spec')
+        and _rule_of(registry.resolve('metric', stored.spec)) == rule
+      ):
+        errors[metric] = scores[quantity].measured_columns()
+  return errors
+
+
+def _rule_of(metric: Any) -> str:
+  """Spec of a metric's acceptance rule."""
+  return registry.spec(registry.resolve('accept', metric.accept))
+
+
+def add_errors(
+  edges: pd.DataFrame,
+  graph: Any,
+  routes: routes_lib.Routes,
+  errors: Errors,
+) -> None:
+  """Adds what the metrics `audit` and `coherence` say of each edge.
+
+  Columns: `accepted`, the share of the states of the edge's intersection in
+  which the model accepts the direction; `recurs`, the share of the errors that
+  accept a new edge which recur after another route to the same state. Both are
+  NaN where the metric has not asked.
+
+  errors: of `stored_errors`.
+  """
+  labels = [*streets.DIRECTIONS, *routes.others]
+  names = np.array(graph.names)[edges.source].tolist()
+  moves = [*zip(names, (labels[k] for k in edges.label), strict=True)]
+  false = (edges.kind == reconstruct.FALSE).to_numpy()
+  edges['accepted'] = edges['recurs'] = np.nan
+  if exact := errors.get('audit'):
+    asked = {*map(str, exact['location'])}
+    wrong = {each[:3]: each.share for each in audit.wrong_moves(exact)}
+    # A route may need a new edge in a direction that a street has.
+    legal = routes_lib.moves(routes, graph)[edges.source, edges.label] >= 0
+    share = np.array(
+      [
+        1 - wrong.get((*move, False), 0)
+        if real
+        else wrong.get((*move, True), 0)
+        for move, real in zip(moves, legal, strict=True)
+      ]
+    )
+    edges['accepted'] = np.where([x in asked for x in names], share, np.nan)
+  if wrong_moves := errors.get('coherence'):
+    share_of = coherence.recurrence(wrong_moves)
+    share = np.array([share_of.get(move, np.nan) for move in moves])
+    edges['recurs'] = np.where(false, share, np.nan)
+
+
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
   """Returns the counts of a summary in words, for a small table."""
   routes, failed = summary['routes'], summary['failed']

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import io
 import json
 import math
 import pathlib
@@ -559,3 +560,20 @@ def script_tag(
     return markupsafe.Markup(f'<script>{inline}</script>')
   files.write_text(folder / SCRIPT, runtime())
   return markupsafe.Markup(f'<script defer src="{SCRIPT}"></script>')
+
+
+# Figures of Matplotlib, for what is no chart of marks and lines.
+
+
+def to_png(figure: Any) -> bytes:
+  """Returns a figure as PNG, 120 dots an inch, without margins."""
+  buffer = io.BytesIO()
+  figure.savefig(buffer, format='png', dpi=120, bbox_inches='tight')
+  return buffer.getvalue()
+
+
+def new_figure() -> Any:
+  """An empty figure of matplotlib, without global state or a display."""
+  from matplotlib.figure import Figure
+
+  return Figure(figsize=(4.6, 3.4), layout='constrained')

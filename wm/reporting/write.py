@@ -8,6 +8,7 @@ beside the page, or parts of it where it is to be a single file.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import pathlib
 import re
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from wm import core
 from wm.reporting import (
   catalog,
   cautions,
@@ -296,9 +298,11 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
 
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
+  of_metrics = [*_of_metrics(measured.together)]  # First: may be refused.
+  drawn = *_charts(measured), *of_metrics
   taken: set[str] = set()
   written = []
-  for picture in _charts(measured):
+  for picture in drawn:
     stem, dot, ending = picture.name.rpartition('.')
     name = _file_name(stem, dot + ending, taken)
     (out / name).write_bytes(picture.image)
@@ -338,6 +342,33 @@ def _charts(measured: _Measured) -> Iterator[Picture]:
     caption = f'{metric}: {quantity} against parameters'
     spec, name = curves.draw_sizes(panels), f'{metric}_{quantity}'
     yield charts.picture(f'{name}_by_parameters', caption, spec, 'sizes')
+
+
+_MOST = 8  # Models in a figure that a metric draws.
+
+
+def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
+  """Yields the figures that metrics draw, one of each spec.
+
+  Of seeds that are put together the first is drawn.
+  """
+  specs = {tables.spec(e): e['metric'] for run in runs for e in run.entries}
+  few = f'; the first {_MOST} of {len(runs)} models' * (len(runs) > _MOST)
+  for spec, metric in specs.items():
+    draw = catalog.metric_class(metric).draw
+    if draw is core.Metric.draw:
+      continue
+    rows = {}
+    for run, label in zip(runs[:_MOST], tables.labels(runs), strict=False):
+      trials = collect.trials(run)
+      if len(mine := trials[trials.spec == spec]):
+        rows[label] = mine
+    figure = charts.new_figure()
+    if draw(rows, figure):
+      words = ' '.join((inspect.getdoc(draw) or '').split())
+      png = charts.to_png(figure)
+      part = f'metric-{metric}'
+      yield Picture(f'{spec}.png', f'{spec}: {words}{few}', png, part=part)
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:

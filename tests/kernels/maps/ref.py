@@ -200,3 +200,23 @@ def _distance(
   along = np.sin((lon_b - lon_a) * (rad / 2)) ** 2
   chord = across + np.cos(lat_a * rad) * np.cos(lat_b * rad) * along
   return 2 * radius * np.arcsin(np.sqrt(np.minimum(chord, 1)))
+
+
+def crossings(
+  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
+) -> np.ndarray:
+  """All pairs, by the sides that ends lie on."""
+
+  def side(a: int, b: int, c: int) -> float:
+    return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+
+  counts = np.zeros(num, np.int64)
+  for i in range(num):
+    a, b = tails[i], heads[i]
+    for c, d in zip(tails, heads, strict=True):
+      if len({a, b, c, d}) == 4:
+        counts[i] += (
+          side(a, b, c) * side(a, b, d) < 0
+          and side(c, d, a) * side(c, d, b) < 0
+        )
+  return counts

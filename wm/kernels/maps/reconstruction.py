@@ -445,7 +445,7 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   )
 
 
-# Points on a map: candidate targets of false edges.
+# Points and segments on a map: candidate targets of false edges, and crossings.
 
 
 def within(
@@ -472,6 +472,46 @@ def within(
   if len(nodes):
     _sweep(lat, lon, order, reach, radius, offsets, nodes)
   return offsets, nodes
+
+
+def crossings(
+  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
+) -> np.ndarray:
+  """[num] int64: number of segments that each of the first `num` crosses.
+
+  Touching or sharing an end does not count.
+
+  Args:
+    x: [S] float64, planar coordinates of the nodes.
+    y: [S] float64.
+    tails: [E] int32, ends of the segments.
+    heads: [E] int32.
+    num: number of segments to count for.
+  """
+  counts = np.zeros(num, np.int64)
+  _crossings(x, y, tails, heads, counts)
+  return counts
+
+
+@njit
+def _crossings(x, y, tails, heads, counts) -> None:
+  """Adds to counts [num] the segments that each of the first `num` crosses."""
+  for i in range(len(counts)):
+    a, b = tails[i], heads[i]
+    west, east = min(x[a], x[b]), max(x[a], x[b])
+    south, north = min(y[a], y[b]), max(y[a], y[b])
+    for j in range(len(tails)):
+      c, d = tails[j], heads[j]
+      # Most pairs are ruled out by the boxes around them.
+      if max(x[c], x[d]) < west or min(x[c], x[d]) > east:
+        continue
+      if max(y[c], y[d]) < south or min(y[c], y[d]) > north:
+        continue
+      if a == b or c == d or a in (c, d) or b in (c, d):
+        continue
+      # The ends of each segment are on different sides of the other.
+      if _side(x, y, a, b, c) * _side(x, y, a, b, d) < 0:
+        counts[i] += _side(x, y, c, d, a) * _side(x, y, c, d, b) < 0
 
 
 @njit
@@ -515,3 +555,9 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
       nodes[offsets[node] : offsets[node + 1]].sort()
     else:
       offsets[node + 1] = count
+
+
+@njit
+def _side(x, y, a, b, c) -> float:
+  """Signed area: above 0 where c is to the left of the line from a to b."""
+  return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])

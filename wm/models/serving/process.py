@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, traced
+from wm.core import basics, traced
 from wm.models.serving import few_shot
 
 if TYPE_CHECKING:
@@ -191,12 +191,8 @@ class TablePredictor(few_shot.KeyTable, ProcessPredictor):
     return hashed
 
 
-class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
+class BeliefReader(core.HiddenStates):
   """A reader whose activations, at any layer, are exact beliefs.
-
-  It adapts by its posterior over S hidden states: each state has a distribution
-  of classes from the labels, and a point gets the posterior mean. Real labels
-  are fitted by least squares of minimum norm.
 
   Attributes:
     law: a process with the method `belief`.
@@ -212,37 +208,6 @@ class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
     memory = self.law.after_each(tokens, lengths)
     beliefs = self.law.belief(memory.reshape(-1, memory.shape[-1]))
     return beliefs.reshape(*tokens.shape, -1).astype(np.float32)
-
-  def learn(
-    self, draws: few_shot.Draws, task: adapting.TaskSpec
-  ) -> few_shot.Predict:
-    """See few_shot.TaskByTask; the learning rate has no effect."""
-    shown = draws.until(task.steps)
-    labels, kind = shown.labels[shown.used], task.kind
-    belief_TS = self._beliefs(shown.tokens, shown.places)[shown.used]
-    if isinstance(kind, adapting.Real):
-      fit_Sd = np.linalg.lstsq(belief_TS, labels, rcond=None)[0]
-      return lambda tokens, places: self._beliefs(tokens, places) @ fit_Sd
-    ones_THk = labels[..., None] == np.arange(kind.k)
-    # Half a label for each class and for a random one, as in few_shot.KeyTable.
-    rng = np.random.default_rng(task.seed)
-    coins = rng.integers(0, kind.k, (belief_TS.shape[1], kind.heads, 1))
-    counts_SHk = 0.5 + 0.5 * (coins == np.arange(kind.k))
-    counts_SHk += np.einsum('ts,thk->shk', belief_TS, ones_THk)
-    share_SHk = counts_SHk / counts_SHk.sum(-1, keepdims=True)
-    return lambda tokens, places: np.log(
-      np.einsum('mps,shk->mphk', self._beliefs(tokens, places), share_SHk)
-    )
-
-  def _beliefs(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Beliefs [R, P, S] at places; uniform after impossible prefixes."""
-    lengths = places.max(1, initial=core.DEAD) + 1
-    every = self.hidden(tokens, lengths, -1).astype(np.float64)
-    rows = np.arange(len(tokens))[:, None]
-    beliefs = np.nan_to_num(every[rows, np.maximum(places, 0)])
-    total = beliefs.sum(-1, keepdims=True)
-    even = np.full(beliefs.shape, 1 / beliefs.shape[-1])
-    return np.divide(beliefs, total, out=even, where=total > 0)
 
 
 class ProcessSession(core.Session):

@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
 const canvas = $('map'), context = canvas.getContext('2d');
 const {x, y, ids} = data.nodes;
-const {u, v, label, kind, line, metres, error} = data.edges;
+const {u, v, label, kind, line, metres, error, crossings} = data.edges;
 const TRUE = 0, UNUSED = 4;
 const NEW_NAMES = ['within 45° of its label', '45° to 90° off',
   'more than 90° off', 'no bearing: loop or no direction'];
@@ -258,6 +258,7 @@ function showTip(px, py) {
     text(tip, 'div', `${ids[u[e]]} → ${ids[v[e]]}`);
     text(tip, 'div', `label ${data.labels[label[e]]}, ${metres[e]} m` +
       (error[e] === null ? '' : `, bearing off by ${error[e]}°`));
+    if (kind[e] === 1) text(tip, 'div', `crosses ${crossings[e]} other edges`);
     if (line[e]) text(tip, 'div', `first used by line ${line[e]}`);
   }
   tip.style.display = 'block';
