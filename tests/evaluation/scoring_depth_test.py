@@ -16,7 +16,7 @@ def calls_to_a_token(model: str, metric: str, out) -> list[int]:
   """Calls from scoring.run's frame to each Accept.draw, itself included."""
   world = tiny.World()
   predictor = registry.make('model', model).predictor(world, 0)
-  draw, run = accept.Accept.draw.__code__, scoring.run.__wrapped__.__code__
+  draw, run = accept.Accept.draw.__code__, scoring.run.__code__
   result = []
 
   def note(frame, event, _):

@@ -12,11 +12,11 @@ import threading
 
 import pytest
 
+import wm
 from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.data import pgn_ingest, sampling
-from wm.evaluation import scoring
 from wm.options.calls import Reconstruction, Sampling
 from wm.recon import run as recon
 from wm.reporting import write
@@ -153,9 +153,7 @@ def _world() -> core.World:
 
 
 def score(out) -> None:
-  uniform = registry.make('model', 'uniform()').predictor(_world(), 0)
-  loaded = scoring.Loaded(uniform, _world(), 'u')
-  scoring.run(loaded, [], seed=0, out=out)
+  wm.score('uniform()', 'next_token(num=2)', _world(), out=out)
 
 
 def reconstruct(out) -> None:

@@ -11,8 +11,8 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from wm import core
 from wm.core import basics, capabilities, registry, resources
 from wm.core.measure import lacking_row, lacks
 from wm.evaluation import membership, query_plans, results
-from wm.runtime import compute, files, progress, provenance
+from wm.runtime import compute, progress, provenance
 
-T = TypeVar('T')
 # Fields that follow from a folder's claim; older folders lack them.
 _DERIVED = ('recipe', 'training_seed', 'status', 'cautions')
 
@@ -147,7 +146,6 @@ class Loaded:
       )
 
 
-@files.locked_stage('score')
 def run(
   loaded: Loaded,
   metrics: Sequence[core.Metric],
@@ -161,8 +159,8 @@ def run(
 
   Writes OUT/scores.json (a list of entries, see `results.entry`),
   OUT/rows.parquet (every trial of every metric, for pandas.read_parquet) and
-  OUT/breakdown.json. Cached results of the folder are reused while their
-  inputs are unchanged; others are left out, or recomputed if they are in
+  OUT/breakdown.json; the caller locks OUT. Cached results are reused while
+  their inputs are unchanged; others are left out, or recomputed if they are in
   `metrics`. A folder is claimed with its first result.
 
   Args:
@@ -193,7 +191,8 @@ def run(
   terms = predictor.contract
   mark = terms.fingerprint if terms else ()
   fields = folder, loaded.claim(seed), world, loaded.origin, about, log, mark
-  cache = _if_process_0_can(lambda: results.ResultCache(*fields))
+  with _together():
+    cache = results.ResultCache(*fields)
   plans = _plans(metrics, loaded, seed, max_calls, log)
   metrics = [plan.metric for plan in plans.values()] or metrics
   asked = {registry.spec(metric): metric for metric in metrics}
@@ -220,8 +219,8 @@ def run(
           rows += plans[spec].scores(world)
     settled = membership.threshold(metric, predictor, world)
     settled |= terms.settle() if terms else {}
-    add = functools.partial(cache.add, metric, rows, settled)
-    results_of[spec] = _if_process_0_can(add)
+    with _together():
+      results_of[spec] = cache.add(metric, rows, settled)
   # Results of `metrics` come first, then other cached results.
   order = [*asked, *(spec for spec in results_of if spec not in asked)]
   # Only process 0 has cached results.
@@ -273,18 +272,18 @@ def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
   return predictor.across_processes()
 
 
-def _if_process_0_can(act: Callable[[], T]) -> T:
-  """Calls `act`; if process 0 fails, all processes fail instead of waiting."""
+@contextlib.contextmanager
+def _together() -> Iterator[None]:
+  """If process 0 fails in the block, all processes fail instead of waiting."""
   failure: core.InputError | OSError | None = None
   try:
-    result = act()
+    yield
   except (core.InputError, OSError) as error:
     failure = error
   if _agreed(failure is not None) and failure is None:
     raise core.InputError('process 0 could not write to --out; it says why')
   if failure is not None:
     raise failure
-  return result
 
 
 def _agreed(word: bool) -> bool:

@@ -62,6 +62,9 @@ def checked(call: F) -> F:
   signature = inspect.signature(call)
   hints, parameters = _hints(call), signature.parameters
   takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+  # See `wm.options.takes`, whose own call is left out: it is one more frame.
+  regroup = getattr(call, 'regroup', None)
+  inner: Callable[..., Any] = inspect.unwrap(call) if regroup else call
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
@@ -82,7 +85,10 @@ def checked(call: F) -> F:
       _check(call.__name__, parameters[name], value, hints.get(name))
     if _REMOTE.search(' '.join(map(_text, bound.arguments.values()))):
       return _with_mirrors(call, bound)
-    return call(*bound.args, **bound.kwargs)
+    named = bound.kwargs
+    if regroup:
+      regroup(bound.args, named)
+    return inner(*bound.args, **named)
 
   return typing.cast(F, listed)
 

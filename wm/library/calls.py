@@ -7,6 +7,7 @@ process or another, was stopped. `log` gets the lines that the binary prints.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -333,12 +334,15 @@ def score_predictor(
   """Entries of one predictor; files in `out`, if that is given."""
   if compute.process_index():  # Process 0 writes files and lines.
     out, log = None, no_log
-  with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
+  with contextlib.ExitStack() as held:
+    folder = out or held.enter_context(tempfile.TemporaryDirectory())
+    held.enter_context(compute.one_blas())
+    held.enter_context(files.stage_lock(folder, 'score'))
     entries = scoring_lib.run(
       loaded,
       asked,
       seed=scoring.seed,
-      out=temporary if out is None else out,
+      out=folder,
       max_calls=scoring.max_calls,
       log=log,
     )
@@ -421,14 +425,15 @@ def ask(
     bought.tell(log)
     metrics = bought.run()
     files.write_json(pathlib.Path(out) / 'budget.json', bought.record())
-  entries = scoring_lib.run(
-    loaded,
-    metrics,
-    seed=scoring.seed,
-    out=out,
-    max_calls=query_plans.NO_LIMIT,
-    log=log,
-  )
+  with files.stage_lock(out, 'score'):
+    entries = scoring_lib.run(
+      loaded,
+      metrics,
+      seed=scoring.seed,
+      out=out,
+      max_calls=query_plans.NO_LIMIT,
+      log=log,
+    )
   log(scoring_lib.table(entries))
   for line in (*bought.lines(), *predictor.diagnostics()):
     log(line)

@@ -22,7 +22,7 @@ import os
 import pathlib
 import types
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, get_type_hints
 
@@ -126,8 +126,7 @@ def takes(
     """The call, with the keywords of its groups."""
     signature = inspect.signature(call)
 
-    @functools.wraps(call)
-    def grouped(*args: Any, **keywords: Any) -> R:
+    def regroup(args: Sequence[Any], keywords: dict[str, Any]) -> None:
       """Puts keywords into their groups."""
       direct = {k: x for k, x in keywords.items() if k in signature.parameters}
       passed = signature.bind_partial(*args, **direct).arguments
@@ -143,6 +142,11 @@ def takes(
           if value is not None or fields[group][name].default is not MISSING:
             values[name] = value
         keywords[group] = classes[group](**values)
+
+    @functools.wraps(call)
+    def grouped(*args: Any, **keywords: Any) -> R:
+      """Calls with keywords in their groups."""
+      regroup(args, keywords)
       return call(*args, **keywords)
 
     others = [
@@ -156,7 +160,8 @@ def takes(
       for name, field in group.items()
       if name not in signature.parameters
     }
-    undeclared: Any = grouped  # Functions have no declared signature.
+    undeclared: Any = grouped  # Functions have no declared attributes.
+    undeclared.regroup = regroup
     undeclared.__signature__ = signature.replace(
       parameters=[*others, *new.values()]
     )
