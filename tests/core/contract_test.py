@@ -94,6 +94,7 @@ def test_probability_of_padding_is_taken_out():
   assert entries[0]['cautions'][0].startswith('puts 0.')
   assert '<pad>' in entries[0]['cautions'][0]
   assert entries[0]['checked'] == 'logits'
+  assert entries[0]['drift'] == 0
 
 
 def test_equal_logits_are_the_uniform_model():
@@ -218,7 +219,7 @@ def test_patched_goes_on_from_what_it_is_given():
   refuses(Other(), 'that hidden gave changes a probability by')
 
 
-# Answers.
+# Answers, and drift.
 
 
 class Says:
@@ -237,6 +238,25 @@ class InOrder(Says):
 def test_answers_depend_on_their_question_only():
   assert wm.check(Says(), MAPS).passed == ('answers',)
   refuses(InOrder(), 'asked again in another order, it gives')
+
+
+def counting(last):
+  """A model that is honest for so many calls."""
+  calls = []
+
+  def logits(tokens):
+    calls.append(1)
+    return honest(tokens) * (1 if len(calls) <= last else -1)
+
+  return logits
+
+
+def test_a_model_that_counts_its_calls():
+  refuses(counting(30), 'changes the prediction')
+  with pytest.raises(core.InputError, match='now answers otherwise than it di'):
+    wm.score(counting(60), 'next_token(num=300)', MAPS)
+  (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS)
+  assert entry['drift'] == 0
 
 
 # Worlds.

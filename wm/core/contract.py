@@ -32,6 +32,7 @@ from wm.core.capabilities import (
   Generative,
   Labelled,
   Prefixed,
+  SequenceProcess,
   Written,
 )
 from wm.core.predictor import Predictor, chunks, padded
@@ -312,7 +313,7 @@ OF_WORLDS = (
   *('vocabulary', 'legal', 'advance', 'state_id', 'sample', 'walk', 'over'),
   'oracle',
 )
-FIELDS = 'checked', 'cautions'  # Added to scores by `settle`.
+FIELDS = 'checked', 'drift', 'cautions'  # Added to scores by `settle`.
 
 
 class Contract:
@@ -320,19 +321,38 @@ class Contract:
 
   Attributes:
     checked: outputs that passed the checks: 'logits', 'activations', ...
+    allowed: greatest allowed difference of probabilities between two answers
+      to one question.
     fingerprint: a few answers that identify the reader.
   """
 
-  def __init__(self, checked: tuple[str, ...]) -> None:
+  def __init__(self, checked: tuple[str, ...], allowed: float) -> None:
     """See the attributes."""
-    self.checked = checked
+    self.checked, self.allowed = checked, allowed
     self.fingerprint: tuple[float, ...] = ()
     # Warnings for scores, such as probability on no token of the world.
     self.cautions: Callable[[], list[str]] = list
+    # Repeats questions: (greatest difference, number of questions).
+    self.asked_again: Callable[[], tuple[float, int]] | None = None
 
-  def settle(self) -> dict[str, Any]:
-    """Fields that scores get after a metric: checks and cautions."""
-    return {'checked': ', '.join(self.checked), 'cautions': self.cautions()}
+  def settle(self, label: str) -> dict[str, Any]:
+    """Fields that scores get after a metric: checks, drift and cautions.
+
+    Raises:
+      InputError: the model's answers to repeated questions have changed.
+    """
+    drift, num = self.asked_again() if self.asked_again else (0.0, 0)
+    if not drift <= self.allowed:
+      raise InputError(
+        f'{label} now answers otherwise than it did: asked {num} of its '
+        f'questions again, in other batches, an answer differs by {drift:.2g}; '
+        f'expected at most {self.allowed:.2g}'
+      )
+    return {
+      'checked': ', '.join(self.checked),
+      'drift': drift,
+      'cautions': self.cautions(),
+    }
 
 
 # A world that defines all methods of one of these classes must inherit it.
@@ -558,7 +578,7 @@ class _Walk:
         self._fail('legal gives tokens in a dead state; expected none')
 
   def _law(self, world: Generative, sequences: Sequences) -> None:
-    """Checks that the data distribution fits the samples."""
+    """Checks that the data distribution and beliefs fit the samples."""
     law, num = world.data_distribution(), len(sequences)
     memory = law.after_each(sequences.tokens, sequences.lengths)
     middle = sequences.lengths // 2
@@ -575,6 +595,10 @@ class _Walk:
     taken = sequences.tokens[rows, middle[rows]]
     if not ((tokens == taken[:, None]) & (log_probs > -np.inf)).any(1).all():
       self._fail('data_distribution rules out a token that sample gives')
+    if basics.can(law, SequenceProcess.belief):
+      belief = law.belief(at)
+      if (belief < -1e-9).any() or not np.allclose(belief.sum(1), 1):
+        self._fail('belief gives no probabilities that add up to 1')
 
   def _ids(self, states: np.ndarray, legal: np.ndarray) -> None:
     """Checks that state ids agree with legal tokens and with equal states."""

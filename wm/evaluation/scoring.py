@@ -218,7 +218,7 @@ def run(
         if spec in plans:
           rows += plans[spec].scores(world)
     settled = membership.threshold(metric, predictor, world)
-    settled |= terms.settle() if terms else {}
+    settled |= terms.settle(loaded.name) if terms else {}
     with _together():
       results_of[spec] = cache.add(metric, rows, settled)
   # Results of `metrics` come first, then other cached results.

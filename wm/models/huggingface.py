@@ -113,7 +113,7 @@ class Model(core.Model):
       *remarks,
       *([f'{label}: {compared.line}'] if compared.line else []),
     ]
-    predictor.contract = contract.Contract(())
+    predictor.contract = contract.Contract((), 0.0)
     predictor.contract.cautions = lambda: [*compared.cautions]
     return predictor
 

@@ -31,6 +31,7 @@ from wm.models.serving import (
   adapters,
   few_shot,
   outputs,
+  reasked,
   stateless,
   user_objects,
 )
@@ -74,7 +75,7 @@ def check(
       f'{label}: tolerance={tolerance} was given; expected nats, above 0'
     )
   checked = ('logits',)
-  predictor.contract = contract.Contract(checked)
+  predictor.contract = contract.Contract(checked, max(tolerance, DRIFT))
   sequences = world.sample(contract.ROWS, 0)
   if not len(sequences):
     return
@@ -98,6 +99,7 @@ def check(
   predictor.contract.fingerprint = tuple(map(float, likely))
   if isinstance(predictor, user_objects.FromCallable):
     predictor.contract.cautions = predictor.outputs.cautions
+    predictor.contract.allowed = max(tolerance, DRIFT, 8 * predictor.spacing)
   _check_shift(whole, world, sequences, question, answer, copies)
   if isinstance(predictor, core.HiddenStates):
     # Other layers are checked on first use.
@@ -546,7 +548,7 @@ def checked_predictor(
   with plugins.user_code(label):
     if not isinstance(reader, few_shot.TunedReader):
       reader = few_shot.adaptable(reader, thing, laid_out, label)
-    return reader
+    return reasked.recorded(reader)
 
 
 class _Door(NamedTuple):
@@ -695,7 +697,7 @@ def _add_layout(
 
 def _check_answers(reader: Any, world: core.World, label: str) -> None:
   """Raises InputError if an answer depends on the other questions of a call."""
-  reader.contract = contract.Contract(('answers',))
+  reader.contract = contract.Contract(('answers',), 0)
   sequences = world.sample(ROWS_ALONE, 0)
   sizes = np.maximum(sequences.lengths // 2, 1)
   prefixes = core.predictor.histories(sequences.tokens, sizes)
@@ -743,7 +745,7 @@ def predictor(
 def checked_reader(
   reader: core.TokenReader, world: core.World, label: str
 ) -> core.TokenReader:
-  """A user's own reader after the checks.
+  """A user's own reader after the checks, which then records some queries.
 
   Raises InputError where `check` refuses the reader, which may predict the last
   input token.
@@ -754,4 +756,4 @@ def checked_reader(
     _check_answers(reader, world, label)
   else:
     check(reader, world, label, copies=True)
-  return reader
+  return reasked.recorded(reader)
