@@ -18,7 +18,7 @@ from wm import core
 from wm.core import registry
 from wm.data import pgn_games, text
 from wm.data import store as stores
-from wm.language import recorded_logs
+from wm.language import recorded_answers
 from wm.language.papers.cogeval import recorded as cogeval_recorded
 from wm.language.papers.forces import questions
 from wm.language.papers.forces import score as scoring
@@ -202,7 +202,7 @@ FILES = {
   'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: scoring.load_answer(p, 2)),
   'answers.jsonl.gz': (
     gzip.compress(b'{"text": "yes"}\n', mtime=0),
-    lambda p: list(recorded_logs.read_lines(p, {'text': str})),
+    lambda p: list(recorded_answers.read_lines(p, {'text': str})),
   ),
   'talk.jsonl.gz': (
     gzip.compress(json.dumps(TALK).encode(), mtime=0),

@@ -193,9 +193,7 @@ def test_rows_are_read_back_exactly(
   scores = core.Scores(
     'share', value, reason, group, weight, side, counts, bounds
   )
-  part = results.Result(
-    'm()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,)
-  )
+  part = results.Result('m()', {'a': 'b'}, '', {'seed': 1}, [], [], (scores,))
   results.write(path, part)
   read = results.read(path)
   (result,) = read.scores
