@@ -56,15 +56,6 @@ AUTOMATON = {
   'accepting': ['even'],
   'transitions': {'even': {'a': 'odd'}, 'odd': {'a': 'even', 'b': 'odd'}},
 }
-GRAPHML = (
-  '<?xml version="1.0" encoding="utf-8"?>'
-  '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
-  '<key id="l" for="edge" attr.name="label" attr.type="string"/>'
-  '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
-  '<graph edgedefault="directed"><node id="p"><data key="s">true</data></node>'
-  '<node id="q"/><edge source="p" target="q"><data key="l">a</data></edge>'
-  '</graph></graphml>'
-)
 STREETS = (
   '<?xml version="1.0" encoding="utf-8"?>'
   '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
@@ -170,7 +161,6 @@ FILES = {
     b'state,symbol,next\np,,start\np,a,q\nq,,\n',
     lambda p: readers.read(str(p)),
   ),
-  'a.graphml': (GRAPHML.encode(), lambda p: readers.read(str(p))),
   'a.dot': (
     b'digraph { none -> p; p -> q [label="a"]; q [shape=doublecircle] }',
     lambda p: readers.read(str(p)),
@@ -266,10 +256,6 @@ def test_only_files_are_opened(name, kind, tmp_path):
 
 
 GRAPHS = {
-  'a.graphml': GRAPHML.replace(' target="q"', ''),
-  'b.graphml': GRAPHML.replace(' source="p"', ''),
-  'c.graphml': GRAPHML.replace('utf-8', 'none-such'),
-  'd.graphml': GRAPHML.replace('utf-8', 'utf-16'),
   'a.dot': 'digraph {' + 'subgraph {' * 30 + 'a -> b' + '}' * 31,
   'b.dot': 'digraph {' + '{' * 100_000,
   'c.dot': 'digraph { subgraph { subgraph { a -> b } } }',
