@@ -164,7 +164,6 @@ flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 # recorded.
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
 flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
-flags.DEFINE_bool('logs', False, 'Also make logs of Inspect.')
 
 # sweep.
 flags.DEFINE_multi_string(
@@ -187,12 +186,6 @@ flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
 # ingest.
 flags.DEFINE_string(
   'osm_place', None, "Place to download, e.g. 'Manhattan, NYC'."
-)
-flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
-flags.DEFINE_string(
-  'date',
-  '',
-  "The map of --osm_place as it was: '2024-05-05'; default: today's.",
 )
 
 # ingest.

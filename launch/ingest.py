@@ -29,14 +29,13 @@ they are more than --lost of all for one reason; so are games of PGN files.
 Those of a pair (of origin and destination) that is held out are left out, too.
 Without --heldout_file the world divides the lines.
 
-  python launch/ingest.py --out=maps/soho --map_file=soho.osm
-  python launch/ingest.py --out=maps/manhattan --date=2024-05-05 \\
+  python launch/ingest.py --out=maps/manhattan \\
     --osm_place='Manhattan, New York City, USA'
 
-make nodes.csv, edges.csv and map.graphml of an OpenStreetMap street map, for
-`--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
---date is the map as that day began (UTC), for maps that are to be those of a
-paper. --osm_place needs internet; both need the extra `maps`.
+downloads today's street map from OpenStreetMap, which needs the extra `maps`:
+nodes.csv, edges.csv and map.graphml, for `--world="maps(
+nodes='maps/manhattan/nodes.csv', edges='maps/manhattan/edges.csv')"`. A file of
+a map is read as it is, by `--world="maps(file='soho.osm')"`.
 """
 
 import common
@@ -47,8 +46,7 @@ FLAGS = common.FLAGS
 # Flag that says what is read -> flags that are about it alone.
 READ = {
   'text_file': ('heldout_file', 'tokens'),
-  'map_file': (),
-  'osm_place': ('date',),
+  'osm_place': (),
   'pgn': ('games', 'jobs'),
 }
 
@@ -70,9 +68,8 @@ def main() -> None:
   source = _source()
   import wm
 
-  if source in ('map_file', 'osm_place'):
-    place, file = FLAGS.osm_place or '', FLAGS.map_file or ''
-    print(wm.fetch_map(FLAGS.out, place, file, date=FLAGS.date))
+  if source == 'osm_place':
+    print(wm.fetch_map(FLAGS.out, FLAGS.osm_place))
     return
   arguments = {'lost': FLAGS.lost, 'log': print}
   if FLAGS.world is not None:
@@ -89,6 +86,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games'),
-    *('tokens', 'lost', 'osm_place', 'map_file', 'date'),
+    *('tokens', 'lost', 'osm_place'),
     *common.names(common.Workers),
   )

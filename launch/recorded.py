@@ -2,9 +2,7 @@
 
   python launch/recorded.py --paper=cogeval --data=FOLDER --out=runs/cogeval
 
-writes OUT/report: report.html (one page, no network needed), scores.json and
-CSV files. With --logs also OUT/logs: the answers as logs of Inspect, which
-`inspect view --log-dir=OUT/logs` shows and `inspect score` scores.
+writes OUT/report: report.html (one page, no network needed) and CSV files.
 
 FOLDER is as the README of the recorded answers describes it.
 """
@@ -19,9 +17,8 @@ def main() -> None:
   common.require('paper', 'data', 'out')
   import wm
 
-  arguments = {'logs': FLAGS.logs, 'log': print}
-  wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **arguments)
+  wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, log=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'paper', 'data', 'logs')
+  common.run(main, 'paper', 'data')

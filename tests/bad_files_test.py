@@ -18,7 +18,7 @@ from wm import core
 from wm.core import registry
 from wm.data import pgn_games, text
 from wm.data import store as stores
-from wm.language import recorded_logs
+from wm.language import recorded_answers
 from wm.language.papers.cogeval import recorded as cogeval_recorded
 from wm.language.papers.forces import questions
 from wm.language.papers.forces import score as scoring
@@ -56,15 +56,6 @@ AUTOMATON = {
   'accepting': ['even'],
   'transitions': {'even': {'a': 'odd'}, 'odd': {'a': 'even', 'b': 'odd'}},
 }
-GRAPHML = (
-  '<?xml version="1.0" encoding="utf-8"?>'
-  '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
-  '<key id="l" for="edge" attr.name="label" attr.type="string"/>'
-  '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
-  '<graph edgedefault="directed"><node id="p"><data key="s">true</data></node>'
-  '<node id="q"/><edge source="p" target="q"><data key="l">a</data></edge>'
-  '</graph></graphml>'
-)
 STREETS = (
   '<?xml version="1.0" encoding="utf-8"?>'
   '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
@@ -170,7 +161,6 @@ FILES = {
     b'state,symbol,next\np,,start\np,a,q\nq,,\n',
     lambda p: readers.read(str(p)),
   ),
-  'a.graphml': (GRAPHML.encode(), lambda p: readers.read(str(p))),
   'a.dot': (
     b'digraph { none -> p; p -> q [label="a"]; q [shape=doublecircle] }',
     lambda p: readers.read(str(p)),
@@ -202,7 +192,7 @@ FILES = {
   'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: scoring.load_answer(p, 2)),
   'answers.jsonl.gz': (
     gzip.compress(b'{"text": "yes"}\n', mtime=0),
-    lambda p: list(recorded_logs.read_lines(p, {'text': str})),
+    lambda p: list(recorded_answers.read_lines(p, {'text': str})),
   ),
   'talk.jsonl.gz': (
     gzip.compress(json.dumps(TALK).encode(), mtime=0),
@@ -266,10 +256,6 @@ def test_only_files_are_opened(name, kind, tmp_path):
 
 
 GRAPHS = {
-  'a.graphml': GRAPHML.replace(' target="q"', ''),
-  'b.graphml': GRAPHML.replace(' source="p"', ''),
-  'c.graphml': GRAPHML.replace('utf-8', 'none-such'),
-  'd.graphml': GRAPHML.replace('utf-8', 'utf-16'),
   'a.dot': 'digraph {' + 'subgraph {' * 30 + 'a -> b' + '}' * 31,
   'b.dot': 'digraph {' + '{' * 100_000,
   'c.dot': 'digraph { subgraph { subgraph { a -> b } } }',

@@ -331,9 +331,6 @@ LINES = {
     'tokens=c and --pgn were given: expected one of the two'
   ),
   ('count', CITY, '--show'): '--first_state is required',
-  ('ingest', '--out=a', '--map_file=b', '--osm_place=c'): (
-    'osm_place=c and --map_file were given: expected one of the two'
-  ),
   ('sweep', CITY, '--out=a', '--grid=learning_rate=1|2'): (
     "no flag of a run is called 'learning_rate'; available"
   ),

@@ -43,7 +43,6 @@ GOOD: dict[str, dict[str, Any]] = {
   'count': {'world': LINE},
   'extract': {'source': 'uniform()', 'world': LINE},
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
-  'fetch_map': {'out': 'new', 'file': 'm.osm'},
   'findings': {'folder': 'minis', 'out': 'new'},
   'miniature': {
     'rows': ['a: uniform()'],
@@ -110,7 +109,6 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'axes': (5, 'lr', [5], [('lr',)], {'lr': 5}, {'nope': [1]}, {'lr': ['x']}),
   },
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
-  'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'extract': {
     'accept': ('nope', 5),
     'depth': (-1, 1, 13, 'x'),

@@ -112,8 +112,7 @@ def streets() -> Iterator[Case]:
   ):
     yield world(kind, f'maps({more})', f'maps({more})', nodes)
   for name, files in shapes('m.osm'):
-    run = 'ingest', '--map_file=m.osm', '--out=new'
-    yield Case(kind, f'OSM {name}', run, files, needs='osmnx')
+    yield world(kind, f'OSM {name}', "maps(file='m.osm')", *files)
   for name, text in {
     'without streets': '<osm version="0.6"></osm>',
     'of HTML': '<html><body>404</body></html>',
@@ -124,8 +123,8 @@ def streets() -> Iterator[Case]:
     'no latitude': '<osm version="0.6"><node id="1"/><node id="2"/><way id="1">'
     '<nd ref="1"/><nd ref="2"/><tag k="highway" v="primary"/></way></osm>',
   }.items():
-    run = 'ingest', '--map_file=m.osm', '--out=new'
-    yield Case(kind, f'OSM {name}', run, (put('m.osm', text),), needs='osmnx')
+    file = put('m.osm', text)
+    yield world(kind, f'OSM {name}', "maps(file='m.osm')", file)
 
 
 GAME = '[Event "x"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n'

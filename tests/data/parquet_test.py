@@ -1,7 +1,5 @@
 """Sequences as Parquet files and Datasets, and back."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -47,17 +45,3 @@ def test_a_parquet_of_other_columns_is_refused_in_one_line(tmp_path):
     with pytest.raises(wm.InputError, match=rf'{name}\.parquet') as error:
       wm.ingest(tmp_path / f'{name}.parquet', tmp_path / 'run', world=WORLD)
     assert '\n' not in str(error.value)
-
-
-def test_a_dataset_of_hugging_face(stores):
-  datasets = pytest.importorskip('datasets')
-  dataset = stores['heldout'].to_datasets()
-  assert isinstance(dataset, datasets.Dataset)
-  assert len(dataset) == len(stores['heldout']) == 20
-  assert dataset[0]['tokens'][-1] == 'end'
-
-
-def test_a_dataset_needs_a_package(stores, monkeypatch):
-  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-  with pytest.raises(wm.InputError, match='pip install datasets'):
-    stores['train'].to_datasets()

@@ -127,7 +127,6 @@ def test_the_page_has_every_part(folder, tmp_path):
   page = (tmp_path / 'report' / 'cross.html').read_text()
   for text in ('Pairs of measures', 'away, same', '2 metrics with away'):
     assert text in page
-  assert (tmp_path / 'report' / 'agreement.svg').is_file()
   assert 'A draft' not in page
 
 

@@ -49,7 +49,7 @@ def held_apart(text):
 
 
 @pytest.mark.parametrize(
-  ('apart', 'num', 'least'), [(False, 397, 376), (True, 236, 217)]
+  ('apart', 'num', 'least'), [(False, 383, 362), (True, 230, 211)]
 )
 def test_no_answer_is_misread(apart, num, least):
   lines = (answers_test.FOLDER / 'every_word.jsonl').read_text('utf-8')

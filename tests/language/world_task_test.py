@@ -169,20 +169,13 @@ def test_a_call_that_failed_is_counted_by_cause(found):
   assert failures[:3] == ['timeout', 'not_scored', '']
 
 
-def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
+def test_logs_of_other_tasks_are_refused(found, tmp_path):
   other = found['yes'].model_copy(deep=True)
   other.eval.task = 'their/own'
   path = tmp_path / '2026-01-01T00-00-00_own.json'
   inspect_ai.log.write_eval_log(other, str(path))
-  page = reports.report([path], tmp_path / 'out')
-  assert 'wm/yes' in page.read_text()
-  rows = (page.parent / 'rows.csv').read_text().splitlines()
-  assert len(rows) == 1 + 5 * len(other.samples)
-  assert rows[1].startswith('own,wm/yes,1,1,answers,')
-  # Beside results of other kinds it has a folder of its own.
-  mixed = reports.report([folder, path], tmp_path / 'mixed')
-  assert page.read_text() == (mixed.parent / 'others/report.html').read_text()
-  assert 'compression' in mixed.read_text()
+  with pytest.raises(core.InputError, match='their/own; expected a task of wm'):
+    reports.report([path], tmp_path / 'out')
 
 
 def test_variants_are_told_apart_and_spread(folder, tmp_path):

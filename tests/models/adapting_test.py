@@ -15,7 +15,6 @@ from wm import core
 from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation
-from wm.runtime import files
 
 D, N, M, L = 3, 16, 7, 12
 WORLD = registry.make('world', f'lattice(size=3, length={L})')
@@ -147,33 +146,6 @@ def test_what_data_sets_share_may_be_one_array(predictor):
     for copy in (np.asarray, np.array)
   )
   np.testing.assert_array_equal(first, other)
-
-
-def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
-  predictor, tmp_path
-):
-  drawn, last = [], 9
-
-  def draw(step):
-    drawn.append(step)
-    if len(drawn) > last:
-      raise KeyboardInterrupt
-    return fresh(step)
-
-  def streamed():
-    with files.partial_results(tmp_path / 'unfinished', 'v1'):
-      return run(predictor, adapting.TaskStream(draw), parallel=1)
-
-  with pytest.raises(KeyboardInterrupt):
-    streamed()
-  # Twice the first step, those of the first chunk, some of the second.
-  assert drawn == [0, 0, *(1, 2, 3, 4), *(1, 2, 3, 4)]
-  drawn, last = [], 99
-  again = streamed()
-  assert drawn.count(4) == 1
-  drawn = []
-  np.testing.assert_array_equal(streamed(), again)
-  assert drawn.count(4) == 2
 
 
 def test_programs_at_a_time_change_nothing(predictor, found):

@@ -250,7 +250,7 @@ def test_bounds_are_those_of_clopper_and_pearson():
   assert extract._upper(5, 50) == pytest.approx(0.199, abs=1e-3)
 
 
-def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
+def test_files_read_back_and_a_killed_run_is_begun_anew(tmp_path, monkeypatch):
   world, model = "automaton(preset='tomita5')", 'noisy_oracle(wrong=0.5)'
   out, lines = tmp_path / 'run', []
   whole = wm.extract(model, world, tmp_path / 'whole', walks=50)
@@ -269,7 +269,6 @@ def test_files_read_back_and_a_killed_run_goes_on(tmp_path, monkeypatch):
   wm.extract(model, world, out, walks=50, log=lines.append)
   for name in (extract.FILE, extract.MACHINE):
     assert (out / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
-  # What was answered before was not asked again.
   monkeypatch.setattr(learner.Teacher, '_masks', real)
   assert sorted(path.name for path in out.iterdir()) == [
     *('automaton.json', 'extract.run.json', 'extraction.json'),

@@ -25,7 +25,7 @@ def test_the_code_of_wm_and_versions_of_packages_count():
   for package in ('numba', 'llvmlite', 'numpy'):
     assert results[package] == importlib.metadata.version(package)
   assert not [name for name in results if name.endswith('.py')]
-  plugins.trust('launch/examples/frog.py')
+  plugins.allow('launch/examples/frog.py')
   example = registry.make('world', 'launch/examples/frog.py:World()')
   assert 'frog.py' in inputs(example)
 

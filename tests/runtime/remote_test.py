@@ -205,6 +205,7 @@ def test_a_machine_lost_at_any_upload_leaves_a_whole_or_no_store(
         sampling.make_dataset(world, place, options)
         whole = True
     machine(2 * uploads + 1)
+    time.sleep(2 * remote.LIFE)  # The sign of the lost machine grows old.
     place = remote.local(URL)
     seen = [s for s in ('train', 'heldout') if (place / 'data' / s).exists()]
     for split in seen:

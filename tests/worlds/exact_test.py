@@ -245,7 +245,6 @@ def test_a_reader_may_leave_early(root):
       ('count.py', '--world=lattice()', '--first_state=1'),
       '--second_state is required',
     ),
-    (('ingest.py', '--out=x', '--map_file=no.osm'), 'no such file: no.osm'),
     (('count.py', "--world=maps(nodes='n', edges='e')"), 'no such file: n'),
   ],
 )

@@ -5,13 +5,10 @@ import threading
 import urllib.parse
 from typing import ClassVar
 
-import networkx as nx
-import numpy as np
 import pytest
 
 from tests.launch import binaries
 from wm import core
-from wm.data import published
 from wm.worlds import maps
 from wm.worlds.maps import streets
 
@@ -76,38 +73,6 @@ def test_osm_xml_becomes_a_graph_of_drivable_streets(path):
   assert metres > 1.3 * streets.great_circle(40.701, -74.0, 40.7, -73.999)
 
 
-def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
-  out = tmp_path / 'map'
-  summary = published.fetch_map(out, file=str(path))
-  assert summary.startswith('5 intersections and 9 streets')
-  expected = streets.load_file(path)
-  for graph in (
-    streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
-    streets.load_file(out / 'map.graphml'),
-  ):
-    np.testing.assert_array_equal(graph.ids, expected.ids)
-    np.testing.assert_array_equal(graph.delta, expected.delta)
-    np.testing.assert_array_equal(graph.length_m, expected.length_m)
-  assert sorted(p.name for p in out.iterdir()) == [
-    'edges.csv',
-    'map.graphml',
-    'nodes.csv',
-  ]
-
-
-def test_fetch_takes_files_of_networkx(tmp_path):
-  ring = nx.cycle_graph(4, create_using=nx.DiGraph)
-  for node in ring:
-    ring.nodes[node].update(lat=50 + 0.001 * (node // 2), lon=8.0)
-  ring.nodes[1]['lon'] = ring.nodes[2]['lon'] = 8.001
-  path = tmp_path / 'ring.graphml'
-  nx.write_graphml(ring, path)
-  summary = published.fetch_map(tmp_path / 'map', file=str(path))
-  assert 'places: lat, lon (degrees)' in summary
-  graph = streets.load_file(tmp_path / 'map' / 'map.graphml')
-  assert [streets.DIRECTIONS[a] for a in graph.edges()[1]] == [*'ENWS']
-
-
 def test_a_world_on_an_osm_file(path):
   world = maps.World(file=str(path), traversal='shortest')
   assert len(world.sample(9, 0)) == 9
@@ -132,15 +97,6 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, said):
     streets.load_file(tmp_path / name)
   assert said in str(error.value)
   assert '\n' not in str(error.value)
-
-
-def test_fetch_needs_one_source_and_leaves_nothing_behind(tmp_path):
-  with pytest.raises(core.InputError, match='either a place or a file'):
-    published.fetch_map(tmp_path / 'map')
-  (tmp_path / 'bad.osm').write_text('<osm>')
-  with pytest.raises(core.InputError):
-    published.fetch_map(tmp_path / 'map', file=str(tmp_path / 'bad.osm'))
-  assert not (tmp_path / 'map').exists()
 
 
 BLOCK = [[-74.01, 40.69], [-73.99, 40.69], [-73.99, 40.71], [-74.01, 40.71]]
@@ -208,28 +164,20 @@ def queries(monkeypatch):
   server.server_close()
 
 
-@pytest.mark.parametrize('date', ['', '2024-05-05'])
-def test_a_map_as_it_was_on_a_day(date, queries, path, tmp_path):
-  flags = f'--out={tmp_path / "map"}', '--osm_place=Block', f'--date={date}'
-  code, _, err = binaries.run('ingest', *flags)
+def test_the_map_of_a_place(queries, path, tmp_path):
+  out = tmp_path / 'map'
+  code, summary, err = binaries.run(
+    'ingest', f'--out={out}', '--osm_place=Block'
+  )
   assert code == 0, err
-  (query,) = queries
-  head = query.partition(';')[0]
-  expected = '[date:"2024-05-05T00:00:00Z"]'
-  assert head.endswith(expected) if date else 'date' not in head
-  graph = streets.load_file(tmp_path / 'map' / 'map.graphml')
-  assert labelled(graph) == labelled(streets.load_file(path))
-  # The next download is of today's map again.
-  import osmnx
-
-  assert 'date' not in osmnx.settings.overpass_settings
-
-
-@pytest.mark.parametrize('date', ['2024-13-05', 'today', '1999-01-01', '2024'])
-def test_a_day_that_overpass_does_not_have(date, queries, tmp_path):
-  line = 'expected a day from 2012-09-13 on, such as 2024-05-05'
-  with pytest.raises(core.InputError, match=line):
-    published.fetch_map(tmp_path / 'map', 'Block', date=date)
-  assert not queries
-  with pytest.raises(core.InputError, match='given with a file'):
-    published.fetch_map(tmp_path / 'map', file='a.osm', date='2024-05-05')
+  assert summary.startswith('5 intersections and 9 streets')
+  assert len(queries) == 1
+  expected = streets.load_file(path)
+  for graph in (
+    streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
+    streets.load_file(out / 'map.graphml'),
+  ):
+    assert labelled(graph) == labelled(expected)
+  assert sorted(p.name for p in out.iterdir()) == [
+    *('edges.csv', 'map.graphml', 'nodes.csv'),
+  ]

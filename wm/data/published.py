@@ -9,7 +9,6 @@ module downloads street maps and writes them to files.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +36,6 @@ HINTS = {
   'too long': 'a world with a larger length takes them',
   'without end': "each ends with the world's end token",
 }
-FIRST_DAY = '2012-09-13'  # Overpass has no complete map of an earlier day.
 
 
 @files.locked_stage(STAGE)
@@ -250,32 +248,27 @@ class _Keep(NamedTuple):
     return ''
 
 
-def fetch_map(
-  out: str | Path, place: str = '', file: str = '', date: str = ''
-) -> str:
-  """Writes nodes.csv, edges.csv and map.graphml to `out`; returns a summary.
+def fetch_map(out: str | Path, place: str) -> str:
+  """Writes nodes.csv, edges.csv and map.graphml of a place of OpenStreetMap.
 
   Args:
     out: folder, created if absent.
-    place: place to download, e.g. 'Manhattan, New York City, USA'.
-    file: a local OSM XML or GraphML file instead.
-    date: day whose map is downloaded, as of 0:00 UTC, such as '2024-05-05'; ''
-      is today. The place's outline is always today's.
+    place: e.g. 'Manhattan, New York City, USA'; its map is today's.
+
+  Returns:
+    A summary.
 
   Raises:
-    InputError: not exactly one source, no such place or day, or no internet.
+    InputError: no such place, or no internet.
   """
-  if bool(place) == bool(file):
-    raise core.InputError('expected either a place or a file to read')
-  if date and file:
-    raise core.InputError(
-      f'date={date!r} was given with a file; it is as it is'
-    )
-  network = _download(place, date) if place else streets.read_file(file)
-  graph = streets.from_networkx(network, place or file)
+  osmnx = streets.osmnx_library()
+  osmnx.settings.use_cache = False  # Else it fills ./cache.
+  with inputs.reading(repr(place), 'a place that can be fetched'):
+    network = osmnx.graph.graph_from_place(place, network_type='drive')
+  graph = streets.from_networkx(network, place)
   out = Path(out)
   with files.replacing(out / 'map.graphml') as temporary:
-    streets.osmnx_library().io.save_graphml(network, temporary)
+    osmnx.io.save_graphml(network, temporary)
   save_streets(graph, out)
   counts = ', '.join(f'{k} {n}' for k, n in graph.counts.items())
   read_as = '; '.join(f'{k}: {text}' for k, text in graph.read_as.items())
@@ -321,30 +314,3 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   streets.check_lost(street_graph, 'the graph')
   nodes, edges = save_streets(street_graph, Path(out))
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)
-
-
-def _download(place: str, date: str) -> Any:
-  """The street network of a place, by Overpass."""
-  setting = f'[date:"{_day(date)}T00:00:00Z"]' if date else ''
-  osmnx = streets.osmnx_library()
-  osmnx.settings.use_cache = False  # Else it fills ./cache.
-  before = osmnx.settings.overpass_settings
-  osmnx.settings.overpass_settings = before + setting
-  try:
-    with inputs.reading(repr(place), 'a place that can be fetched'):
-      return osmnx.graph.graph_from_place(place, network_type='drive')
-  finally:
-    osmnx.settings.overpass_settings = before
-
-
-def _day(date: str) -> str:
-  """A date as YYYY-MM-DD; raises InputError if Overpass has no map of it."""
-  try:
-    day = datetime.date.fromisoformat(date).isoformat()
-  except ValueError:
-    day = ''
-  if day < FIRST_DAY:
-    raise core.InputError(
-      f'date={date!r}: expected a day from {FIRST_DAY} on, such as 2024-05-05'
-    )
-  return day

@@ -515,17 +515,6 @@ class Store:
       for each in itertools.chain([table], tables):
         writer.write_table(each)
 
-  def to_datasets(self) -> Any:
-    """All rows as a Dataset of Hugging Face, with the column `tokens`.
-
-    InputError where there is no package datasets.
-    """
-    if importlib.util.find_spec('datasets') is None:
-      raise core.InputError('a Dataset needs datasets: pip install datasets')
-    datasets: Any = importlib.import_module('datasets')
-    parts = map(datasets.Dataset, self._tables())
-    return datasets.concatenate_datasets([*parts])
-
   def verify(self, process: int = 0, processes: int = 1) -> None:
     """Verifies every shard's hash; raises InputError naming a bad file.
 

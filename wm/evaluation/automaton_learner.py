@@ -28,7 +28,7 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core.predictor import Tokens
-from wm.runtime import files, progress
+from wm.runtime import progress
 
 BATCH = 512  # Words of a forward pass, and of each stored part of answers.
 # Outputs are ascending tokens; this is the output of a rejected word.
@@ -170,9 +170,7 @@ class Teacher:
     for row, word in enumerate(words):
       tokens[row, : len(word)] = word
     self.queries += len(words)
-    (packed,) = files.cached_arrays(
-      files.hash_of([tokens, lengths]), lambda: (self._masks(tokens, lengths),)
-    )
+    packed = self._masks(tokens, lengths)
     # Few sets differ: each is listed once.
     sets, which = np.unique(
       packed.reshape(-1, packed.shape[-1]), axis=0, return_inverse=True

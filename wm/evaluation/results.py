@@ -5,7 +5,6 @@
     scores.json             an entry for each quantity of all results
     rows.parquet            all rows of all results
     breakdown.json          entries of subsets of rows
-    unfinished/             partial results of the running metric
 
 The rows of a result are written first; the JSON file marks them as complete.
 Hashes reveal files that were cut or changed.
@@ -17,7 +16,6 @@ are recomputed. `ResultCache` decides this, and reads and writes results.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -40,7 +38,6 @@ from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
 FOLDER = 'scores'
-UNFINISHED = 'unfinished'  # Folder of partial results.
 FORMAT = 2
 
 Entry = dict[str, Any]
@@ -715,17 +712,6 @@ class ResultCache:
     result = dataclasses.replace(result, entries=entries, breakdown=breakdown)
     write(file, result)
     return result
-
-  def unfinished(
-    self, metric: core.Metric
-  ) -> contextlib.AbstractContextManager[None]:
-    """Context that stores partial results, to resume after a kill."""
-    origin = self.origin(metric)
-    if origin.unknown:  # The next run may have another model.
-      return contextlib.nullcontext()
-    # Partial results count only for the same spec and the same inputs.
-    mark = files.hash_of([registry.spec(metric), sorted(origin.inputs.items())])
-    return files.partial_results(self.folder / UNFINISHED, mark)
 
   def add(
     self,

@@ -6,7 +6,6 @@ and a killed run resumes from these files: see `results.ResultCache`.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -207,11 +206,7 @@ def run(
       rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
-      keeps = compute.num_processes() == 1  # Else each has other results.
-      with (
-        progress.Progress(title, unit='trials', keep=False),
-        cache.unfinished(metric) if keeps else contextlib.nullcontext(),
-      ):
+      with progress.Progress(title, unit='trials', keep=False):
         if spec in plans:
           plans[spec].ask()
         rows = _checked(metric, metric(predictor, world, seed))

@@ -1,4 +1,4 @@
-"""The page of a cross: what came out, in words, a table and a picture.
+"""The page of a cross: what came out, in words and a table.
 
 `wm.lab.cross` says what a cross is, and has the numbers.
 """
@@ -26,8 +26,7 @@ from wm.lab.cross import (
 from wm.lab.verdicts import Judged
 from wm.library.report import report_folder
 from wm.options.calls import Path
-from wm.reporting import charts, tables
-from wm.reporting.charts import Picture
+from wm.reporting import tables
 from wm.runtime import files, pages
 
 _TITLE = 'Which metrics of world models agree?'
@@ -60,28 +59,6 @@ def agreement_table(
   return tables.of_rows('', rows, tables.note('agreement', design=design))
 
 
-def agreement_picture(several: Sequence[MetricAgreement]) -> list[Picture]:
-  """Correlations of each pair, world by world, and their mean; [] of none."""
-  rows: list[dict[str, Any]] = []
-  for each in several:
-    pair = ', '.join(each.metrics)
-    rows += [
-      {'x': pair, 'model': world, 'value': r}
-      for world, r in each.by_world.items()
-    ]
-    if each.mean.value is not None:
-      mean = {'value': each.mean.value, 'low': each.mean.low}
-      rows.append({'x': pair, 'model': 'mean', 'high': each.mean.high, **mean})
-  if not rows:
-    return []
-  looks = charts.palette(dict.fromkeys(row['model'] for row in rows))
-  panel = charts.Panel(
-    'correlation', '', rows, guides=[{'model': 'none', 'value': 0.0}]
-  )
-  drawn = charts.dots([panel], looks, apart=False)
-  return [charts.picture('agreement', tables.note('agreement_picture'), drawn)]
-
-
 def prediction_answer(cells: pd.DataFrame, prediction: Prediction) -> str:
   """Whether a prediction holds in the cells that had not been seen."""
   new = cells[cells.new]
@@ -101,7 +78,7 @@ def prediction_answer(cells: pd.DataFrame, prediction: Prediction) -> str:
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
-  """Writes cross.html and its picture into `out`; False without a design.
+  """Writes cross.html into `out`; False without a design.
 
   Raises:
     InputError: a malformed registration or result.
@@ -121,18 +98,13 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     predicted = cross.predicted_cells(cells.models, design, prediction)
     answers.append(prediction_answer(predicted, prediction))
   with files.stage_lock(place, 'report'):
-    drawn = agreement_picture(analysis.every)
-    for picture in drawn:
-      (place / picture.name).write_bytes(picture.image)
     text = pages.render(
       *('wm.reporting', 'cross.html'),
-      script=charts.script_tag(drawn, place),
       title=_TITLE,
       lead=_lead(cells, design),
       design=design,
       answer=answers,
       pairs=agreement_table(analysis.every, design),
-      pictures=drawn,
       refused=cells.refused,
     )
     files.write_text(place / 'cross.html', text)

@@ -11,7 +11,7 @@
   world_task       the task `wm/world`, which asks them
   providers        `wm/solver` and other models whose answers are known
   logs             logs of Inspect -> results and pages
-  recorded_logs    recorded answers of papers -> logs of Inspect
+  recorded_answers recorded answers of papers -> their pages
   pages            the tables of such pages
   papers           papers about language models, a folder each
   registry         what Inspect imports to find all of these

@@ -72,8 +72,7 @@ def sample(
 
   Returns:
     {'train': store, 'heldout': store}; `store.read(0, 5)` gives Sequences,
-    `store.to_datasets()` a Dataset of Hugging Face, and
-    `store.to_parquet(path)` writes a file that `wm.ingest` reads.
+    and `store.to_parquet(path)` writes a file that `wm.ingest` reads.
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run.

@@ -197,8 +197,7 @@ def extract(
     source: a run, a model or a predictor, see `wm.load_predictor`.
     world: whose rules; None is the world that a run was trained on.
     out: folder for extraction.json and automaton.json, which the world
-      automaton(file=...) reads; a killed call goes on there. None writes
-      nothing.
+      automaton(file=...) reads. None writes nothing.
     accept: the rule by which the model accepts a token.
     learning: depth, most, queries, walks.
     loading: checkpoint, model, name, see `wm.load_predictor`; and the seed of

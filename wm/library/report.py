@@ -104,7 +104,6 @@ def recorded(
   data: Path,
   out: Path,
   *,
-  logs: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Scores recorded answers of language models again: tables and figures.
@@ -112,9 +111,7 @@ def recorded(
   Args:
     paper: 'cogeval', 'forces' or another paper that has a record.
     data: folder of the recorded answers.
-    out: folder in which to make report/, and logs/ where those are wanted.
-    logs: also convert the answers to logs of Inspect, for `inspect view` and
-      `inspect score`.
+    out: folder in which to make report/.
     log: gets the files.
 
   Returns:
@@ -123,26 +120,15 @@ def recorded(
   Raises:
     InputError: no such paper, or its files are missing or damaged.
   """
-  recorded_logs = _recorded_logs()
-
-  place = pathlib.Path(out)
-  written = recorded_logs.convert(paper, data, place / 'logs') if logs else ()
-  rescored = recorded_logs.rescore(paper, data)
-  page = recorded_logs.save(rescored, place / 'report')
+  with inputs.extra('language', 'a report of recorded answers'):
+    from wm.language import pages, recorded_answers
+  rescored = recorded_answers.rescore(paper, data)
+  page = pages.save(rescored, pathlib.Path(out) / 'report')
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)
   log(f'report: {page}')
-  log(f'        scores.json, {names}')
-  for path in written:
-    log(f'log: {path}')
+  log(f'        {names}')
   return page
-
-
-def _recorded_logs() -> Any:
-  """wm.language.recorded_logs, which loads Inspect; or InputError."""
-  with inputs.extra('language', 'a report of recorded answers'):
-    from wm.language import recorded_logs
-  return recorded_logs
 
 
 # Results as data frames.

@@ -5,7 +5,6 @@ wm.evaluation.implied -> summary -> files
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
 from typing import Any
@@ -140,24 +139,12 @@ def write(
   }
   with files.stage_lock(out, STAGE), files.unclaim_on_bad_input(out, STAGE):
     files.claim(out, STAGE, about)
-    with _partial(loaded, accept, out):
-      extracted = extract(loaded, options, accept, seed)
+    extracted = extract(loaded, options, accept, seed)
     commit = {'commit': provenance.commit()}
     whole = {**about, **commit, **extracted.summary}
     files.write_json(out / MACHINE, extracted.machine())
     files.write_json(out / FILE, whole)
   return extracted
-
-
-def _partial(
-  loaded: scoring.Loaded, accept: rules.Accept, out: pathlib.Path
-) -> contextlib.AbstractContextManager[None]:
-  """Context that stores answers, to resume after a kill."""
-  origin = provenance.Reader().of(loaded.world, loaded.origin.inputs)
-  if loaded.origin.unknown:  # The next run may have another model.
-    return contextlib.nullcontext()
-  mark = files.hash_of([registry.spec(accept), sorted(origin.inputs.items())])
-  return files.partial_results(out / f'.{STAGE}.answers', mark)
 
 
 def _checked(

@@ -10,7 +10,6 @@ so the lock ends with its process, even after a kill. The lock file,
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import errno
 import functools
 import glob
@@ -23,7 +22,6 @@ import shutil
 import socket
 import stat
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, ParamSpec, TypeVar
 
@@ -503,30 +501,6 @@ def _holder(path: Path) -> str:
   return 'another process'
 
 
-_STORE: contextvars.ContextVar[tuple[Path, str] | None] = (
-  contextvars.ContextVar('partial_results', default=None)
-)
-
-
-@contextlib.contextmanager
-def partial_results(folder: str | Path, mark: str) -> Iterator[None]:
-  """Context in which `cached_arrays` caches in a folder; removed on success.
-
-  mark: further inputs of all cached arrays, such as versions of the code.
-  """
-  token = _STORE.set((Path(folder), mark))
-  try:
-    yield
-  finally:
-    _STORE.reset(token)
-  shutil.rmtree(folder, ignore_errors=True)
-
-
-def caches_arrays() -> bool:
-  """Does `cached_arrays` cache? If not, callers need not compute hashes."""
-  return _STORE.get() is not None
-
-
 def json_hash(value: Any) -> str:
   """Hash of a JSON value; equal values have equal hashes."""
   text = json.dumps(value, sort_keys=True)
@@ -544,25 +518,3 @@ def hash_of(things: Iterable[Any]) -> str:
       hasher.update(repr(thing).encode())
     hasher.update(b'\0')
   return hasher.hexdigest()
-
-
-def cached_arrays(
-  name: str, make: Callable[[], tuple[np.ndarray, ...]]
-) -> tuple[np.ndarray, ...]:
-  """Loads the arrays cached under `name`, or computes and caches them.
-
-  name: `hash_of` of all inputs of the arrays. A damaged file is recomputed.
-  """
-  store = _STORE.get()
-  if store is None:
-    return make()
-  folder, mark = store
-  path = folder / f'{hash_of([mark, name])}.npz'
-  try:
-    with np.load(path, allow_pickle=False) as file:
-      return tuple(file[f'arr_{k}'] for k in range(len(file.files)))
-  except (FileNotFoundError, zipfile.BadZipFile, ValueError, EOFError):
-    arrays = make()
-  with replacing(path) as temporary, open(temporary, 'wb') as file:
-    np.savez(file, *arrays)
-  return arrays

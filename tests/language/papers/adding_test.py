@@ -1,6 +1,5 @@
 """A sixth paper is a folder of its own: it runs, is scored and reported."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -26,18 +25,14 @@ print(log.status, log.results.scores[0].metrics['mean'].value)
 REPORT = """
 import wm
 print(wm.report('logs', 'out'))
-print(wm.recorded('sums', 'data', 'recorded', logs=True))
 """
 
 
 @pytest.fixture(scope='module')
 def copy(tmp_path_factory):
-  """A copy of the package with one more folder, and a record of answers."""
+  """A copy of the package with one more folder."""
   folder = copies.make(tmp_path_factory.mktemp('checkout'), 'wm', 'launch')
   shutil.copytree(SUMS, folder / 'wm' / 'language' / 'papers' / 'sums')
-  (folder / 'data').mkdir()
-  replies = {'1+2': 'Answer: 3', '2+2': 'I think Answer: 5', '2+3': 'no idea'}
-  (folder / 'data' / 'replies.json').write_text(json.dumps(replies))
   return folder
 
 
@@ -56,15 +51,8 @@ def run(copy, program, *words):
 def test_a_folder_is_a_paper_without_an_entry_anywhere(copy):
   assert run(copy, RUN, 'solver')[-2:] == ['success', '1.0']
   assert run(copy, RUN, 'yes')[-2:] == ['success', '0.0']
-  live, recorded = map(pathlib.Path, run(copy, REPORT))
+  (live,) = map(pathlib.Path, run(copy, REPORT))
   text = (copy / live).read_text()
   assert 'Right sums' in text
   assert '<td>wm/solver</td><td>3</td><td>1.000<small>too few sums<' in text
   assert (copy / live).with_name('right.svg').read_text().startswith('<svg')
-  page = (copy / recorded).read_text()
-  assert (
-    '<td>recorded/clerk</td><td>3</td><td>0.333<small>too few sums<' in page
-  )
-  rows = json.loads((copy / recorded).with_name('scores.json').read_text())
-  assert [row['value'] for row in rows['answers']] == [1, 0, 0]
-  assert (copy / 'recorded' / 'logs' / 'sums-clerk.eval').exists()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from inspect_ai import eval as inspect_eval
 
+from wm import core
 from wm.language import providers
-from wm.language.papers.forces import questions, recorded
+from wm.language.papers.forces import questions
 from wm.language.papers.forces import report as reports
 from wm.language.papers.forces import score as scoring
 from wm.language.papers.forces import task as tasks
@@ -76,32 +77,17 @@ def test_corrected_prompts_tell_the_law(folder):
   assert other['distinct', 'mean'] == 1
 
 
-def test_recorded_answers_are_logs_too(folder, testdata, tmp_path):
-  """Of one model on one system, beside one who was asked otherwise."""
-  for place, names in (
-    ('llm-prompts', '*_1.npy'),
-    ('llm-prompts', '1.txt'),
-    ('llm-predictions/o3', '1.json'),
-  ):
-    (tmp_path / place).mkdir(parents=True, exist_ok=True)
-    for path in (testdata / 'orbits' / place).glob(names):
-      (tmp_path / place / path.name).write_bytes(path.read_bytes())
-  (log,) = (log.scored() for log in recorded.logs(tmp_path))
-  values = _metrics(log)
-  assert values['error', 'mean'] == pytest.approx(0.0010, abs=5e-5)
-  assert values['r_time', 'mean'] == pytest.approx(-1)
-  assert log.eval.model == 'recorded/o3'
-  other = _run(tasks.forces('corrected', num=1, every=90), 'wm/yes', folder)
-  page = reports.page([log, other])
-  assert [first.name for first in page.pictures] == [
-    '1_forces.svg',
-    '2_forces.svg',
+def test_logs_of_other_prompts_have_pages_of_their_own(folder):
+  asked = {'num': 1, 'every': 90}
+  logs = [
+    _run(tasks.forces(variant, **asked), 'wm/yes', folder)
+    for variant in ('corrected', 'origin')
   ]
-  assert page.tables[0].title.endswith('(published prompts, 1)')
-  assert {row['prompts'] for row in page.rows['forces']} == {
-    'published prompts, 1',
-    'corrected prompts, 2',
-  }
+  with pytest.raises(core.InputError, match='asks otherwise'):
+    reports.page(logs)
+  page = reports.page([logs[0], logs[0]])
+  speakers = {row['speaker'] for row in page.rows['forces']}
+  assert {'wm/yes', 'wm/yes (2)'} <= speakers
 
 
 def test_worlds_split_at_commas_are_joined():

@@ -105,10 +105,10 @@ def log(model, *failures):
 
 def test_replies_that_were_cut_off_are_a_cause_of_their_own():
   logs = [log('m', '', 'cut_off'), log('m', 'nothing', 'cut_off'), log('n', '')]
-  (table,) = reports.unread(logs)
+  (table,) = reports.unread(reports.sample_rows(logs))
   assert [list(row) for row in table.rows] == [
     ['m', '4', '3', 'cut_off 2, nothing 1'],
     ['n', '1', '0', ''],
   ]
   assert 'the limit of tokens cut off' in table.note
-  assert reports.unread([log('m', '', '')]) == []
+  assert reports.unread(reports.sample_rows([log('m', '', '')])) == []

@@ -8,8 +8,8 @@
   score.py       replies read, and their scores
   report.toml    its tables and figures; `reports` says how they are declared
   report.py      `page(logs)`, where a page has more than report.toml declares
-  recorded.py    `logs(folder)`: recorded answers as logs of Inspect; papers
-                 may add `rescore(folder)`, a page of more than logs have
+  recorded.py    `rescore(folder)`: the page of recorded answers, where a paper
+                 has published some
 
 A new folder is found without an entry anywhere. This module imports no other of
 wm: those of `wm.language` import it, and papers import those.

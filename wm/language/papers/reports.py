@@ -20,7 +20,7 @@ all rows, or of a subset.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -103,14 +103,17 @@ def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:
   return rows
 
 
-def unread(logs: Sequence[EvalLog]) -> list[Table]:
+def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
   """A table of replies that could not be read, by cause; [] if all were.
 
   A reply that the limit of tokens cut off is told from one without an answer.
+
+  answers: rows with `model` and `failure`; others are left out.
   """
-  counts = {log.eval.model: collections.Counter[str]() for log in logs}
-  for row in sample_rows(logs):
+  counts: dict[str, collections.Counter[str]] = {}
+  for row in answers:
     if 'failure' in row:
+      counts.setdefault(row['model'], collections.Counter())
       counts[row['model']][row['failure']] += 1
   rows = [
     {
@@ -204,7 +207,7 @@ def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
   return assembled(
     report,
     declared['lead'].format_map({'answers': len(rows), 'models': models}),
-    [*(report.table(k, frame) for k in declared['tables']), *unread(logs)],
+    [*(report.table(k, frame) for k in declared['tables']), *unread(rows)],
     drawn(report, frame),
     {'answers': rows},
   )

@@ -47,7 +47,7 @@ from flax import nnx
 from wm import core
 from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
-from wm.runtime import compute, files, progress
+from wm.runtime import compute, progress
 
 Given = TypeVar('Given')
 Result = TypeVar('Result')
@@ -524,7 +524,7 @@ class Adapter(core.Adaptable):
 
 def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
   """[S, D, M, ...] outputs of all chunks of D data sets."""
-  done, mark = 0, run.mark() if files.caches_arrays() else ''
+  done = 0
   chunks = [*core.predictor.chunks(num, 1, run.size)]
   assigned = chunks[compute.own_rows(len(chunks))] if shared else chunks
 
@@ -532,8 +532,7 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
     """[S, C, M, ...] outputs of a chunk."""
     # The last chunk is padded, so that one program serves all chunks.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
-    name = files.hash_of([mark, chosen]) if mark else ''
-    return files.cached_arrays(name, functools.partial(run.chunk, chosen))[0]
+    return run.chunk(chosen)
 
   results = []
   for rows, result in zip(
@@ -566,31 +565,14 @@ class _AdaptRun(NamedTuple):
   device: jax.Device
   calls: ParallelCalls
 
-  def mark(self) -> str:
-    """Hash of everything that a chunk's result depends on except its rows."""
-    # The first step of a stream stands for all of its steps.
-    cuts = self.data.first, self.asked
-    arrays = [array for cut in cuts for array in cut.sets]
-    # Arrays that all data sets share (stride 0) are read once.
-    arrays = [x if x.strides[0] else x[:1] for x in arrays]
-    body = [np.asarray(leaf) for leaf in self.body.values()]
-    return files.hash_of(
-      [
-        registry.spec(self.task.spec.model),
-        *(self.task.kind, self.steps, self.seed),
-        *(self.data.stream is None, self.tuning, [*self.body]),
-        *(*body, *arrays),
-      ]
-    )
-
-  def chunk(self, rows: np.ndarray) -> tuple[np.ndarray]:
+  def chunk(self, rows: np.ndarray) -> np.ndarray:
     """Outputs [S, C, M, ...]."""
     # Seeds depend on the data set's number, not on its place in a chunk.
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     # 32 of 64 bits: JAX's keys take a uint32.
     seeds = (basics.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
     with jax.default_device(self.device):  # The default is per thread.
-      return (self._tuned(rows, jnp.asarray(seeds)),)
+      return self._tuned(rows, jnp.asarray(seeds))
 
   def _tuned(self, rows: np.ndarray, seeds_C: jax.Array) -> np.ndarray:
     """As `chunk`."""

@@ -9,7 +9,7 @@ import pytest
 from tests import page_text
 from tests.launch import binaries
 from wm import core
-from wm.language import recorded_logs
+from wm.language import pages
 from wm.language.papers.cogeval import recorded, statistics
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import score as scoring
@@ -132,11 +132,11 @@ def test_a_page_of_any_answers(tmp_path):
   fails = next(t for t in result.tables if t.title == 'How answers fail')
   by = {row[0]: dict(zip(fails.heads, row, strict=True)) for row in fails.rows}
   assert by['wm/solver']['correct'] == '1.000'
-  path = recorded_logs.save(result, tmp_path)
+  path = pages.save(result, tmp_path)
   text = path.read_text()
   assert 'http' not in text.replace('http://www.w3.org', '')
-  rows = json.loads((tmp_path / 'scores.json').read_text())
-  assert {row['term'] for row in rows['deviances']} >= {'model', 'graph'}
+  rows = pd.read_csv(tmp_path / 'deviances.csv')
+  assert {*rows['term']} >= {'model', 'graph'}
   assert (tmp_path / 'figure2.svg').read_bytes()[:4] == b'<svg'
 
 

@@ -1,12 +1,9 @@
 """Inspect's task: samples, turns, scores, clusters; with known answers."""
 
-import asyncio
-import gzip
-
 import inspect_ai
 import inspect_ai.model
 import pytest
-from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.log import write_eval_log
 
 from tests import page_text
 from wm import core
@@ -119,46 +116,6 @@ def test_what_is_not_there_is_named():
   ):
     with pytest.raises(core.InputError, match=output):
       tasks.cogeval(**inputs)
-
-
-def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
-  """They are read, scored again, and tabled beside the logs of a model."""
-  place = tmp_path / 'some'
-  place.mkdir()
-  for name in (recorded.FINAL, recorded.SAMPLE):
-    with gzip.open(cogeval / name, 'rt', encoding='utf-8') as file:
-      lines = [line for k, line in enumerate(file) if k == 0 or 'bard' in line]
-    with gzip.open(place / name, 'wt', encoding='utf-8') as file:
-      file.writelines(lines[: 41 if name == recorded.SAMPLE else None])
-  logs = [log.scored() for log in recorded.logs(place)]
-  results = {item.eval.model: item for item in logs}
-  whole = results['recorded/bard']
-  path = tmp_path / 'bard.eval'
-  write_eval_log(whole, str(path))
-  read = read_eval_log(str(path))
-  assert len(read.samples) >= 35
-  assert len({item.eval.task_id for item in results.values()}) == len(results)
-  sample = read.samples[0]
-  assert [turn.role for turn in sample.messages][-2:] == ['user', 'assistant']
-  assert {'recorded', 'planned'} <= set(sample.scores)
-  means = {
-    item.name: item.metrics['mean'].value for item in whole.results.scores
-  }
-  frame = reports.answers_of_logs([read])
-  assert means['correct'] == pytest.approx(frame['solver'].mean())
-  answers = recorded.load(place)
-  same = answers[answers['answer'] != '']['solver'] == 1
-  assert abs(same.sum() - frame['solver'].sum()) <= 2
-  again = inspect_ai.score(read, tasks.planned(), display='none')
-  assert [s.scores['planned'].value for s in again.samples] == [
-    s.scores['planned'].value for s in read.samples
-  ]
-
-
-def test_a_recorded_model_is_not_asked():
-  model = inspect_ai.model.get_model('recorded/bard')
-  with pytest.raises(core.InputError, match='has recorded answers alone'):
-    asyncio.run(model.generate('Where to?'))
 
 
 def test_logs_of_live_models_are_tabled(logs):

@@ -3,7 +3,6 @@
 import asyncio
 import math
 
-import pandas
 import pytest
 
 from wm import core
@@ -11,11 +10,9 @@ from wm.language.papers.mango import questions
 
 inspect_ai = pytest.importorskip('inspect_ai')
 
-from inspect_ai.log import read_eval_log, write_eval_log  # noqa: E402
 from inspect_ai.model import ModelAPI  # noqa: E402
 
 import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
-from wm.language.papers.mango import recorded  # noqa: E402
 from wm.language.papers.mango import report as reports  # noqa: E402
 from wm.language.papers.mango import score as scoring  # noqa: E402
 from wm.language.papers.mango import task as tasks  # noqa: E402
@@ -138,36 +135,6 @@ def test_a_log_is_a_page_of_tables(solved):
   assert success['success, micro'].startswith('1.000')
   with pytest.raises(core.InputError, match='score them with inspect score'):
     reports.page([solved.model_copy(update={'samples': []})])
-
-
-def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
-  place = testdata / 'mango'
-  if not place.is_dir():
-    pytest.skip(f'no MANGO data at {place}')
-  results = [log.scored() for log in recorded.logs(place, ['snacktime'])]
-  tasks_of = [(log.eval.task, log.eval.model) for log in results]
-  assert tasks_of == [
-    (f'mango_{kind}', 'recorded/RWKV')
-    for kind in ('destination', 'destination', 'route', 'route')
-  ]
-  # Files are called so.
-  assert len({log.eval.task_id for log in results}) == 4
-  scored = recorded.score_records(*recorded.rwkv(place, ['snacktime'])[:2])
-  table = scoring.answer_frame(reports.scored(results))
-  both = [
-    item.sort_values(['model', 'kind', 'key'], kind='stable').reset_index()
-    for item in (scored, table)
-  ]
-  columns = ['model', 'kind', 'key', 'failure', 'success', 'easy', 'chance']
-  pandas.testing.assert_frame_equal(both[0][columns], both[1][columns])
-  path = str(tmp_path / 'log.eval')
-  write_eval_log(results[0], path)
-  again = inspect_ai.score(
-    read_eval_log(path),
-    tasks.mango_scorer(str(place / recorded.PAPER), spellings=False),
-    display='none',
-  )
-  assert means(again) == pytest.approx(means(results[0]), nan_ok=True)
 
 
 def test_the_budget_decides_which_questions_are_asked(folder):

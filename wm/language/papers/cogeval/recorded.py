@@ -1,8 +1,7 @@
-"""CogEval's recorded conversations, as logs of Inspect and as a page.
+"""CogEval's recorded conversations, as a page.
 
 They are read from the files of the data's README: JSON lines with the text, or
-a CSV file without it, which has the answers as nodes. Logs hold those with a
-text; the authors' score stands in them as the scorer `recorded`.
+a CSV file without it, which has the answers as nodes.
 """
 
 from __future__ import annotations
@@ -15,23 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from inspect_ai.log import EvalSample
-from inspect_ai.model import (
-  ChatMessageAssistant,
-  ChatMessageSystem,
-  ChatMessageUser,
-)
-from inspect_ai.scorer import Score
 
 from wm.core import inputs
-from wm.language import pages, recorded_logs
+from wm.language import pages, recorded_answers
 from wm.language.answers.values import NodeReply
 from wm.language.pages import AnswersPage
-from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import score as scoring
-from wm.language.papers.cogeval import task as tasks
-from wm.language.recorded_logs import RecordedLog
+from wm.language.papers.cogeval import statistics
 from wm.reporting.tables import Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
@@ -156,8 +146,7 @@ def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
       `key_status` 'ok', 'wrong' or 'n/a' of the authors' key by that solver.
       `question` is the last one, `key` names the conversation among all,
       `answer` is the last reply, '' without text, and `expected` the authors'
-      keys, () without; `messages` are pairs of a role and a text, None without,
-      and `line` is their place in the file.
+      keys, () without; `messages` are pairs of a role and a text, None without.
 
   Raises:
     InputError: a file is missing or damaged; says which.
@@ -165,26 +154,25 @@ def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
   place = pathlib.Path(folder)
   texts = {}
   interned: dict[str, str] = {}  # Thousands of conversations share a prompt.
-  for line, row in enumerate(text_rows_of(place / SAMPLE)):
+  for row in text_rows_of(place / SAMPLE):
     turns = None
     if messages and row['prompt_version'] == AUDITED:
       turns = [(who, interned.setdefault(x, x)) for who, x in row['messages']]
     answered = row.get('answer', ''), row.get('expected', ())
-    texts[key_of(row)] = (*answered, turns, line)
+    texts[key_of(row)] = (*answered, turns)
   frame = read_table(place / FINAL)
   frame = frame.assign(recorded=frame['recorded'].clip(upper=1))
   frame = frame[frame['prompts'] == AUDITED].astype(object)
   frame = frame.where(frame.notna(), None)
   rows = frame.to_dict('records')
   keys = [key_of(row) for row in rows]
-  read = [texts.get(key, ('', (), None, -1)) for key in keys]
+  read = [texts.get(key, ('', (), None)) for key in keys]
   return frame.assign(
     question=[reports.question_of(row) for row in rows],
     key=keys,
     answer=[answer for answer, *_ in read],
     expected=[(k,) if isinstance(k, str) else tuple(k) for _, k, *_ in read],
-    messages=[turns for *_, turns, _ in read],
-    line=[line for *_, line in read],
+    messages=[turns for *_, turns in read],
     key_status=frame['key_status'].fillna('n/a'),
   )
 
@@ -197,7 +185,7 @@ def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
   """
   needed: dict[str, type] = dict.fromkeys(FACTORS, str)
   needed |= {'temperature': float, 'repeat': float}
-  return recorded_logs.read_lines(path, needed)
+  return recorded_answers.read_lines(path, needed)
 
 
 def key_of(row: Mapping[str, Any]) -> tuple:
@@ -383,57 +371,4 @@ def both_judged(frame: pd.DataFrame) -> pd.DataFrame:
     same=judge == solver,
     judge_alone=judge & ~solver,
     solver_alone=solver & ~judge,
-  )
-
-
-# Of the last commit of the published repository.
-RECORD = recorded_logs.Record(
-  'cogeval',
-  tasks.VERSION,
-  '2023-12-29T00:00:00+00:00',
-  'github.com/cogeval/cogmaps, MIT',
-)
-_ROLES: dict[str, type[Any]] = {
-  's': ChatMessageSystem,
-  'u': ChatMessageUser,
-  'a': ChatMessageAssistant,
-}
-
-
-def logs(folder: str | pathlib.Path) -> Iterator[RecordedLog]:
-  """A log for each model, in order of their names.
-
-  Raises:
-    InputError: a file is missing or damaged.
-  """
-  read = load(folder, messages=True)
-  read = read[read['messages'].notna()].sort_values('line')
-  for model, conversations in read.groupby('model'):
-    samples = map(eval_sample, conversations.itertuples())
-    yield RecordedLog(RECORD, model, samples, tasks.planned())
-
-
-def eval_sample(asked: Any) -> EvalSample:
-  """One conversation: its messages are all turns before the last answer.
-
-  asked: a row of `load`, with messages.
-  """
-  name, target, metadata = tasks.described(
-    asked.question, prompts.OF_AUTHORS, asked.temperature, asked.repeat
-  )
-  recorded = asked.recorded
-  return recorded_logs.sample(
-    name,
-    [_ROLES[role](content=text) for role, text in asked.messages],
-    asked.answer,
-    model=asked.model,
-    target=target,
-    metadata={
-      **metadata,
-      'second': '',  # It is among the messages.
-      'recorded': recorded,
-      'expected': list(asked.expected),
-      'key_status': asked.key_status,
-    },
-    scores={} if recorded is None else {'recorded': Score(value=recorded)},
   )

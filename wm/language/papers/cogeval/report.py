@@ -295,7 +295,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   frame = answers_of_logs(logs)
   answered = frame[frame['solver'].notna()]
   content = of_answers(answered)
-  more = reports.unread(logs)
+  more = reports.unread(reports.sample_rows(logs))
   if answered['setting'].nunique() > 1:
     more += [by_model(answered, 'setting', 'By the way of asking')]
   return content._replace(tables=[*content.tables, *more])
@@ -311,7 +311,6 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   frame = pd.DataFrame(rows, columns=_COLUMNS)
   settings = frame[SETTINGS].astype(object).fillna('')
   return frame.rename(columns={'correct': 'solver'}).assign(
-    model=frame['model'].str.removeprefix('recorded/'),
     temperature=frame['temperature'].fillna(0).astype(float),
     nodes=[
       scoring.format_nodes(nodes) if isinstance(nodes, list | tuple) else None

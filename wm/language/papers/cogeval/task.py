@@ -184,26 +184,6 @@ def sample(
 
   texts: the authors' messages; () is our own words.
   """
-  name, target, metadata = described(question, settings, temperature, repeat)
-  dialog = prompts.dialog(question, settings)
-  if texts:
-    system, first, *second = texts
-    dialog = dialog._replace(system=system, first=first)
-    metadata['second'] = ''.join(second)
-  messages: list[ChatMessage] = [
-    ChatMessageSystem(content=dialog.system),
-    ChatMessageUser(content=dialog.first),
-  ]
-  return Sample(id=name, input=messages, target=target, metadata=metadata)
-
-
-def described(
-  question: Question,
-  settings: DialogSettings,
-  temperature: float,
-  repeat: int,
-) -> tuple[str, list[str], dict[str, Any]]:
-  """Name, right answers and metadata of a conversation's sample."""
   dialog = prompts.dialog(question, settings)
   options = vars(settings)
   what = '/'.join(
@@ -221,8 +201,20 @@ def described(
     'repeat': repeat,
     'second': dialog.second,
   }
-  target = scoring.keys(dialog.problem, dialog.node_names)
-  return f'{what}/T{temperature:g}/{repeat}', target, metadata
+  if texts:
+    system, first, *second = texts
+    dialog = dialog._replace(system=system, first=first)
+    metadata['second'] = ''.join(second)
+  messages: list[ChatMessage] = [
+    ChatMessageSystem(content=dialog.system),
+    ChatMessageUser(content=dialog.first),
+  ]
+  return Sample(
+    id=f'{what}/T{temperature:g}/{repeat}',
+    input=messages,
+    target=scoring.keys(dialog.problem, dialog.node_names),
+    metadata=metadata,
+  )
 
 
 @solver

@@ -9,7 +9,6 @@ compares steps of one system alone.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from wm import core
 from wm.core import inputs
 from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
-from wm.language import pages, recorded_logs
+from wm.language import pages
 from wm.language.pages import Report
 from wm.language.papers import reports
 from wm.language.papers.forces import score as scoring
@@ -288,31 +287,38 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
 
 
 def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
-  """Tables and pictures of each set of systems that models were asked about.
+  """Tables and a picture of the systems that models were asked about.
 
   Args:
-    logs: of the task, whole ones. Of several replies to a prompt the mean of
-      each step counts; a step without any has none. The second log of a model
-      about the same systems is called 'MODEL (2)'.
+    logs: of the task, whole ones, about the same systems in the same prompts.
+      Of several replies to a prompt the mean of each step counts; a step
+      without any has none. The second log of a model is called 'MODEL (2)'.
     nodes: size of the largest formulas that are sought; 0 is no search.
 
   Raises:
-    InputError: a sample is none of the task.
+    InputError: a sample is none of the task, or logs ask differently.
   """
-  sets: dict[str, tuple[str, list[System], dict[str, list[np.ndarray]]]] = {}
-  for log in logs:
-    variant, systems, forces = _read(log)
-    # Systems are the same where all that prompts tell of them is.
-    key = variant + ' '.join(
-      f'{system.force.tolist()} {system.told_steps.tolist()}'
-      for system in systems
-    )
-    *_, speakers = sets.setdefault(key, (variant, systems, {}))
-    model = log.eval.model.removeprefix(f'{recorded_logs.NAME}/')
-    speakers[pages.unused_name(model, speakers)] = forces
-  parts = [(asked[0], of_systems(*asked, nodes)) for asked in sets.values()]
-  content = parts[0][1] if len(parts) == 1 else _joined(parts)
-  return content._replace(tables=[*content.tables, *reports.unread(logs)])
+  read = [_read(log) for log in logs]
+  variant, systems, _ = read[0]
+  asked, speakers = _asked(variant, systems), dict[str, list[np.ndarray]]()
+  for log, (prompts, of, forces) in zip(logs, read, strict=True):
+    if _asked(prompts, of) != asked:
+      raise core.InputError(
+        f'{log.location} asks otherwise than {logs[0].location}; expected the '
+        'same systems and prompts, or reports of their own'
+      )
+    speakers[pages.unused_name(log.eval.model, speakers)] = forces
+  content = of_systems(variant, systems, speakers, nodes)
+  more = reports.unread(reports.sample_rows(logs))
+  return content._replace(tables=[*content.tables, *more])
+
+
+def _asked(variant: str, systems: Sequence[System]) -> list[Any]:
+  """All that prompts tell of systems."""
+  return [
+    variant,
+    *((s.force.tolist(), s.told_steps.tolist()) for s in systems),
+  ]
 
 
 def of_systems(
@@ -354,30 +360,6 @@ def of_systems(
     {'forces': grid(systems, models)},
     {'forces': rows, 'laws': _law_rows(laws_of)},
   )
-
-
-def _joined(
-  parts: Sequence[tuple[str, pages.AnswersPage]],
-) -> pages.AnswersPage:
-  """One page of several; titles say of which prompts."""
-  shown, pictures, rows = [], [], []
-  for number, (variant, part) in enumerate(parts, 1):
-    name = f'{variant} prompts, {number}'
-    shown += [
-      dataclasses.replace(table, title=f'{table.title} ({name})')
-      for table in part.tables
-    ]
-    pictures += [
-      picture._replace(
-        name=f'{number}_{picture.name}', caption=f'{picture.caption} ({name})'
-      )
-      for picture in part.pictures
-    ]
-    rows += [{'prompts': name, **row} for row in part.rows['forces']]
-  content = reports.assembled(
-    REPORT, f'{len(parts)} sets of systems.', shown, {}, {'forces': rows}
-  )
-  return content._replace(pictures=pictures)
 
 
 def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Recorded answers of language models about MANGO, as logs and as a page.
+"""Recorded answers of language models about MANGO, as a page.
 
     rwkv14b-answers-2023-06.jsonl.gz   RWKV-4-14B, both settings, July 2023 maps
 
@@ -11,22 +11,18 @@ import collections
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
-from inspect_ai.log import EvalSample
-from inspect_ai.model import ChatMessageUser
 
-from wm.language import recorded_logs
+from wm.language import recorded_answers
 from wm.language.pages import AnswersPage
 from wm.language.papers.mango import questions
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
-from wm.language.papers.mango import task as tasks
 from wm.language.papers.mango.questions import DESTINATION, KINDS, ROUTE
 from wm.language.papers.mango.score import MazeQuestion
-from wm.language.recorded_logs import RecordedLog
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
@@ -97,7 +93,7 @@ def rwkv(
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
   names = 'game', 'src', 'dst'
-  lines = recorded_logs.read_lines(folder / RWKV, dict.fromkeys(names, str))
+  lines = recorded_answers.read_lines(folder / RWKV, dict.fromkeys(names, str))
   for record in lines:
     game, start, target = (record[name] for name in names)
     if game not in mazes_of:
@@ -161,58 +157,3 @@ def rescore(
   content = reports.answers_page(scored, more)
   remark = f'{unmatched:,} more records are left out: the maps have no such '
   return content._replace(lead=f'{content.lead} {remark}question.')
-
-
-CREATED = '2023-06-30T00:00:00+00:00'
-
-
-def logs(
-  folder: str | pathlib.Path, games: Collection[str] = ()
-) -> Iterator[RecordedLog]:
-  """A log for each model and kind of question, in order of the file.
-
-  games: only these; default all.
-
-  Raises:
-    InputError: a file is missing or damaged.
-  """
-  place = pathlib.Path(folder)
-  maps = str(place / PAPER)
-  by_task: dict[tuple[str, str], list[RecordedAnswer]] = {}
-  for answer in rwkv(place, games)[1]:
-    by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
-  for (model, kind), answers in by_task.items():
-    yield RecordedLog(
-      recorded_logs.Record(
-        f'mango_{kind}',
-        tasks.VERSION,
-        CREATED,
-        'github.com/Oaklight/mango',
-        {'folder': maps, 'generation': 'camera_ready'},
-      ),
-      model.removesuffix('-S'),  # The setting is of samples.
-      itertools.starmap(_sample, enumerate(answers)),
-      tasks.mango_scorer(maps, spellings=False),
-      f'mango_{kind}-{model}',
-    )
-
-
-def _sample(number: int, answer: RecordedAnswer) -> EvalSample:
-  """One answer; number: tells the answers to one question apart.
-
-  The walkthroughs of prompts were not recorded: the input is the question,
-  in our words.
-  """
-  asked = answer.asked
-  style = questions.MazePrompt(
-    'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
-  )
-  text = questions.question_text(asked, style)
-  return recorded_logs.sample(
-    f'{number}/{asked.game}/{asked.key}',
-    [ChatMessageUser(content=text)],
-    answer.text,
-    model=answer.model,
-    target=asked.target,
-    metadata=tasks.metadata(asked, mazes.LAST, style),
-  )

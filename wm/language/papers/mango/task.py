@@ -43,15 +43,13 @@ from wm.worlds.text_game import readers
     'success*': [grouped(mean(), 'difficulty', all=False)],
   }
 )
-def mango_scorer(folder: str, spellings: bool = True) -> Scorer:
+def mango_scorer(folder: str) -> Scorer:
   """Scores of scoring.Score; standard errors are clustered by game.
 
   `success` counts ill-formed answers as 0; `success_formed` leaves them out, as
   the paper does.
 
-  Args:
-    folder: of games, or a packed archive of it.
-    spellings: whether 'go north' is the game's action 'north' as it is read.
+  folder: of games, or a packed archive of it.
   """
   graphs: dict[str, JudgeGraph] = {}
 
@@ -64,8 +62,7 @@ def mango_scorer(folder: str, spellings: bool = True) -> Scorer:
         readers.read(folder, asked.game)
       )
     game = graphs[asked.game]
-    actions = game.actions if spellings else ()
-    answer = scoring.parse(state.output.completion, actions=actions)
+    answer = scoring.parse(state.output.completion, actions=game.actions)
     stop = state.output.stop_reason
     answer = answer._replace(failure=replies.cause(answer.failure, stop))
     judged = scoring.judge(game, asked, answer)
