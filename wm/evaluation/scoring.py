@@ -6,6 +6,7 @@ and a killed run resumes from these files: see `results.ResultCache`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
