@@ -321,6 +321,7 @@ def test_options_of_the_command_line_reach_a_task():
     ({'max_calls': -5}, 'at most -5 calls'),
     ({'logprobs': 'maybe'}, 'expected bool'),
     ({'most_told': 0}, 'expected at least 1'),
+    ({'form': 'tool', 'read': 'logprobs'}, "expected read='text'"),
     ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
     ({'before': 'groups()'}, 'cannot be told'),
   ],
@@ -408,6 +409,29 @@ def test_outputs_are_read_without_inspects_types():
   found = provider.read(output)
   assert (found.text, found.reasoning) == ('no', 5)
   assert provider.read(ModelOutput()).failure == 'bad_reply'
+
+
+@pytest.mark.parametrize('form', ['schema', 'tool'])
+def test_structured_answers_are_read(form, tmp_path):
+  asked = world_task.world(
+    'maps(rows=3, columns=3)',
+    "compression(suffixes='world', k=1, samples=2, trials=4); "
+    "next_token(states='drawn', num=3)",
+    form=form,
+  )
+  log, *_ = inspect_ai.eval(
+    asked, model='wm/solver', log_dir=str(tmp_path), display='none'
+  )
+  assert log.status == 'success'
+  forms = [sample.metadata['form'] for sample in log.samples]
+  assert {*forms} == {form}
+  first = log.samples[0].output
+  answers = first.message.tool_calls or [json.loads(first.completion)]
+  assert answers
+  by_scorer = {score.name: score.metrics for score in log.results.scores}
+  assert by_scorer['right_all']['mean'].value == 1
+  (measured,) = [x for x in by_scorer.values() if 'next_token_validity' in x]
+  assert measured['next_token_validity'].value == 1
 
 
 def test_a_cancelled_log_says_what_was_never_asked(tmp_path):

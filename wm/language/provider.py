@@ -15,6 +15,7 @@ import asyncio
 import dataclasses
 import functools
 import itertools
+import json
 import math
 import os
 import re
@@ -278,8 +279,10 @@ def read(output: ModelOutput) -> CallReply:
     thought = sum(
       len(part.reasoning) for part in content if part.type == 'reasoning'
     )
+  # A call of a tool is read as the JSON of its arguments.
+  called = [call.arguments for call in choice.message.tool_calls or ()]
   return CallReply(
-    text=choice.message.text,
+    text='\n'.join(map(json.dumps, called)) or choice.message.text,
     stop=choice.stop_reason,
     probability=yes_probability(choice.logprobs),
     tokens_in=call_ledger.prompt_tokens(usage) if usage else 0,

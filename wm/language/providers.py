@@ -12,8 +12,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
+import json
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +33,7 @@ from inspect_ai.model import (
   modelapi,
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
+from inspect_ai.util import JSONSchema
 
 from wm import core
 from wm.core import queries
@@ -119,6 +122,17 @@ def about_world(request: Request, solution: Mapping[str, Any]) -> str:
   return f'Answer: {request.choice(choices)}'
 
 
+def as_json(text: str, form: JSONSchema) -> Any:
+  """An answer in words as its JSON schema has it."""
+  words = text.removeprefix('Answer: ')
+  if form.type == 'array':
+    items = re.split(r'; |\n', words)
+    assert isinstance(form.items, JSONSchema)
+    items = [item for item in items if item != core.verbal.NOTHING]
+    return [as_json(item, form.items) for item in items]
+  return 'Yes' in words if form.type == 'boolean' else words
+
+
 @modelapi(name='wm')
 class KnownAnswers(ModelAPI):
   """`wm/oracle`, `wm/always_yes` and others; see ANSWERERS and ALIASES.
@@ -161,7 +175,7 @@ class KnownAnswers(ModelAPI):
     config: GenerateConfig,
   ) -> ModelOutput:
     """The known answer, with usage, and log-probabilities where asked for."""
-    del tools, tool_choice
+    del tool_choice
     turns = [turn.text for turn in input if turn.role in ('system', 'user')]
     text = '\n\n'.join(turns)
     key = hashlib.sha256(text.encode('utf-8', 'replace')).digest()
@@ -182,6 +196,17 @@ class KnownAnswers(ModelAPI):
     )
     reply = answer(request)
     output = ModelOutput.from_content(self.model_name, reply)
+    if schema := config.response_schema:
+      form = (schema.json_schema.properties or {})['answer']
+      structured = json.dumps({'answer': as_json(reply, form)})
+      output = ModelOutput.from_content(self.model_name, structured)
+    elif tools:
+      arguments = {
+        'answer': as_json(reply, tools[0].parameters.properties['answer'])
+      }
+      output = ModelOutput.for_tool_call(
+        self.model_name, tools[0].name, arguments
+      )
     output.choices[0].logprobs = (
       self._logprobs(reply) if config.logprobs else None
     )

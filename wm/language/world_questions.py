@@ -57,6 +57,7 @@ class Setting(NamedTuple):
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
     version: of the world; '' is not known, as of older logs.
+    form: of answers, see WorldOptions.
   """
 
   world: str
@@ -66,6 +67,7 @@ class Setting(NamedTuple):
   most_told: int
   before: str = ''
   version: str = ''
+  form: str = 'text'
 
   @property
   def style(self) -> PromptStyle:
@@ -75,7 +77,8 @@ class Setting(NamedTuple):
   @property
   def label(self) -> str:
     """The variant in a few words."""
-    return f'names {self.names}'
+    form = '' if self.form == 'text' else f' as {self.form}'
+    return f'names {self.names}{form}'
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
@@ -219,7 +222,7 @@ def metadata(
 _TOKENS = schema.List(schema.Number(int, 0))
 _SAMPLE = schema.Object(
   {
-    **dict.fromkeys(('world', 'before', 'version'), str),
+    **dict.fromkeys(('world', 'before', 'version', 'form'), str),
     **dict.fromkeys(('kind', 'trial'), str),
     **dict.fromkeys(('names', 'most_told'), int),
     'seed': schema.Number(int, 0, 2**32 - 1),
@@ -233,7 +236,7 @@ _SCORE = schema.Object(
   {'value': object, 'failure': str, 'probability': float | None}
 )
 # What a setting has where a log's samples lack it.
-_OLDER = {'version': ''}
+_OLDER = {'version': '', 'form': 'text'}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:

@@ -10,12 +10,12 @@ turns answers into the values of metrics; `logs` makes results of the logs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import GenerateConfig
+from inspect_ai.model import GenerateConfig, ResponseSchema
 from inspect_ai.scorer import (
   Metric,
   SampleScore,
@@ -28,8 +28,11 @@ from inspect_ai.scorer import (
   metric,
   scorer,
 )
-from inspect_ai.solver import TaskState, generate
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolDef, ToolFunction, ToolParams
+from inspect_ai.util import JSONSchema
 
+from wm import core
 from wm.core import fields, queries, verbal
 from wm.core.fields import field
 from wm.core.queries import Answer, Query
@@ -50,6 +53,8 @@ class WorldOptions:
   Attributes:
     max_calls: of each metric and variant: whole trials are left out where it
       would ask more; 0: more than 1,000 are refused.
+    form: of answers: 'text'; 'schema', a JSON object of a schema that the
+      provider holds the model to; 'tool', the arguments of a tool.
     before: spec of a world of the same tokens that is told first, as what held
       before the world asked about took its place.
   """
@@ -72,6 +77,7 @@ class WorldOptions:
     "'logprobs' is yes where it is the likelier as first token",
     choices=('text', 'logprobs'),
   )
+  form: str = field('text', 'of answers', choices=('text', 'schema', 'tool'))
   most_told: int = field(
     verbal.MAX_TOKENS, 'tokens of the world in words, at most'
   )
@@ -79,6 +85,10 @@ class WorldOptions:
 
   def __post_init__(self) -> None:
     fields.check(self)
+    if self.form != 'text' and self.read != 'text':
+      raise core.InputError(
+        f"form={self.form!r} with log-probabilities; expected read='text'"
+      )
 
 
 @task
@@ -93,6 +103,7 @@ def world(options: WorldOptions) -> Task:
       names=0,
       most_told=options.most_told,
       before=options.before,
+      form=options.form,
     ),
     numbers(options.names, 'names') or [0],
     options.max_calls,
@@ -100,7 +111,7 @@ def world(options: WorldOptions) -> Task:
   logs = options.logprobs or options.read == 'logprobs'
   return Task(
     dataset=MemoryDataset(samples_of(asked), name=options.world),
-    solver=generate(),
+    solver=asks(),
     scorer=answers(options.read),
     config=GenerateConfig(
       max_tokens=options.max_tokens,
@@ -111,6 +122,55 @@ def world(options: WorldOptions) -> Task:
     score_on_error=True,
     version=VERSION,
   )
+
+
+def answer_schema(question: Query, names: Sequence[str]) -> JSONSchema:
+  """The JSON schema of an answer; names: of all tokens, by id."""
+  if question.kind == queries.YES_NO:
+    each = JSONSchema(type='boolean')
+  else:
+    each = JSONSchema(
+      type='string', enum=llm_predictor.choices(question, names)
+    )
+  if question.kind == queries.ALL_NEXT:
+    return JSONSchema(type='array', items=each)
+  return each
+
+
+@solver
+def asks() -> Solver:
+  """Asks for an answer in the form of a sample's setting."""
+
+  async def solve(state: TaskState, generate: Generate) -> TaskState:
+    """Asks one question."""
+    setting, question, _ = world_questions.restored(state.metadata)
+    if setting.form == 'text':
+      return await generate(state)
+    world = world_questions.made_world(setting.world)
+    form = answer_schema(question, world.token_names(setting.style))
+    if setting.form == 'schema':
+      whole = JSONSchema(
+        type='object',
+        properties={'answer': form},
+        required=['answer'],
+        additionalProperties=False,
+      )
+      schema = ResponseSchema(name='answer', json_schema=whole, strict=True)
+      return await generate(state, response_schema=schema)
+    form.description = 'the answer'  # Inspect asks for one.
+    parameters = ToolParams(properties={'answer': form}, required=['answer'])
+    state.tools = [
+      ToolDef(_submitted, 'submit', 'Submits the answer.', parameters)
+    ]
+    state.tool_choice = ToolFunction(name='submit')
+    return await generate(state, tool_calls='none')
+
+  return solve
+
+
+async def _submitted(answer: Any) -> str:
+  # Never called: the arguments are read.
+  return str(answer)
 
 
 def samples_of(
