@@ -222,7 +222,7 @@ EXPLODING = (
   ),
   *('maps(rows=1000000, columns=1000000)', 'maps(max_moves=1000000000000)'),
   *("maps(around='x', radius=5)", 'maps(radius=5)', "maps(around='0,0')"),
-  "maps(around='nan,1', radius=1e9)",
+  *("maps(around='nan,1', radius=1e9)", "maps(box='1,2,3')"),
   "maps(around='0,0', radius=5)",
   *(
     'mazes(places=1000000000)',

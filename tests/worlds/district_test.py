@@ -60,6 +60,15 @@ def test_a_district_is_the_largest_strongly_connected_part(whole, radius):
   assert counts['streets out of the district'] == leaving
 
 
+def test_a_box_cuts_alike(whole):
+  south, north = np.quantile(whole.lat, [0.2, 0.8])
+  west, east = np.quantile(whole.lon, [0.2, 0.8])
+  part = graph(f", box='{south},{west},{north},{east}'")
+  assert ((part.lat >= south) & (part.lat <= north)).all()
+  assert ((part.lon >= west) & (part.lon <= east)).all()
+  assert len(whole) > len(part) > 10
+
+
 def test_a_district_is_the_same_from_files(whole, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   cut = f", around='{middle(whole)}', radius=250"
@@ -90,11 +99,13 @@ def test_known_answers_on_a_district(whole, traversal):
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ("around='40,-73'", 'expected both or neither'),
-    ('radius=100', 'expected both or neither'),
+    ("around='40,-73'", 'around and radius, or box'),
+    ('radius=100', 'around and radius, or box'),
+    ("around='40,-73', radius=1, box='1,2,3,4'", 'around and radius, or box'),
     ("around='40', radius=100", r"around='40'; expected LAT,LON"),
     ("around='a,b', radius=100", 'expected LAT,LON in degrees'),
     ("around='nan,1', radius=100", 'expected LAT,LON in degrees'),
+    ("box='1,2,3'", 'expected SOUTH,WEST,NORTH,EAST in degrees'),
     ("around='0,0', radius=10", 'no two intersections of 10 m'),
     ("around='0,0', radius=-1", 'radius'),
   ],

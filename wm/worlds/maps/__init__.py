@@ -101,6 +101,7 @@ class World(
   )
   around: str = field('', "'LAT,LON': the part of the map within `radius`")
   radius: float = field(0.0, 'metres from there', least=0)
+  box: str = field('', "'SOUTH,WEST,NORTH,EAST': the part of the map inside")
   rows: int = 8
   columns: int = field(8, 'crossings across it')
   city_seed: int = field(0, 'seed of the generated city', least=0)
@@ -141,8 +142,9 @@ class World(
       raise field_error(
         self, 'nodes edges file', 'nodes and edges, or file, or neither'
       )
-    if bool(self.around) != bool(self.radius):
-      raise field_error(self, 'around radius', 'both or neither')
+    if bool(self.around) != bool(self.radius) or (self.around and self.box):
+      expected = 'around and radius, or box, or neither'
+      raise field_error(self, 'around radius box', expected)
     parts = self.heldout * sampling.HELDOUT
     if abs(parts - round(parts)) > 1e-9:
       expected = f'{SHARE} to {1 - SHARE} in steps of {SHARE}'
@@ -166,12 +168,18 @@ class World(
     return self._part(graph)
 
   def _part(self, graph: streets.StreetGraph) -> streets.StreetGraph:
-    """The part that `around` and `radius` cut out of the map."""
-    if not self.around:
-      return graph
-    lat, lon = np.array(_coordinates(self.around))
-    apart = streets.great_circle(graph.lat, graph.lon, lat, lon)
-    return district(graph, apart <= self.radius, f'{self.radius:g} m')
+    """The part that `around` and `radius`, or `box`, cut out of the map."""
+    if self.around:
+      lat, lon = np.array(_coordinates('around', self.around, 'LAT,LON'))
+      apart = streets.great_circle(graph.lat, graph.lon, lat, lon)
+      return district(graph, apart <= self.radius, f'{self.radius:g} m')
+    if self.box:
+      names = 'SOUTH,WEST,NORTH,EAST'
+      south, west, north, east = _coordinates('box', self.box, names)
+      inside = (graph.lat >= south) & (graph.lat <= north)
+      inside &= (graph.lon >= west) & (graph.lon <= east)
+      return district(graph, inside, f'box={self.box}')
+    return graph
 
   @property
   def moves(self) -> int:
@@ -514,14 +522,15 @@ TRIP_ROWS = 100_000  # Rows held in memory at a time.
 Find = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def _coordinates(text: str) -> list[float]:
-  """The degrees of 'LAT,LON'; raises InputError."""
+def _coordinates(name: str, text: str, form: str) -> list[float]:
+  """The degrees of 'LAT,LON' and the like; raises InputError."""
+  expected = form.split(',')
   try:
     values = [float(part) for part in text.split(',')]
   except ValueError:
     values = []
-  if len(values) != 2 or not np.isfinite(values).all():
-    raise core.InputError(f'maps: around={text!r}; expected LAT,LON in degrees')
+  if len(values) != len(expected) or not np.isfinite(values).all():
+    raise core.InputError(f'maps: {name}={text!r}; expected {form} in degrees')
   return values
 
 
