@@ -4,6 +4,7 @@
 #   bash launch/cross.sh
 #   bash launch/cross.sh lattice lattice_early --jobs=1
 #   bash launch/cross.sh --dry_run
+#   bash launch/cross.sh --cluster=tcp://127.0.0.1:8786
 #
 # launch/flags/cross/findings.json holds the design. The command resumes and
 # ends as launch/miniatures.sh does. The correlations are in

@@ -19,6 +19,7 @@ OTHER = {'metric': 'compression', 'quantity': 'precision', 'where': {'k': 1}}
   [
     {'title': 'x', 'sentence': 'y', 'paper': 'z', 'printed': 'p', 'name': 'n'},
     {'date': '2027-01-31'},
+    {'picture': {'kind': 'bars'}},
     {'seeds': 3},
   ],
 )

@@ -45,21 +45,46 @@ def folder(tmp_path):
   units.write(place / 'results' / 'maps', unit('gone', 0, entry(0.3)))
   published = {'walks': 0.5}
   listed = [
-    record({**WALKS, 'published': published}, name=name)
-    for name in ('bars', 'lines', 'curve', 'grid', 'map')
+    record({**WALKS, 'published': published}, **more)
+    for more in (
+      {'name': 'bars', 'picture': {'kind': 'bars'}},
+      {
+        'name': 'lines',
+        'picture': {
+          **{'kind': 'series', 'metric': 'detour', 'quantity': 'valid'},
+          'published': {'walks': {'0': 0.9}},
+        },
+      },
+      {
+        'name': 'curve',
+        'picture': {
+          **{'kind': 'curve', 'metric': 'compression', 'by': 'two_way'},
+          'quantity': 'precision',
+        },
+      },
+      {
+        'name': 'grid',
+        'picture': {
+          **{'kind': 'grid', 'metric': 'compression', 'by': 'two_way'},
+          'quantity': 'precision',
+        },
+      },
+      {'name': 'map', 'picture': {'kind': 'map'}},
+    )
   ]
   text = json.dumps({'findings': listed})
   (place / 'findings.json').write_text(text)
   return place
 
 
-def test_the_page_has_each_finding_with_numbers(folder, tmp_path):
+def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   lines = []
   judged = wm.findings(folder, tmp_path / 'out', log=lines.append)
   assert [item.verdict for item in judged] == [SHOWN] * 5
   decided = 'shown, after the data | 0.400 [0.377, 0.423], stated: > 0 |'
   assert lines[2:7] == [f'| A 2024 | walks win | {decided}'] * 5
   page = page_text.read(tmp_path / 'out' / 'report')
+  html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
   family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
   for text in (
     *('They do. ', 'A 2024', 'compression: precision: walks above paths'),
@@ -76,6 +101,18 @@ def test_the_page_has_each_finding_with_numbers(folder, tmp_path):
   assert '| 0.400 [0.377, 0.423] | > 0 | 0 | 3 |' in page
   assert '| – | walks 0.5 |' in page  # No ceiling; the paper's value.
   assert '| gone |' not in page
+  assert html.count('<img ') == 4
+  assert page.count('Picture: walks win: ') == 4
+
+
+def test_a_finding_without_a_picture_has_its_numbers(folder, tmp_path):
+  bare = record(WALKS, name='bare')
+  assert 'picture' not in bare
+  (folder / 'findings.json').write_text(json.dumps({'findings': [bare]}))
+  wm.findings(folder, tmp_path)
+  page = page_text.read(tmp_path / 'report')
+  assert '## walks win maps' in page
+  assert 'Picture: walks win' not in page
 
 
 def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
@@ -120,11 +157,12 @@ def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
   assert reason in page
 
 
-def test_findings_of_no_miniature_are_one_line(folder, tmp_path):
+def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):
   path = folder / 'findings.json'
   good = json.loads(path.read_text())
   for change, message in (
     ({'miniature': 'mapps'}, "no miniature 'mapps'; available: maps"),
+    ({'picture': {'kind': 'bar'}}, "no picture 'bar'; available: bars"),
   ):
     bad = copy.deepcopy(good)
     bad['findings'][0].update(change)
@@ -149,6 +187,7 @@ def test_committed_findings_name_rows_of_their_flagfiles():
     for claim in one.claims:
       assert set(claim.row_names) <= listed, one.name
       assert set(claim.published) <= listed, one.name
+    assert set(one.picture.get('rows', ())) <= listed, one.name
 
 
 def test_committed_numbers_are_those_that_papers_print():

@@ -68,6 +68,9 @@ def every_kind(curve) -> dict[str, dict]:
     'lines': curves.draw_curves(curve, looks),
     'sizes': curves.draw_sizes([panel]),
     'dots': charts.dots([Panel('share', HOSTILE, rows, HOSTILE)] * 2, looks),
+    'heat': charts.heat(
+      [Panel('k', '', [row | {'x': len(row['x'])} for row in rows])]
+    ),
   }
 
 

@@ -30,6 +30,7 @@ A findings.json is {"findings": [...]}. A finding has
                     {"date": ..., "rule": hash, "verdict": ...}; optional. Each
                     doubles the p values.
                     Units that were begun under one of these rules count
+    picture         how it is drawn, see `wm.lab.miniatures`; optional
 
 For example
 
@@ -177,6 +178,7 @@ class Finding:
   date: str
   claims: tuple[Claim, ...]
   seeds: int = 3
+  picture: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   earlier: tuple[EarlierVerdict, ...] = ()
 
   @property
@@ -283,7 +285,7 @@ def parse(record: Any, where: str) -> Finding:
     **dict.fromkeys((*_WORDS, 'miniature', 'date'), str),
     'claims': list,
   }
-  optional = {'seeds': int, 'earlier': list}
+  optional = {'seeds': int, 'picture': dict, 'earlier': list}
   check(record, where, needed, optional)
   try:
     datetime.date.fromisoformat(record['date'])

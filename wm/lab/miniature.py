@@ -42,6 +42,7 @@ except ImportError:  # Not a Unix: the memory of a process is not known.
 _LAYOUT = (
   2  # Of a unit's folder; those of another version are not gone on with.
 )
+_PIXELS, _COLOURS = 480, 16  # Width and palette of a kept map.
 _PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
 _MAP = (
   *('sequences', 'routes', 'failed', 'ill_formed'),
@@ -72,12 +73,14 @@ class UnitRun(Run):
     key: all that decides the result.
     results: folder of result files; its name is the miniature's.
     matched: see `wm.lab.units.Unit`.
+    pictured: is its map kept?
     allow_dirty: is a result kept that no finding is judged by?
   """
 
   key: units.Key = dataclasses.field(default_factory=dict)
   results: str = ''
   matched: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  pictured: bool = False
   allow_dirty: bool = False
 
   @property
@@ -157,6 +160,8 @@ class UnitRun(Run):
       files.read_record(path, {}) if path.exists() else {}
       for path in (folder / 'train.json', folder / EXPOSURE_FILE)
     )
+    if self.pictured:
+      _pictured(folder / 'map_far.png', self.path.with_suffix('.png'))
     unit = units.Unit(
       *(pathlib.Path(self.results).name, self.row.name, self.seed, self.key),
       about=_about(code),
@@ -277,6 +282,20 @@ def _headline(entry: dict[str, Any]) -> bool:
   return entry['quantity'] in headline_quantities(metric)
 
 
+def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
+  """Keeps a map: fewer pixels and colours, some 20 kB."""
+  from PIL import Image  # Matplotlib's.
+
+  if not source.is_file():
+    return
+  with Image.open(source) as picture:
+    size = _PIXELS, round(picture.height * _PIXELS / picture.width)
+    small = picture.convert('RGB').resize(size)
+    small = small.quantize(_COLOURS, Image.Quantize.FASTOCTREE)
+    with files.replacing(target) as name:
+      small.save(name, format='png', optimize=True)
+
+
 def _about(code: str | None) -> dict[str, Any]:
   """Commit, versions and hardware."""
   versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
@@ -334,6 +353,7 @@ def _units(
       key,
       results,
       matched=matched,
+      pictured=seed == options.first_seed,
       allow_dirty=options.allow_dirty,
     )
 

@@ -309,6 +309,34 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   return alt.layer(*layers).properties(**frame)
 
 
+def heat(panels: Sequence[Panel]) -> Spec:
+  """Returns a chart of fields: a row for each model, a column for each x, the
+  value written and as a shade from 0 to 1.
+  """
+  alt = _altair()
+  drawn = []
+  for panel in panels:
+    rows = _clean(panel.rows)
+    x = alt.X('x:O', title=_wrapped(panel.x))
+    names = list(dict.fromkeys(row['model'] for row in rows))
+    y = alt.Y('model:N', title=panel.y or None, sort=names)
+    base = _data(rows).encode(x, y)
+    shade = alt.Scale(domain=[0, 1], scheme='viridis')
+    field = base.mark_rect().encode(
+      color=alt.Color('value:Q', scale=shade, legend=None),
+      tooltip=_tips(rows, panel.x, 'value'),
+    )
+    ink = alt.condition(
+      'datum.value > .6', alt.value('#000'), alt.value('#fff')
+    )
+    number = base.mark_text(fontSize=10).encode(
+      text=alt.Text('value:Q', format='.2f'), color=ink
+    )
+    frame = _frame(panel._replace(height=22 * len(names)))
+    drawn.append(alt.layer(field, number).properties(**frame))
+  return _chart(drawn, {}, 2)
+
+
 def mark(
   model: str, x: Any, entry: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
