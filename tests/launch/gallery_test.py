@@ -70,8 +70,8 @@ def test_every_task_has_its_options_and_a_prompt(gallery):
   tables = text.split('\n## ')[1:]
   assert all('| option | default | |' in table for table in tables)
   assert sum('```text' in table for table in tables) == len(tables)
-  assert text.count('A prompt:') == text.count('Its right answer:') == 4
-  assert '| `trials` | `100` |' in text
+  assert text.count('A prompt:') == text.count('Its right answer:') == 3
+  assert '| `names` | ' in text
 
 
 def test_every_call_has_an_entry(gallery):

@@ -136,6 +136,16 @@ class Judged:
       return min(self.comparisons, key=lambda each: each.absent)
     return max(self.comparisons, key=lambda each: each.shown)
 
+  def amounts_of(self, claim: Claim) -> dict[str, Amount]:
+    """Row -> its amount, of the rows that a claim compares."""
+    measured: dict[str, Amount | None] = {}
+    for each in self.comparisons:
+      if each.claim is claim:
+        # A quantity or a number is no row's name.
+        measured |= {each.row: each.amount, str(each.other): each.other_amount}
+    amounts = {row: measured.get(row) for row in claim.row_names}
+    return {row: amount for row, amount in amounts.items() if amount}
+
 
 def judge(
   several: Sequence[Finding], results: Mapping[str, Results]
