@@ -147,9 +147,8 @@ def test_no_such_run_without_a_world(tmp_path):
 
 def test_methods_are_documented():
   text = inspect.getdoc(wm.wrap)
-  for name in ('hidden', 'patched', 'start', 'step', 'answers', 'adapt'):
+  for name in ('hidden', 'patched', 'start', 'step', 'answers'):
     assert f'{name}(' in text
-  assert 'adapt(tokens, places, labels, task) -> predict' in wm.Model.__doc__
   assert 'wm.wrap' in inspect.getdoc(wm.Model)
   assert 'wm.wrap' in inspect.getdoc(wm.score)
 

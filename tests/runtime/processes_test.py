@@ -156,21 +156,23 @@ def test_all_end_where_process_0_cannot_write(monkeypatch, failure):
   """None waits for one that has gone; the others point at process 0."""
 
   def write():
-    if compute.process_index() == 0:
-      raise failure
-    return 'memory'
+    with scoring._together():
+      if compute.process_index() == 0:
+        raise failure
 
   def work():
     with pytest.raises((core.InputError, OSError)) as caught:
-      scoring._if_process_0_can(write)
+      write()
     return str(caught.value)
+
+  def works():
+    with scoring._together():
+      return 1
 
   first, *others = together(monkeypatch, 3, work)
   assert first == str(failure)
   assert others == ['process 0 could not write to --out; it says why'] * 2
-  assert together(
-    monkeypatch, 2, lambda: scoring._if_process_0_can(lambda: 1)
-  ) == [1, 1]
+  assert together(monkeypatch, 2, works) == [1, 1]
 
 
 def test_messages_of_any_lengths_come_in_order(monkeypatch):

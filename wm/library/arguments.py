@@ -63,7 +63,7 @@ def checked(call: F) -> F:
   hints, parameters = _hints(call), signature.parameters
   takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
   # See `wm.options.takes`, whose own call is left out: it is one more frame.
-  regroup = getattr(call, 'regroup', None)
+  regroup = vars(call).get('regroup')
   inner: Callable[..., Any] = inspect.unwrap(call) if regroup else call
 
   @functools.wraps(call)

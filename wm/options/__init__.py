@@ -149,30 +149,38 @@ def takes(
       regroup(args, keywords)
       return call(*args, **keywords)
 
-    others = [
-      p
-      for name, p in signature.parameters.items()
-      if name not in groups or p.default is not p.empty
-    ]
-    new = {
-      name: _parameter(field)
-      for group in taken.values()
-      for name, field in group.items()
-      if name not in signature.parameters
-    }
     undeclared: Any = grouped  # Functions have no declared attributes.
     undeclared.regroup = regroup
-    undeclared.__signature__ = signature.replace(
-      parameters=[*others, *new.values()]
-    )
-    types = {name: parameter.annotation for name, parameter in new.items()}
-    grouped.__annotations__ = call.__annotations__ | types
-    listed = [_lines(cls, taken[k].keys() & new) for k, cls in classes.items()]
-    head = inspect.cleandoc(call.__doc__ or ''), '', 'Keyword Args:'
-    grouped.__doc__ = '\n'.join([*head, *itertools.chain(*listed)])
+    _list(grouped, signature, classes, taken)
     return grouped
 
   return decorate
+
+
+def _list(
+  call: Any,
+  signature: inspect.Signature,
+  classes: dict[str, Any],
+  taken: dict[str, dict[str, dataclasses.Field]],
+) -> None:
+  """Lists the keywords of groups in a call's signature and docstring."""
+  others = [
+    p
+    for name, p in signature.parameters.items()
+    if name not in classes or p.default is not p.empty
+  ]
+  new = {
+    name: _parameter(field)
+    for group in taken.values()
+    for name, field in group.items()
+    if name not in signature.parameters
+  }
+  call.__signature__ = signature.replace(parameters=[*others, *new.values()])
+  types = {name: parameter.annotation for name, parameter in new.items()}
+  call.__annotations__ = call.__annotations__ | types
+  listed = [_lines(cls, taken[k].keys() & new) for k, cls in classes.items()]
+  head = inspect.cleandoc(call.__doc__ or ''), '', 'Keyword Args:'
+  call.__doc__ = '\n'.join([*head, *itertools.chain(*listed)])
 
 
 def _fields(cls: Any) -> dict[str, dataclasses.Field]:
