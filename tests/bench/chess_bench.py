@@ -121,22 +121,6 @@ def bench_chess_play() -> Iterator[harness.Line]:
     )
 
 
-def bench_chess_policies() -> Iterator[harness.Line]:
-  """Random games that prefer some moves, with claims, against uniform ones."""
-  uniform, _ = rate(played)
-  for policy in chess.POLICIES[1:]:
-    mine, compiled = rate(lambda policy=policy: played(policy=policy))
-    yield harness.Line(
-      name=f'chess random games, {policy}',
-      value=mine,
-      unit='plies/CPU-s',
-      baseline='uniform policy, same run',
-      ratio=mine / uniform,
-      compile_s=compiled,
-      target='500000 plies/s',
-    )
-
-
 def bench_chess_play_rust() -> Iterator[harness.Line]:
   """Random games without claims, against the fastest peer."""
   other, _ = rate(lambda: rust_games(60))
@@ -150,18 +134,6 @@ def bench_chess_play_rust() -> Iterator[harness.Line]:
     compile_s=compiled,
     target='1000000 plies/s, ratio > 1',
   )
-
-
-def python_perft(board: Any, depth: int) -> int:
-  """Their lines, the last ply counted and not made."""
-  if depth == 1:
-    return board.legal_moves.count()
-  total = 0
-  for move in board.legal_moves:
-    board.push(move)
-    total += python_perft(board, depth - 1)
-    board.pop()
-  return total
 
 
 def rust_perft(board: Any, depth: int) -> int:
@@ -198,11 +170,6 @@ def perft_lines(
       compile_s=compiled,
       target='20000000 nodes/s',
     )
-
-
-def bench_chess_perft() -> Iterator[harness.Line]:
-  """Lines of play counted, against python-chess."""
-  yield from perft_lines(python_chess(), 3, python_perft)
 
 
 def bench_chess_perft_rust() -> Iterator[harness.Line]:

@@ -151,15 +151,6 @@ def rated(
   )
 
 
-def manhattan_world() -> Any:
-  """Random walks on Manhattan; raises Skip where the data is absent."""
-  from wm.core import registry
-
-  folder = manhattan()
-  files = f"nodes='{folder}/nodes.csv', edges='{folder}/edges.csv'"
-  return registry.make('world', f'maps({files})')
-
-
 def manhattan() -> pathlib.Path:
   """The Manhattan data folder; raises Skip where it is absent."""
   if not MANHATTAN.is_dir():

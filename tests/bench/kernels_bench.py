@@ -8,7 +8,6 @@ in a process of its own.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import functools
 import json
 import os
@@ -23,7 +22,6 @@ from tests.kernels import dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
 from wm.kernels.maps import pair_routes, paths
-from wm.worlds import maps
 from wm.worlds.maps import routes
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
@@ -140,25 +138,6 @@ def bench_boundaries() -> Iterator[harness.Line]:
     )
 
 
-def bench_boundaries_of_metrics() -> Iterator[harness.Line]:
-  """The same pairs as metrics ask a world for them, and as people read them."""
-  world = harness.manhattan_world()
-  num = 100_000
-  rows1, rows2, goals1, goals2 = pairs(num)
-  first, second = np.stack([rows1, goals1], 1), np.stack([rows2, goals2], 1)
-  states = rows1, rows2, goals1, goals2
-  kernel = harness.measure(lambda: dfa.boundary(world.graph.delta, *states, 5))
-  arrays = harness.measure(lambda: world.boundary(first, second, 5))
-  tuples = harness.measure(lambda: world.boundary(first, second, 5).listed())
-  for name, timing in (('arrays', arrays), ('tuples', tuples)):
-    yield harness.compared(
-      f'boundaries k=5 of the world, as {name}',
-      num / timing.cpu,
-      'pairs/CPU-s',
-      *(timing, kernel, 'the kernel alone'),
-    )
-
-
 def bench_hops() -> Iterator[harness.Line]:
   """Hop distances of all pairs."""
   delta, _ = graph()
@@ -268,31 +247,3 @@ def bench_routes() -> Iterator[harness.Line]:
     ratio=tables.wall / single.wall,
     compile_s=single.compile_s,
   )
-
-
-def bench_noisy_routes() -> Iterator[harness.Line]:
-  """Noisy shortest paths of 50 weightings beside plain ones, world and all."""
-  plain = dataclasses.replace(harness.manhattan_world(), traversal='shortest')
-  noisy = dataclasses.replace(plain, traversal='noisy')
-
-  def sample(world: maps.World, num: int) -> None:
-    """By a world that has its map and nothing else, as a new process."""
-    fresh = dataclasses.replace(world)
-    vars(fresh)['graph'] = plain.graph
-    fresh.sample(num, 0)
-
-  for num in (1_000, 10_000, 100_000, 400_000):
-    timings = harness.in_turns(
-      {
-        'noisy': functools.partial(sample, noisy, num),
-        'plain': functools.partial(sample, plain, num),
-      },
-      runs=3,
-    )
-    yield harness.compared(
-      f'{num:,} noisy shortest paths of Manhattan, from none',
-      num / timings['noisy'].cpu,
-      'sequences/CPU-s',
-      *(timings['noisy'], timings['plain'], 'plain shortest paths'),
-      target='0.5',
-    )

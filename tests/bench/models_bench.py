@@ -121,33 +121,6 @@ def bench_models_state() -> Iterator[harness.Line]:
   return _training('state')
 
 
-def bench_models_next() -> Iterator[harness.Line]:
-  """Training of the next token, all families."""
-  return _training('next')
-
-
-def bench_models_packed() -> Iterator[harness.Line]:
-  """What 18,512 tokens that never occur cost."""
-  runs = {
-    kind: step_of(world_of(vocabulary=kind), TRANSFORMER, 'state')
-    for kind in ('compact', 'packed')
-  }
-  made = runs['packed'][1]
-  steps = {kind: run for kind, (run, _) in runs.items()}
-  result = harness.in_turns(steps | {'alone': products.alone(made)}, ROUNDS)
-  spent = {name: timing.cpu for name, timing in result.items()}
-  rate = GAMES * PLIES / spent['packed']
-  yield harness.Line(
-    name='training step, state, Transformer, packed vocabulary',
-    value=rate,
-    unit='tokens/CPU-s',
-    baseline='compact vocabulary, same run',
-    ratio=spent['compact'] / spent['packed'],
-    compile_s=result['packed'].first,
-    share=products.share(made, spent['packed'], spent['alone']),
-  )
-
-
 def _memory(spec: str, length: int) -> float:
   """MiB that a gradient of one batch of games needs besides its inputs."""
   import jax

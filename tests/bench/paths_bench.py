@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import networkx as nx
-import numpy as np
 
 from tests.bench import harness
 from tests.kernels import simple_paths_ref as ref
@@ -71,31 +70,3 @@ def bench_simple_paths() -> Iterator[harness.Line]:
       compile_s=fast.compile_s,
       target='.05 s',
     )
-
-
-def bench_full_annotation() -> Iterator[harness.Line]:
-  """3.42 million paths: questions of both tasks, easy and hard at each step."""
-  mazes = _mazes('annotation-full-2024-03.tar.gz')
-
-  def run() -> tuple[int, np.ndarray]:
-    total, labels = 0, np.zeros((2, 2), np.int64)
-    for maze in mazes:
-      result = game_questions.destinations(maze, listed=False)
-      routes = game_questions.routes(result, len(maze.places))
-      total += result.size
-      labels += [
-        game_questions.counts(sample)[-1] for sample in (result, routes)
-      ]
-    return total, labels
-
-  total, labels = run()
-  if total != EVERY or labels[0].sum() != EVERY:
-    raise AssertionError(f'{total} paths, not {EVERY}')
-  fast = harness.measure(run)
-  yield harness.Line(
-    name='full annotation, 3.42 M paths, labels at every step',
-    value=fast.wall,
-    unit='s',
-    compile_s=fast.compile_s,
-    target='1.5 s',
-  )

@@ -53,19 +53,3 @@ def bench_reconstruction() -> Iterator[harness.Line]:
     'sequences/CPU-s',
     *(fast, slow, 'plain Python reference'),
   )
-
-
-def bench_reconstruction_measures() -> Iterator[harness.Line]:
-  """Bearings, lengths and crossings of all edges; one core."""
-  graph, result = _input(harness.manhattan())
-  edges = reconstruct.reconstruct(graph, result, Reconstruction())
-  whole = harness.measure(lambda: reconstruct.edge_table(graph, result, edges))
-  once = harness.measure(
-    lambda: reconstruct.reconstruct(graph, result, Reconstruction())
-  )
-  yield harness.compared(
-    'reconstruction measures',
-    whole.wall,
-    's',
-    *(whole, once, 'the reconstruction'),
-  )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tests.bench import harness
-from wm.core import registry
 
 # Batch, length, width, block (0: diagonal).
 PROBLEMS = (
@@ -20,12 +19,6 @@ PROBLEMS = (
   (16, 600, 512, 4),
 )
 FORMS = ('sequential', 'associative')
-SIZE = 'layers=1, width=128'
-TRANSFORMER = (
-  f"transformer({SIZE}, heads=2, positions='rotary', norm='rms', "
-  "mlp='swiglu', tied=False)"
-)
-SLICE = f'slice({SIZE})'
 VOCAB, OUTPUTS, BATCH = 1970, 1878, 32
 
 
@@ -98,59 +91,3 @@ def bench_scan_forms() -> Iterator[harness.Line]:
         spent['lax.scan'] / spent[name],
         compiling[name],
       )
-
-
-def _step(spec: str, length: int) -> tuple[Any, tuple[Any, ...], float]:
-  """Loss and gradient of a stand-in for the state objective, compiled."""
-  import jax
-  import jax.numpy as jnp
-  from flax import nnx
-
-  from wm.models.nn import network
-
-  model = registry.make('model', spec)
-  shape = network.NetworkSpec(model, VOCAB, length, OUTPUTS)
-  rng = np.random.default_rng(0)
-  tokens = jnp.asarray(rng.integers(1, VOCAB, (BATCH, length)))
-
-  def loss(params: Any, tokens: Any) -> Any:
-    logits = nnx.merge(shape.graph, params)(tokens)
-    heads = logits[..., : 13 * 64].reshape(*tokens.shape, 64, 13)
-    rest = jax.nn.logsumexp(logits[..., 13 * 64 :], -1)
-    return jax.nn.logsumexp(heads, -1).mean() + rest.mean()
-
-  inputs = network.init(shape, 0), tokens
-  made, seconds = _compiled(jax.value_and_grad(loss), *inputs)
-  return made, inputs, seconds
-
-
-def bench_scan_slice() -> Iterator[harness.Line]:
-  """A training step's speed at 128 tokens, and its memory at 512."""
-  for length in (128, 512):
-    specs = {'transformer': TRANSFORMER, 'slice': SLICE}
-    made = {name: _step(spec, length) for name, spec in specs.items()}
-    runs = {name: run for name, (run, _, _) in made.items()}
-    if length == 128:
-      spent = _interleaved(runs, {name: made[name][1] for name in made})
-      for name, seconds in spent.items():
-        yield harness.Line(
-          f'{name}, gradient of {BATCH} x {length} tokens, {OUTPUTS} outputs',
-          BATCH * length / seconds,
-          'tokens/CPU-s',
-          'transformer',
-          spent['transformer'] / seconds,
-          made[name][2],
-          target='10,000' if name == 'transformer' else '6,000',
-        )
-    room = {
-      name: run.memory_analysis().temp_size_in_bytes / 2**20
-      for name, run in runs.items()
-    }
-    yield harness.Line(
-      f'slice, memory of a gradient at {BATCH} x {length} tokens',
-      room['slice'],
-      'MiB',
-      'transformer',
-      room['transformer'] / room['slice'],
-      target='>= 0.5 at 512',
-    )

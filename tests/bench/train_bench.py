@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +18,6 @@ import numpy as np
 from tests.bench import harness
 
 THREADS = 2
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEQUENCES = 20_000
 
 
@@ -208,90 +205,3 @@ def bench_train_small() -> Iterator[harness.Line]:
 def bench_train_paper() -> Iterator[harness.Line]:
   """12 x 768, the paper's 89 M parameters."""
   return _compare(12, 768, 12, batch=8, steps=12)
-
-
-def bench_train_default() -> Iterator[harness.Line]:
-  """What users run, which is Muon, beside AdamW alone; no PyTorch is needed."""
-  from wm.core import registry
-  from wm.data import batches as batches_lib
-  from wm.data import sampling
-  from wm.options.calls import Sampling
-
-  world = registry.make('world', 'maps()')
-  with tempfile.TemporaryDirectory() as out:
-    sampling.make_dataset(world, out, Sampling(num=SEQUENCES, num_heldout=100))
-    for model in ('transformer()', 'transformer(width=128)'):
-      steps = [
-        _our_step(world, model, out, 64, optimizer)
-        for optimizer in ('auto', 'adamw')
-      ]
-      batches = steps[0][1].batches
-      every = [batches.at(step) for step in range(batches_lib.WINDOW)]
-      start = time.perf_counter()
-      for step, _ in steps:
-        for batch in {
-          tokens.shape: (tokens, n) for tokens, n in every
-        }.values():
-          step(*batch)
-      compiled = time.perf_counter() - start
-      rates = [_rate(step, every) for step, _ in steps]
-      # In turn, so that both see the same machine.
-      sums = np.array([*zip(*rates, strict=True)]).sum(0)
-      (_, seconds, cpu), (_, adamw_seconds, adamw_cpu) = sums
-      yield harness.Line(
-        name=f'training {model} as by default, batch 64, maps()',
-        value=float(1e3 * seconds / len(every)),
-        unit='ms a step',
-        baseline=f'AdamW alone (ratio by CPU time {adamw_cpu / cpu:.2f})',
-        ratio=float(adamw_seconds / seconds),
-        compile_s=compiled,
-        target='ratio >= 0.7',
-      )
-
-
-def _run(arguments: list[str], cache: str) -> tuple[float, str]:
-  """Seconds and output of a binary."""
-  start = time.perf_counter()
-  done = subprocess.run(
-    [sys.executable, str(ROOT / 'launch' / arguments[0]), *arguments[1:]],
-    env={**os.environ, 'XDG_CACHE_HOME': cache},
-    stdout=subprocess.PIPE,
-    stderr=subprocess.DEVNULL,
-    text=True,
-    check=True,
-  )
-  return time.perf_counter() - start, done.stdout
-
-
-def bench_train_start() -> Iterator[harness.Line]:
-  """--help, and the time to the first step, cold and with compiled programs."""
-  with tempfile.TemporaryDirectory() as out:
-    seconds = min(_run(['train.py', '--help'], out)[0] for _ in range(3))
-    yield harness.Line(
-      'train.py --help',
-      seconds,
-      's',
-      target='under 1.5 s',
-    )
-    first, again = (_one_step(out, name) for name in ('cold', 'again'))
-    yield harness.Line(
-      'train.py of one step, evaluation and checkpoint, second run',
-      again,
-      's',
-      f'first run, {first:.1f} s',
-      first / again,
-      compile_s=max(first - again, 0.0),
-      target='under 8 s',
-    )
-
-
-def _one_step(out: str, name: str) -> float:
-  """Seconds of a run of one step, with its evaluation and checkpoint."""
-  where = [
-    f'--out={out}/{name}',
-    '--world=maps()',
-    '--model=transformer(layers=4, width=128)',
-  ]
-  _run(['sample.py', *where, '--num=2000', '--num_heldout=1'], out)
-  arguments = ['train.py', *where, '--steps=1']
-  return _run(arguments, out)[0]
