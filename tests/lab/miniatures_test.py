@@ -1,7 +1,6 @@
 """The page of miniatures, and what of it is committed."""
 
 import copy
-import dataclasses
 import json
 import pathlib
 
@@ -21,7 +20,7 @@ from tests.lab.units_made_up import (
 from wm import core
 from wm.core import registry
 from wm.lab import findings, miniatures, units, verdicts
-from wm.lab.verdicts import SHOWN, UNTESTED
+from wm.lab.verdicts import SHOWN
 from wm.reporting import papers, tables
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -76,48 +75,6 @@ def test_the_page_has_each_finding_with_numbers(folder, tmp_path):
   assert '| 0.400 [0.377, 0.423] | > 0 | 0 | 3 |' in page
   assert '| – | walks 0.5 |' in page  # No ceiling; the paper's value.
   assert '| gone |' not in page
-
-
-def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
-  results = folder / 'results' / 'maps'
-  for row, model, world, value in (
-    ('bayes', {'name': 'bayes', 'off': ''}, 'random', 0.95),
-    ('bayes_paths', {'name': 'bayes', 'off': ''}, 'shortest', 0.65),
-    ('bayes_replanning', {'name': 'bayes', 'off': 'replan'}, 'random', 0.97),
-    ('oracle', {'name': 'oracle'}, 'random', 1.0),
-  ):
-    made = unit(row, 0, entry(value), trained=False)
-    made.key.update(model=model, scored_in={'name': 'maps', 'by': world})
-    units.write(results, made)
-  for path in results.glob('walks-*.json'):
-    made = units.read(path)
-    made.key['scored_in'] = {'name': 'maps', 'by': 'random'}
-    units.write(results, made)
-  rows = '--row=walks: a()\n--row=paths: b()\n--row=bayes_paths: bayes()\n'
-  (folder / 'maps.flags').write_text(rows + '--row=bayes: bayes()\n')
-  with (folder / 'maps.flags').open('a') as file:
-    file.write('--row=bayes_replanning: bayes()\n--row=oracle: oracle()\n')
-  wm.findings(folder, tmp_path / 'out')
-  page = page_text.read(tmp_path / 'out' / 'report')
-  assert (
-    '| Bayes 0.950 [0.930, 0.970]; Bayes, replanning 0.970 [0.950, 0.990]; '
-    'oracle 1.000 [0.980, 1.020] |' in page
-  )
-
-
-def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
-  (tmp_path / 'out').mkdir()
-  for path in (folder / 'results' / 'maps').glob('paths-*.json'):
-    made = units.read(path)
-    units.write(
-      path.parent, dataclasses.replace(made, about={'commit': 'abc-dirty'})
-    )
-  results = wm.findings(folder, tmp_path / 'out')
-  assert {item.label for item in results} == {UNTESTED}
-  page = page_text.read(tmp_path / 'out' / 'report')
-  assert '6 units, 3 of code that was not committed, 0.1 processor' in page
-  reason = 'paths: 3 left out, of code that was not committed: paths-0, paths-1'
-  assert reason in page
 
 
 def test_findings_of_no_miniature_are_one_line(folder, tmp_path):
