@@ -6,8 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import jax
-import numpy as np
 import pytest
 
 from tests.bench import harness
@@ -58,7 +56,7 @@ def test_names_are_listed_without_any_extra(root):
     check=True,
   )
   names = done.stdout.split()
-  assert len(names) > 50
+  assert len(names) > 30
   assert not done.stderr
   from tests.bench import train_bench
 
@@ -93,44 +91,3 @@ def test_the_readme_has_no_ratio_to_a_figure_from_elsewhere():
   text = (BENCH.parents[1] / 'README.md').read_text()
   for words in ('(the published code:', '(the published engine:'):
     assert words not in text
-
-
-@pytest.mark.parametrize('name', ['Transformer', 'SLiCE b=8'])
-def test_the_peer_is_the_same_function(name):
-  """Loss and gradients of PyTorch's module with our weights."""
-  torch = pytest.importorskip('torch')
-  from flax import nnx
-
-  from tests.bench import models_bench, peers
-  from wm.core import registry
-  from wm.models.nn import network
-  from wm.options.training import Training
-  from wm.training import loss as loss_lib
-  from wm.training import state
-
-  world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]
-  aim = loss_lib.make(Training(objective='state'), world)
-  model = registry.make('model', spec)
-  shape = network.NetworkSpec(
-    model, len(world.vocab), world.max_len, aim.outputs
-  )
-  params = network.flatten(nnx.split(shape.build(nnx.Rngs(0)))[1])
-  games = world.sample(3, 0).tokens[:, :12]
-  lengths = np.full(3, 12)
-  labels = world.sequence_labels(games, lengths)
-
-  def loss(params):
-    judged = aim.per_token_loss(state.merge(shape, params), None, games, labels)
-    return aim.mean(judged, lengths)
-
-  value, slopes = jax.jit(jax.value_and_grad(loss))(params)
-  kind = peers.Transformer if name == 'Transformer' else peers.Slice
-  peer = kind(len(world.vocab), world.heads.sizes).eval()
-  peers.load(peer, {path: np.asarray(x) for path, x in params.items()})
-  result = peer(*(torch.from_numpy(x).long() for x in (games, labels)))
-  result.backward()
-  assert result.item() == pytest.approx(float(value), rel=1e-5)
-  want = {k: x.grad.clone() for k, x in peer.named_parameters()}
-  peers.load(peer, {path: np.asarray(x) for path, x in slopes.items()})
-  for path, slope in peer.named_parameters():
-    torch.testing.assert_close(want[path], slope.detach(), atol=1e-6, rtol=2e-4)
