@@ -68,7 +68,7 @@ FIRST = (
   'metrics_test.py',
 )
 # They take what is compiled along to copies of the checkout: by then, most is.
-LATER = 'launch/score_edited_test.py', 'adding_test.py'
+LATER = ('adding_test.py',)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,7 +9,6 @@ import pytest
 import wm
 from tests.launch import binaries
 from wm.core import fields, registry
-from wm.data import published
 from wm.worlds.maps import streets
 
 EXAMPLES = pathlib.Path('launch/examples')
@@ -161,39 +160,6 @@ def test_a_star_of_eight_has_all_directions_and_nine_are_refused(tmp_path):
   assert read.names[:2] == ('node_0', 'node_1')
   with pytest.raises(wm.core.InputError, match='9 edges leave node'):
     written(nx.star_graph(9), tmp_path)
-
-
-def test_parallel_edges_are_one_and_the_shortest(tmp_path):
-  graph = nx.MultiDiGraph()
-  graph.add_edge('a', 'b', length=30.0)
-  graph.add_edge('a', 'b', length=20.0)
-  graph.add_edge('b', 'a')
-  read = written(graph, tmp_path)
-  assert sorted(read.length_m[read.delta >= 0]) == [20, streets.HOP_M]
-
-
-def test_places_give_the_directions(tmp_path):
-  graph = nx.Graph([('low', 'high'), ('low', 'right')])
-  places = {'low': (0, 0), 'high': (0, 0.01), 'right': (0.01, 0)}
-  for name, (x, y) in places.items():
-    graph.nodes[name].update(x=x, y=y)
-  read = written(graph, tmp_path)
-  row = read.names.index('low')
-  assert [read.names[read.delta[row, k]] for k in (0, 2)] == ['high', 'right']
-  del graph.nodes['high']['y']
-  with pytest.raises(
-    wm.core.InputError, match='node high and 0 more of 3 lack x or y'
-  ):
-    written(graph, tmp_path)
-
-
-def test_a_graph_in_memory_keeps_its_names(tmp_path):
-  world = published.from_graph(nx.Graph(['ab', 'bc', 'ca']), tmp_path / 'abc')
-  assert world.vocab[-3:] == ('a', 'b', 'c')
-  again = wm.make('world', wm.spec(world))
-  assert arrows(again.graph) == arrows(world.graph)
-  state = again.parse('a,c')
-  assert again.format(state[0]) == 'a,c'
 
 
 @pytest.mark.parametrize(

@@ -140,13 +140,9 @@ def data() -> Iterator[Case]:
   place = 'sampled/data/train/00000'
   spoilt: dict[str, tuple[Action, ...]] = {
     'tokens flipped': (flip(f'{place}.tokens', 1),),
-    'tokens cut': (cut(f'{place}.tokens'),),
     'tokens gone': (gone(f'{place}.tokens'),),
-    'tokens folder': (folder(f'{place}.tokens'),),
     'tokens pipe': (fifo(f'{place}.tokens'),),
-    'offsets flipped': (flip(f'{place}.offsets', 2),),
     'offsets cut': (cut(f'{place}.offsets'),),
-    'offsets gone': (gone(f'{place}.offsets'),),
     'offsets empty': (put(f'{place}.offsets'),),
     'shard outside': (
       edit(f'sampled/{path}', 'shards', 0, 'name', to='../../x'),
@@ -269,9 +265,6 @@ def later_runs() -> Iterator[Case]:
     'flipped': (flip(place, 7, 20),),
     'cut': (cut(place),),
     'empty': (put(place),),
-    'gone': (gone(place),),
-    'folder': (folder(place),),
-    'pipe': (fifo(place),),
     'words': (put(place, 'weights'),),
   }.items():
     yield Case(kind, f'fitted.npz {name}', fitted, files, ('ngram',))
@@ -300,13 +293,9 @@ def sweeps() -> Iterator[Case]:
   )
   place = 'reconstructed/samples.txt'
   spoilt: dict[str, tuple[Action, ...]] = {
-    'gone': (gone(place),),
     'empty': (put(place),),
     'words': (put(place, 'this is no route\n'),),
     'bytes': (put(place, b'\xff\xfe\x00\x01' * 50),),
-    'folder': (folder(place),),
-    'pipe': (fifo(place),),
-    'loop': (loop(place),),
     'nodes of no map': (put(place, '901 902 N S end\n'),),
   }
   for name, files in spoilt.items():
@@ -314,22 +303,14 @@ def sweeps() -> Iterator[Case]:
   study = (*('study', WORLD_FLAG, '--metric=next_token(num=5)', '--out=new'),)
   for name, rows in {
     'row of a folder that is none': ('a: nowhere/run',),
-    'row of a folder without a run': ('a: sampled',),
     'rows of one name': ('a: uniform()', 'a: oracle()'),
-    'row without a name': (': uniform()',),
-    'row of a path': ('../a: uniform()',),
     'row of an absolute path': ('/tmp/a: uniform()',),
-    'row of a dot': ('.: uniform()',),
-    'row called report': ('report: uniform()',),
     'row of a long name': (f'{"a" * 300}: uniform()',),
     'row with a NUL': ('a\0b: uniform()',),
-    'row of no settings': ('a: ngram() on lattice() with',),
     'row of wrong settings': (f'a: ngram() on {WORLD} with stops=3',),
     'row of a wrong value': (f'a: ngram() on {WORLD} with steps=0',),
-    'row of a wrong type': (f'a: ngram() on {WORLD} with steps="many"',),
     'row of code': (f'a: ngram() on {WORLD} with steps=open("x")',),
     'row on no world': ('a: ngram() on nope()',),
-    'row scored on no world': (f'a: ngram() on {WORLD} then on nope()',),
     'row of another vocabulary': (f'a: ngram() on {WORLD} then on {LINE}',),
     'row trained that cannot be': (f'a: uniform() on {WORLD}',),
     'row with seeds': (f'a: ngram() on {WORLD} with seeds=-1',),

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.attack.bases import LINE
-from tests.attack.case import Case, closed, fifo, folder, loop, put
+from tests.attack.case import Case, closed, fifo, folder, put
 
 RAISED = (
-  *(
-    'Exception("no")',
-    'SystemExit(0)',
-    'SystemExit("bye")',
-    'BaseException(1)',
-  ),
-  *(
-    'KeyboardInterrupt()',
-    'GeneratorExit()',
-    'MyError("a\\nb")',
-    'StopIteration',
-  ),
-  *('OSError(2, "no such", "w.pt")', 'UnicodeDecodeError("x", b"", 0, 1, "y")'),
-  *('ExceptionGroup("g", [ValueError("a\\nb")])', 'Silent()', 'RuntimeError'),
-  *('TimeoutError()', 'Unspeakable()', 'core.InputError("a\\nb")'),
+  *('SystemExit(0)', 'BaseException(1)', 'KeyboardInterrupt()'),
+  *('MyError("a\\nb")', 'StopIteration', 'OSError(2, "no such", "w.pt")'),
+  *('ExceptionGroup("g", [ValueError("a\\nb")])', 'Silent()', 'Unspeakable()'),
+  'core.InputError("a\\nb")',
 )
 HEAD = """import dataclasses, os, sys
 import numpy as np
@@ -69,33 +58,11 @@ USUAL = {
   'body': TABLE,
 }
 LOGITS = (
-  *(
-    'return None',
-    'return 5',
-    'return "logits"',
-    'return x',
-    'return [[1], []]',
-  ),
-  *('return np.zeros(x.shape)', 'return np.zeros((*x.shape, 99))'),
-  *('return np.zeros((1, 1, 4))', 'return np.zeros((*x.shape, 4), "U1")'),
-  *(
-    'return np.full((*x.shape, 4), np.nan)',
-    'return np.zeros((*x.shape, 4), bool)',
-  ),
-  *(
-    'return np.full((*x.shape, 4), np.inf)',
-    'return np.zeros((*x.shape, 4), object)',
-  ),
-  *(
-    'return np.full((*x.shape, 4), -np.inf)',
-    'return np.zeros((*x.shape, 4), complex)',
-  ),
-  *(
-    'return np.eye(4)[np.roll(x, -1, 1)] * 9.0',
-    'return np.random.rand(*x.shape, 4)',
-  ),
-  *('return logits(x)', 'import gone', 'return (', 'x +* 1'),
-  *('return np.array(["a"] * 4) + x', 'return y', 'assert False', 'return {}'),
+  *('return None', 'return x', 'return [[1], []]', 'return np.zeros(x.shape)'),
+  *('return np.zeros((*x.shape, 99))', 'return np.zeros((*x.shape, 4), "U1")'),
+  *('return np.full((*x.shape, 4), np.nan)', 'return {}', 'x +* 1'),
+  *('return np.zeros((*x.shape, 4), object)', 'return logits(x)'),
+  *('return np.random.rand(*x.shape, 4)', 'return np.array(["a"] * 4) + x'),
   *('sys.setrecursionlimit(9)', 'os.chdir("/nowhere")', 'return open("w.pt")'),
 )
 
@@ -125,46 +92,29 @@ def models() -> Iterator[Case]:
     says = '' if 'core.' in error else 'm.py'
     yield Case(kind, f'import: {error}', run, (put('m.py', text),), says=says)
   for name, text in {
-    'class': 'class logits: pass',
-    'number': 'logits = 5',
-    'method raises': 'class logits:\n  def __call__(self, x): raise Silent()',
     'of no arguments': 'def logits(): return 1',
-    'of two': 'def logits(x, y): return 1',
     'generator': 'def logits(x): yield 1',
     'coroutine': 'async def logits(x): return 1',
     'attribute raises': 'def __getattr__(name): raise BaseException(name)',
-    'start alone': 'class L:\n  def start(self, t, l): return [], None\n'
-    'logits = L()',
     'answers of words': 'class L:\n  def answers(self, p, s): return ["y"]\n'
-    'logits = L()',
-    'answers raise': 'class L:\n  def answers(self, p, s): raise Silent()\n'
     'logits = L()',
     'hidden raises': 'class L:\n  def __call__(self, x):\n'
     '    return np.zeros((*x.shape, 4))\n'
     '  def hidden(self, x, layer): raise Silent()\n'
     'logits = L()',
-    'prints and raises': 'print("a\\n" * 9, file=sys.stderr)\nraise Silent()',
     'end of process': 'sys.exit()',
     'warning': 'import warnings\nwarnings.simplefilter("error")\n'
     'warnings.warn("old")\n',
   }.items():
     metric = 'probe(num=9)' if name == 'hidden raises' else ''
     run_it = score('user("m.py:logits")', metric=metric)
-    if name == 'prints and raises':
-      continue  # What the user's code prints is the user's.
     yield Case(kind, name, run_it, (put('m.py', f'{HEAD}\n{text}\n'),))
   for name, files in {
     'missing': (),
-    'folder': (folder('m.py'),),
     'pipe': (fifo('m.py'),),
-    'loop': (loop('m.py'),),
-    'empty': (put('m.py'),),
-    'noise': (put('m.py', bytes(range(256))),),
     'nul': (put('m.py', 'x = 1\0'),),
     'encoding': (put('m.py', '# coding: latin-99\nx = 1\n'),),
     'deep': (put('m.py', '(' * 5000),),
-    'a number': (put('m.py', f'x = {"9" * 5000}\n'),),
-    'tabs': (put('m.py', 'if 1:\n\tx = 1\n        y = 2\n'),),
   }.items():
     yield Case(kind, f'file {name}', run, files)
   shut = put('m.py', 'x = 1'), closed('m.py')
@@ -175,17 +125,10 @@ def models() -> Iterator[Case]:
 
 
 USERS = (
-  *('user()', 'user("")', 'user("m.py")', 'user("m.py:")', 'user(":logits")'),
-  *('user("m.py:nope")', 'user("m:logits.inner")', 'user("nope:logits")'),
-  *('user("m.py:logits", rows=0)', 'user("m.py:logits", rows=1000000000)'),
-  *('user("m.py:logits", rows="x")', 'user("m.py:logits", max_len=-1)'),
-  'user("m.py:logits", tolerance=-1.0)',
-  *('user("m.py:logits", tolerance=float("nan"))', 'user(5)', 'user(None)'),
-  *(
-    'user("m.py:logits", files=("gone",))',
-    'user("m.py:logits", files="m.py")',
-  ),
-  *('user("m.py:logits", files=(5,))', 'user("m.py:logits", copies=3)'),
+  *('user()', 'user("m.py")', 'user(":logits")', 'user("m.py:nope")'),
+  *('user("nope:logits")', 'user("m.py:logits", rows=1000000000)'),
+  *('user("m.py:logits", tolerance=float("nan"))', 'user(5)'),
+  *('user("m.py:logits", files=("gone",))', 'user("m.py:logits", copies=3)'),
   *('user("\\0:x")', f'user("{"x" * 3000}.py:f")', 'user("..m:logits")'),
 )
 
@@ -193,48 +136,28 @@ USERS = (
 # Part of a world -> what it cannot be.
 WRONG: dict[str, tuple[str, ...]] = {
   'vocab': (
-    *(
-      '()',
-      'None',
-      "'ab'",
-      "('a', 'b', 'c')",
-      "('<pad>',)",
-      "('<pad>', 1, 2)",
-    ),
-    *("('<pad>', 'a', 'a')", "('<pad>', 'a b', 'c')", "('<pad>', '', 'c')"),
-    *(
-      "['<pad>', 'a', 'b']",
-      "('<pad>', 'a', '\\n')",
-      "('<pad>', 'a', 'b', 'c')",
-    ),
-    *("('<pad>', 'a', '\\ud800')", "('<pad>', '<pad>', 'b')"),
+    *('None', "('a', 'b', 'c')", "('<pad>',)", "('<pad>', 1, 2)"),
+    *("('<pad>', 'a', 'a')", "('<pad>', 'a b', 'c')", "('<pad>', 'a', '\\n')"),
+    "('<pad>', 'a', '\\ud800')",
   ),
-  'max_len': ('0', '-1', 'None', '2.5', "'9'"),
-  'end': ('0', '3', '-2', 'None', "'b'", '1.5'),
+  'max_len': ('0', 'None', '2.5'),
+  'end': ('3', 'None', "'b'"),
   'body': (
-    *('return None', 'return [[1, 2]]', 'return np.zeros((2, 2))'),
-    *('return np.full((2, 2), -1, np.int32)', 'return np.zeros((0, 2), int)'),
+    *('return None', 'return [[1, 2]]', 'return np.full((2, 2), np.nan)'),
     *('return np.full((2, 2), 7, np.int32)', 'return np.zeros((2, 5), int)'),
-    *('return "table"', *(f'raise {error}' for error in RAISED[:10])),
-    'return np.full((2, 2), np.nan)',
+    *(f'raise {error}' for error in RAISED),
   ),
   'more': (
     'version = 1',
-    'version = None',
     'def init(self, batch): return None',
     'def init(self, batch): return np.zeros(batch, np.int32)',
-    'def init(self, batch): return np.zeros((batch, 1))',
     'def legal(self, states): return np.ones((len(states), 9), bool)',
-    'def legal(self, states): return np.ones((len(states), 3))',
     'def legal(self, states): raise BaseException("x")',
     'def advance(self, states, tokens): return states[:1]',
     'def advance(self, states, tokens): raise SystemExit(0)',
     'def state_id(self, states): return states',
-    'def state_id(self, states): return np.zeros(len(states))',
-    'def sample(self, num, seed, split="all"): return None',
     'def sample(self, num, seed, split="all"): raise BaseException(1)',
     'def __post_init__(self): raise BaseException("no")',
-    'steps: int = "x"',
     'names: dict = dataclasses.field(default_factory=dict)',
     'no_type = other',
   ),
@@ -264,20 +187,13 @@ def metrics() -> Iterator[Case]:
   kind = 'metrics of the user'
   run = score(metric='q.py:Metric()')
   for body in (
-    *('return None', 'return 3', 'return ()', 'return (1,)', 'return "x"'),
-    *('return core.scores("a", [0.5])', 'return (core.scores("", [0.5]),)'),
+    *('return None', 'return (1,)', 'return (core.scores("", [0.5]),)'),
     'return (core.scores("a", ["x"]),)',
-    *('return (core.scores("a", [[1.0]]),)', 'return (core.scores(5, [1.0]),)'),
     'return (core.scores("a", [0.5]), core.scores("a", [0.6]))',
     'return (core.scores("a", [2.0, -3.0]),)',
     'return (core.scores("a", [float("inf"), 1.0]),)',
-    'return (core.scores("a", [1.0], bounds=(1, 0)),)',
-    'return (core.scores("a", [1.0, 0.5], bounds="ab"),)',
     'return (core.scores("a", [1.0, 0.5], groups=[1]),)',
-    'return (core.scores("a", [1.0, 0.5], weight=[1]),)',
     'return iter([1])',
-    'return predictor.nope',
-    'return world.sample(-5, seed)',
     'return world.advance(None, None)',
     *(f'raise {error}' for error in RAISED),
   ):

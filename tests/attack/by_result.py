@@ -61,12 +61,9 @@ def results() -> Iterator[Case]:
   spoilt: dict[str, tuple[Action, ...]] = {
     'a model of a long name': (LONG_NAME,),
     'value nan': (replace('scored/scores.json', '"n": 40', '"n": NaN'),),
-    'value infinite': (edit('scored/scores.json', 0, 'low', to=float('inf')),),
-    'value huge': (edit('scored/scores.json', 0, 'value', to=1e308),),
     'n of 400 digits': (edit('scored/scores.json', 0, 'n', to=10**400),),
     'n below zero': (edit('scored/scores.json', 0, 'n', to=-3),),
     'where of lists': (edit('scored/scores.json', 0, 'where', to={'a': [1]}),),
-    'commit a number': (edit('scored/scores.json', 0, 'commit', to=7),),
     'rows.parquet without heads': (put('scored/rows.parquet'),),
     'rows.parquet cut': (cut('scored/rows.parquet', 0.7),),
     'rows.parquet bytes': (
@@ -76,16 +73,13 @@ def results() -> Iterator[Case]:
     'rows.parquet folder': (folder('scored/rows.parquet'),),
     'log of words': (put('scored/metrics.jsonl', 'step one\n'),),
     'log deep': (put('scored/metrics.jsonl', DEEP),),
-    'log a list': (put('scored/metrics.jsonl', '[1]\n'),),
     'log pipe': (fifo('scored/metrics.jsonl'),),
     'log step x': (put('scored/metrics.jsonl', '{"step": "x", "loss": 1}\n'),),
     'log loss huge': (
       put('scored/metrics.jsonl', '{"step": 1, "train_loss": 1e999}\n'),
     ),
     'summary a list': (put('scored/summary.json', '[]'),),
-    'summary pipe': (fifo('scored/summary.json'),),
     'extraction a list': (put('scored/extraction.json', '[]'),),
-    'extraction words': (put('scored/extraction.json', '{"states": "x"}'),),
   }
   for name, files in spoilt.items():
     yield Case(kind, name, REPORT, files, ('scored',))

@@ -1,4 +1,4 @@
-"""Code that stands in data, logs, Hugging Face folders, and providers."""
+"""Logs, Hugging Face folders, and providers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tests.attack.bases import LOG, WORLD
+from tests.attack.bases import LOG
 from tests.attack.by_folder import DEEP
 from tests.attack.by_plugin import score
 from tests.attack.case import (
@@ -22,60 +22,9 @@ from tests.attack.case import (
   replace,
 )
 
-NET = 'transformer(layers=1, width=8, heads=2)'
 RAN = 'ran'  # What the code makes, where it is run.
-EVIL = put('dl/evil.py', f'open({RAN!r}, "w")\n')
 HELD = f'logs/{LOG}'
 READ_LOG = 'report', '--runs=logs', '--out=new'
-
-
-def trust() -> Iterator[Case]:
-  """Specs in data that name a file beside them."""
-  report = 'report', '--runs=scored', '--out=new'
-  load = 'score', f'--world={WORLD}', '--metric=next_token(num=5)'
-  load += '--checkpoint=trained', '--out=new'
-  train = 'train', f'--world={WORLD}', '--model=ngram()', '--out=new'
-  train += ('--data=sampled/data',)
-  sweep = 'sweep', '--grid=seed=1|2', '--out=new'
-  sweep += '--winners_of=sweep', '--data=sweep/data'
-  scores, run = 'scored/scores.json', 'trained/train.run.json'
-  function = 'user("dl/evil.py:f")'
-  for name, command, base, file, keys, value in (
-    ('metric', report, 'scored', scores, (0, 'metric'), 'dl/evil.py:Metric'),
-    ('metric spec', report, 'scored', scores, (0, 'spec'), 'dl/evil.py:M()'),
-    ('world', report, 'scored', scores, (0, 'world'), 'dl/evil.py:World()'),
-    ('model', report, 'scored', scores, (0, 'model_spec'), 'dl/evil.py:M()'),
-    ('function', report, 'scored', scores, (0, 'model_spec'), function),
-    ('rule', report, 'scored', scores, (0, 'accept'), 'dl/evil.py:A()'),
-    ('run world', load, 'trained', run, ('world',), 'dl/evil.py:World()'),
-    ('run model', load, 'trained', run, ('model',), 'dl/evil.py:Model()'),
-    ('run function', load, 'trained', run, ('model',), function),
-    (
-      *('run shown', report, 'scored', 'scored/train.run.json'),
-      *(('world',), 'dl/evil.py:World()'),
-    ),
-    (
-      *('data world', train, 'sampled', 'sampled/data/train/manifest.json'),
-      *(('world',), 'dl/evil.py:World()'),
-    ),
-  ):
-    files = EVIL, edit(file, *keys, to=value)
-    yield Case('code in data', name, command, files, (base,), inert=RAN)
-  for kind, spec in (('model', NET), ('world', WORLD)):
-    old, new = (f'"{kind}": "{x}' for x in (spec, 'dl/evil.py:Model()"'))
-    files = EVIL, replace('sweep/sweep.json', f'{old}"', new)
-    name = f'winner {kind}'
-    yield Case('code in data', name, sweep, files, ('sweep',), inert=RAN)
-  for name, old, new in (
-    ('log world', '"maps(rows=3, columns=3)"', '"dl/evil.py:World()"'),
-    ('log metric', 'compression(', 'dl/evil.py:Metric('),
-  ):
-    files = EVIL, replace(HELD, old, new)
-    yield Case(
-      *('code in data', name, READ_LOG, files, ('logs',)),
-      inert=RAN,
-      needs='inspect_ai',
-    )
 
 
 def logs() -> Iterator[Case]:
@@ -136,41 +85,15 @@ def _tensors(header: bytes, data: bytes = b'') -> Action:
 
 def hugging() -> Iterator[Case]:
   """Folders of transformers that lack something."""
-  bins = {'metadata': {}, 'weight_map': {'wte.weight': 'pytorch_model.bin'}}
   custom = {'AutoModelForCausalLM': 'evil.Model', 'AutoConfig': 'evil.Config'}
   evil = put('hub/evil.py', f'open({RAN!r}, "w")\n')
   ways: dict[str, tuple[Action, ...]] = {
     'a file': (put('hub', 'x'),),
     'empty': (folder('hub'),),
-    'no weights': (_config(),),
-    'config of words': (put('hub/config.json', 'model'),),
-    'config a list': (put('hub/config.json', '[1]'),),
     'config deep': (put('hub/config.json', DEEP),),
     'config a pipe': (fifo('hub/config.json'),),
-    'config of no type': (put('hub/config.json', '{}'),),
-    'config of another type': (_config(model_type='bert'), _tensors(b'{}')),
-    'config of no known type': (_config(model_type='nope'), _tensors(b'{}')),
-    'layers of words': (_config(n_layer='two'), _tensors(b'{}')),
-    'layers below zero': (_config(n_layer=-1), _tensors(b'{}')),
-    'weights empty': (_config(), put('hub/model.safetensors')),
-    'weights of nothing': (_config(), _tensors(b'{}')),
     'weights cut': (_config(), _tensors(b'{"a": {"dtype": "F32", "sh')),
-    'weights noise': (_config(), put('hub/model.safetensors', b'\xff' * 99)),
-    'weights a pipe': (_config(), fifo('hub/model.safetensors')),
-    'weights a folder': (_config(), folder('hub/model.safetensors')),
-    'weights a pickle': (_config(), put('hub/pytorch_model.bin', b'\x80\x04.')),
-    'index of bin': (
-      _config(),
-      put('hub/model.safetensors.index.json', json.dumps(bins)),
-      put('hub/pytorch_model.bin', b'\x80\x04.'),
-    ),
-    'index of words': (_config(), put('hub/model.safetensors.index.json', 'x')),
     'custom code': (_config(auto_map=custom), _tensors(b'{}'), evil),
-    'quantised': (
-      _config(quantization_config={'quant_method': 'gptq', 'bits': 4}),
-      _tensors(b'{}'),
-    ),
-    'vocabulary of none': (_config(vocab_size=0), _tensors(b'{}')),
   }
   for name, files in ways.items():
     run = score('huggingface(path="hub")')
@@ -180,11 +103,7 @@ def hugging() -> Iterator[Case]:
     )
   for name, tokens in {
     'missing': (),
-    'words': (put('t.json', 'x'),),
-    'list': (put('t.json', '[1]'),),
     'pipe': (fifo('t.json'),),
-    'numbers': (put('t.json', '{"a": 1}'),),
-    'folder': (folder('t.json'),),
   }.items():
     run = score('huggingface(path="hub", tokens="t.json")')
     files = _config(), _tensors(b'{}'), *tokens
@@ -247,7 +166,6 @@ def providers() -> Iterator[Case]:
 
 def all() -> Iterator[Case]:
   """Every case of this file."""
-  yield from trust()
   yield from logs()
   yield from hugging()
   yield from providers()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.attack import kills
 from tests.attack.warm import attack, check
 
 # Of what is killed, in the default suite; all of it takes over a minute.
@@ -14,9 +13,3 @@ def test_killed_once_and_run_again_it_is_the_same(root):
   results = attack(root, '--kills=1', *(f'--kill={n}' for n in QUICK))
   assert len(results) == len(QUICK)
   check(results)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', kills.WORK)
-def test_killed_fifteen_times_and_run_again_it_is_the_same(root, name):
-  check(attack(root, f'--kill={name}', '--kills=15'))

@@ -7,8 +7,6 @@ import pytest
 from wm import core
 from wm.core import registry, resources
 from wm.data import sampling
-from wm.metrics import compression
-from wm.models.nn import network
 from wm.options.calls import Sampling
 from wm.runtime import exit_codes
 
@@ -58,23 +56,6 @@ def test_sequences_that_no_disk_holds(tmp_path):
   call = functools.partial(sampling.make_dataset, world, out, options)
   refused(call, 'sequences', 'disk')
   assert not list(tmp_path.iterdir())
-
-
-def test_worlds_models_and_metrics_that_no_memory_holds(monkeypatch):
-  monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
-  spec = 'lattice(size=1000000000000)'
-  refused(lambda: registry.make('world', spec), 'lattice', 'memory', 'size')
-  world = registry.make('world', 'othello(size=4)')
-  spec = 'transformer(width=10000000)'
-  refused(lambda: registry.make('model', spec), spec, 'memory', 'lower width')
-  # What it states before it is built is less than what it takes.
-  model = registry.make('model', 'transformer(width=32768)')
-  shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
-  refused(lambda: shape.abstract, 'weights of transformer(width=32768)')
-  metric = compression.Metric(trials=10**8)
-  refused(
-    lambda: resources.require(metric, world), 'compression(trials=', 'memory'
-  )
 
 
 def test_a_device_without_memory_is_one_line(capsys):

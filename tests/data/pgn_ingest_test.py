@@ -126,25 +126,6 @@ def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
-@pytest.mark.usefixtures('small')
-def test_killed_while_putting_together(tmp_path, some, monkeypatch):
-  make(tmp_path, pgn(some), out='whole')
-  with monkeypatch.context() as patch:
-    write = stores.write
-
-    def killed(folder, *args, **options):
-      if folder.name == 'heldout':
-        raise KeyboardInterrupt
-      return write(folder, *args, **options)
-
-    patch.setattr(stores, 'write', killed)
-    with pytest.raises(KeyboardInterrupt):
-      make(tmp_path, pgn(some), out='cut')
-  assert (tmp_path / 'cut' / 'data' / 'train').exists()
-  make(tmp_path, pgn(some), out='cut')
-  assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
-
-
 def test_a_finished_run_is_found(tmp_path, some):
   first = make(tmp_path, pgn(some))
   before = tree(tmp_path / 'out')

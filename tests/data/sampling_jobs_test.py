@@ -6,7 +6,6 @@ import pathlib
 import pytest
 
 import wm
-from tests.data.pgn_texts import pgn, random_games, url
 from wm.data import sampling
 from wm.data import store as stores
 from wm.runtime import exit_codes, tasks
@@ -34,23 +33,6 @@ def test_chunks_are_sampled_anywhere(tmp_path, monkeypatch):
   assert trees[0] == trees[1]
 
 
-def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
-  tmp_path, monkeypatch
-):
-  monkeypatch.setattr(sampling, 'CHUNK', 70)
-  options = wm.Sampling(num=500, num_heldout=8)
-  wm.sample(FROG, tmp_path / 'here', options)
-  parts = tmp_path / 'again' / 'data' / '.train.chunks'
-  parts.mkdir(parents=True)
-  for chunk in range(8):
-    size = 70 if chunk < 7 else 10
-    args = {'world': FROG, 'run': 0, 'seed': 0, 'split': 'train'}
-    sampling.sample_chunk(**args, chunk=chunk, num=size, folder=str(parts))
-  monkeypatch.setattr(sampling, 'sample_chunk', None)  # None is called.
-  wm.sample(FROG, tmp_path / 'again', options, jobs=2)
-  assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
-
-
 def test_a_sampling_whose_processes_are_lost_goes_on(tmp_path, monkeypatch):
   error = exit_codes.Failed
   monkeypatch.setattr(sampling, 'CHUNK', 70)
@@ -72,22 +54,3 @@ def test_a_sampling_whose_processes_are_lost_goes_on(tmp_path, monkeypatch):
   assert chunks > 1
   wm.sample(FROG, tmp_path / 'again', options)
   assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
-
-
-@pytest.mark.process
-def test_games_are_read_anywhere(tmp_path):
-  games = random_games(150)
-  paths = []
-  for k in range(3):
-    part = slice(k * 50, k * 50 + 50)
-    sites = [url(n) for n in range(part.start, part.stop)]
-    # The first game of each file is the same: two are duplicates.
-    text = pgn([games[0], *games[part][1:]], sites)
-    paths.append(tmp_path / f'{k}.pgn')
-    paths[-1].write_text(text)
-  trees = []
-  for jobs in (1, 2):
-    made = wm.ingest(paths, tmp_path / str(jobs), jobs=jobs)
-    assert sum(len(store) for store in made.values()) == 148
-    trees.append(tree(tmp_path / str(jobs)))
-  assert trees[0] == trees[1]

@@ -2,14 +2,13 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import wm
 from tests import tiny
 from tests.data.sampling_test import rows, tree
 from wm import core
-from wm.data import published, store, text
+from wm.data import text
 
 WORLD = tiny.World()
 LINES = (
@@ -81,32 +80,6 @@ def test_the_world_divides_one_file_by_split_key(tmp_path):
     assert stores[split].manifest['counts'] == {'of the other split': other}
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-  monkeypatch.setattr(published, 'CHUNK', 50)
-  monkeypatch.setattr(store, 'SHARD_TOKENS', 300)
-  files = [tmp_path / 'one.txt', tmp_path / 'two.txt']
-  for seed, path in enumerate(files):
-    path.write_text(text.render(WORLD.sample(530, seed), WORLD))
-  told_to = tmp_path / 'whole'
-  wm.ingest_text(files, told_to, WORLD)
-  assert len(wm.ingest_text(files, told_to, WORLD)['train']) > 900
-  parse, left = text.LineReader.parse, [0]
-
-  def killed(*args):
-    left[0] -= 1
-    if not left[0]:
-      raise KeyboardInterrupt
-    return parse(*args)
-
-  monkeypatch.setattr(text.LineReader, 'parse', killed)
-  for left[0] in (30, 9, 4):
-    with pytest.raises(KeyboardInterrupt):
-      wm.ingest_text(files, tmp_path / 'cut', WORLD)
-  monkeypatch.setattr(text.LineReader, 'parse', parse)
-  wm.ingest_text(files, tmp_path / 'cut', WORLD)
-  assert tree(tmp_path / 'cut') == tree(told_to)
-
-
 @pytest.mark.parametrize(
   ('lines', 'message'),
   [
@@ -136,39 +109,6 @@ def test_other_data_are_left_alone(tmp_path):
   assert tree(tmp_path / 'r') == before
 
 
-# Spec section 15: valid samples of the published models.
-@pytest.mark.parametrize(
-  ('folder', 'valid'), [('shortest', 4651), ('traffic', 4077), ('random', 5177)]
-)
-def test_valid_lines_of_the_published_samples_are_kept(
-  manhattan, tmp_path, folder, valid
-):
-  world = wm.make(
-    'world',
-    f"maps(nodes='{manhattan}/nodes.csv', "
-    f"edges='{manhattan}/{folder}/edges.csv')",
-  )
-  path = manhattan / folder / 'samples.txt'
-  # What a model says is mostly wrong, which is not meant to be overlooked.
-  with pytest.raises(core.InputError, match=r'one reason, illegal; .* line \d'):
-    wm.ingest_text(path, tmp_path, world)
-  assert not [*tmp_path.rglob('*.json')]
-  stores = wm.ingest_text(path, tmp_path, world, lost=1)
-  assert sum(map(len, stores.values())) == valid
-  counts = stores['train'].manifest['counts']
-  long = counts.get('too long', 0)
-  assert counts['illegal'] + long == 6400 - valid
-
-
-def number_of(move: str) -> int:
-  """The number of a move in UCI, by the paper's rule."""
-  square = [
-    'abcdefgh'.index(file) + 8 * (int(rank) - 1)
-    for file, rank in (move[:2], move[2:4])
-  ]
-  return (64 * square[0] + square[1]) * 5 + ' qrbn'.index(move[4:] or ' ')
-
-
 @pytest.mark.parametrize(
   ('moves', 'says'),
   [
@@ -186,33 +126,3 @@ def test_numbers_that_are_no_moves(tmp_path, moves, says):
   path.write_text(json.dumps({'moves': moves}))
   with pytest.raises(core.InputError, match=says):
     wm.ingest_text(path, tmp_path / 'out', 'chess(length=30)')
-
-
-def test_games_of_chess_in_jsonl_are_those_of_plain_text(tmp_path):
-  world = wm.make('world', 'chess(length=30)')
-  games = world.sample(60, 1)
-  vocab = world.vocab
-  moves = [
-    [vocab[token] for token in tokens[1:length]]
-    for tokens, length in zip(games.tokens, games.lengths, strict=True)
-  ]
-  rows = [{'example_id': f'cwm_{n}', 'moves': m} for n, m in enumerate(moves)]
-  rows += [{'moves': ['e2e5']}, {'moves': []}]
-  (tmp_path / 'games.jsonl').write_text('\n'.join(map(json.dumps, rows)))
-  (tmp_path / 'games.txt').write_text('\n'.join(map(' '.join, moves)))
-  # As the paper's programs write them: numbers, led by the start, and states.
-  numbers = [[20480, *map(number_of, game)] for game in moves]
-  lines = [json.dumps({'moves': game, 'steps': len(game)}) for game in numbers]
-  (tmp_path / 'games.published').write_text('\n'.join(lines))
-  kinds = 'jsonl', 'txt', 'published'
-  read = {
-    kind: wm.ingest_text(tmp_path / f'games.{kind}', tmp_path / kind, world)
-    for kind in kinds
-  }
-  for split in ('train', 'heldout'):
-    plain, *others = (next(read[kind][split].chunks(100)) for kind in kinds)
-    for other in others:
-      np.testing.assert_array_equal(plain.tokens, other.tokens)
-  assert sum(map(len, read['jsonl'].values())) == 60
-  counts = read['jsonl']['train'].manifest['counts']
-  assert (counts['illegal'], counts['blank']) == (1, 1)

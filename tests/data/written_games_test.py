@@ -343,22 +343,6 @@ def test_a_bad_table_is_one_line(tmp_path, tokens, says):
     wm.ingest_text(tmp_path / 'ids.txt', tmp_path / 'o', GROUP, tokens=tokens)
 
 
-def test_the_case_of_a_group(cases, tmp_path):
-  # Its products are read from right to left: inverses, read from left to right.
-  tokens = {'e': 0, '(23)': 1, '(12)': 2, '(132)': 3, '(123)': 4, '(13)': 5}
-  world = "groups(group='s3', length=8)"
-  for name in ('S3_8.csv', 'rows.jsonl', 'inputs.txt'):
-    stores = wm.ingest_text(
-      cases / '16' / name, tmp_path / name, world, tokens=tokens
-    )
-    assert sum(map(len, stores.values())) == 40
-  wrong = {**tokens, '(123)': 3, '(132)': 4}
-  with pytest.raises(
-    core.InputError, match=r'line 2: target 2 is .*world says'
-  ):
-    wm.ingest_text(cases / '16' / 'S3_8.csv', tmp_path, world, tokens=wrong)
-
-
 # Symmetries.
 
 
@@ -393,14 +377,3 @@ def test_mirrored_games_are_counted_and_said(tmp_path):
   )
   measured = exposure.measure(world, stores['train'], stores['heldout'])
   assert measured['heldout_mirrored'] == 1
-
-
-def test_the_case_of_mirrored_games(cases, tmp_path):
-  world = othello.World()
-  folder, mirrored = cases / '18', {}
-  for name in ('held_sym.txt', 'held_same.txt'):
-    stores = wm.ingest_text(
-      folder / 'train.txt', tmp_path / name, world, heldout=folder / name
-    )
-    mirrored[name] = exposure.mirrored(world, *stores.values())
-  assert mirrored == {'held_sym.txt': 3, 'held_same.txt': 0}

@@ -65,17 +65,6 @@ def test_a_pair_depends_on_its_own_seed():
   assert whole != _sampled(GAME, first, second, 10, seed=2)
 
 
-def test_chunks_do_not_matter(monkeypatch):
-  first, second = _pairs(GAME, 20)
-  whole = _sampled(GAME, first, second, 10)
-  monkeypatch.setattr(
-    boundaries.core.predictor,
-    'chunks',
-    lambda num, size: (slice(n, min(n + 3, num)) for n in range(0, num, 3)),
-  )
-  assert whole == _sampled(GAME, first, second, 10)
-
-
 def test_one_state_has_no_boundary_with_itself():
   first, _ = _pairs(GAME, 5)
   assert _sampled(GAME, first, first, 20) == [[]] * len(first)

@@ -127,25 +127,6 @@ def test_what_went_wrong_can_be_pictured():
       GAME.parse(' '.join(driven))
 
 
-def test_the_first_wrong_prediction_can_be_pictured():
-  scores = _found('next_token(num=60)', noisy())['validity']
-  columns = scores.columns
-  wrong = columns['wrong_at'] == 1
-  np.testing.assert_array_equal(wrong, scores.value < 1)
-  assert wrong.any()
-  index = {name: token for token, name in enumerate(GAME.vocab)}
-  for n in np.flatnonzero(wrong):
-    state = GAME.parse(columns['prefix'][n])
-    assert columns['state'][n] == GAME.format(state[0])
-    assert not GAME.legal(state)[0, index[columns['suffix'][n]]]
-  # Without a mistake the whole sequence, and the last state.
-  assert not columns['suffix'][~wrong].any()
-  for n in np.flatnonzero(~wrong):
-    assert columns['state'][n] == GAME.format(
-      GAME.parse(columns['prefix'][n])[0]
-    )
-
-
 def test_a_predictor_that_only_accepts_is_asked_by_its_own_rule():
   world = registry.make('world', 'seating')
   for spec, exact in (('solver', 1), ("solver(answer='yes')", 0)):

@@ -14,7 +14,6 @@ from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.evaluation import context, device, engine, prefix_pairs
 from wm.kernels.base import words
-from wm.metrics import distinction
 from wm.models.nn import network
 from wm.models.serving import networks, process
 from wm.worlds.base import table
@@ -296,17 +295,3 @@ def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')
   assert len(calls) == 3
-
-
-def test_metrics_give_the_same_rows():
-  metric = distinction.Metric(trials=20, samples=4, k=3, accept='epsilon(0.2)')
-  predictor = _fitted(LINE, order=2)
-  by_loop = []
-  for loop in ('host', 'device'):
-    with loops.on(loop):
-      by_loop.append(metric(predictor, LINE, 0))
-  for host, result in zip(*by_loop, strict=True):
-    np.testing.assert_array_equal(host.value, result.value)
-    np.testing.assert_array_equal(host.reason, result.reason)
-    for name, column in host.columns.items():
-      np.testing.assert_array_equal(column, result.columns[name])

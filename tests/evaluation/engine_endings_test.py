@@ -3,13 +3,12 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from tests import plain
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import context, engine, statistics
+from wm.evaluation import context, engine
 from wm.models.serving import oracles, process
 
 # Sixteen squares: games end after twelve moves, and often before.
@@ -111,27 +110,3 @@ def test_what_follows_the_end_of_a_game_is_not_asked():
   assert WORLD.over(after).all()
   _, unjudged = _rollouts(BABBLER, judged=False)
   assert (unjudged.status == core.REFUSED).any()
-
-
-@pytest.mark.parametrize('decide', [False, True])
-def test_batch_does_not_matter(decide, monkeypatch):
-  noisy = oracles.NoisyOracle(
-    WORLD, illegal=0.2, wrong=0.1, by='prefix', seed=2
-  )
-  for predictor in (BABBLER, noisy):
-    monkeypatch.setattr(engine, 'BATCH', 1)
-    first = _rollouts(predictor, decide=decide)[1]
-    for batch in (3, 7, 100):
-      monkeypatch.setattr(engine, 'BATCH', batch)
-      other = _rollouts(predictor, decide=decide)[1]
-      for name in engine.Continuations._fields:
-        np.testing.assert_array_equal(
-          getattr(first, name), getattr(other, name)
-        )
-
-
-def test_compression_is_perfect_for_who_knows_the_game():
-  metric = registry.make('metric', 'compression(trials=60)')
-  result = statistics.summarize(metric(BABBLER, WORLD, 0)[0])
-  assert result['value'] == 1
-  assert result['n'] > 20

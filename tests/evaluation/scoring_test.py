@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import wm
-from tests.evaluation.counted import ORACLE, OTHER, WORLD, Counted
+from tests.evaluation.counted import OTHER, WORLD, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
-from wm.evaluation import results, scoring, statistics
+from wm.evaluation import results, scoring
 from wm.metrics import compression, distinction
 from wm.models.serving import oracles
 from wm.runtime import provenance
@@ -115,17 +115,6 @@ def test_breakdown(tmp_path):
   assert set(x) == {*fields, 'where'}
 
 
-def test_breakdown_of_a_real_metric(tmp_path):
-  metric = compression.Metric(trials=40)
-  _run(tmp_path, metric)
-  outcomes = json.loads((tmp_path / 'breakdown.json').read_text())
-  where = [e['where'] for e in outcomes if e['quantity'] == 'precision']
-  assert where == [
-    {'even': False},
-    {'even': True},
-  ]
-
-
 def test_killed_and_started_again_goes_on(tmp_path):
   first, second = Counted('a'), Counted('b')
   Counted.interrupted.add('b')
@@ -139,14 +128,6 @@ def test_killed_and_started_again_goes_on(tmp_path):
   assert _run(whole, first, second) == entries
   for name in ('scores.json', 'rows.parquet', 'breakdown.json'):
     assert (whole / name).read_bytes() == (tmp_path / name).read_bytes()
-
-
-def test_a_part_without_its_rows_is_run_again(tmp_path):
-  _run(tmp_path)
-  for path in (tmp_path / results.FOLDER).glob('*.npz'):
-    path.unlink()
-  _run(tmp_path)
-  assert Counted.calls == ['a', 'a']
 
 
 @pytest.fixture
@@ -270,14 +251,6 @@ def test_table_shows_every_entry(tmp_path):
   assert len(text.splitlines()) == 2
   assert 'share' in text
   assert 'n=3 clusters=2 {"empty": 1}' in text
-
-
-def test_summaries_are_by_seed(tmp_path):
-  result = _run(tmp_path)[0]
-  (share, _) = Counted()(ORACLE, WORLD, 3)
-  summary = statistics.summarize(share, 3)
-  assert {k: result[k] for k in summary} == summary
-  assert registry.spec(Counted()) == result['spec']
 
 
 @pytest.mark.parametrize(

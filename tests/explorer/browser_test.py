@@ -2,8 +2,6 @@
 
 import pathlib
 import shutil
-import sys
-import types
 
 import pytest
 
@@ -140,31 +138,6 @@ def test_a_worst_trial_is_one_click_away(browser, tmp_path):
   served.stop()
 
 
-def test_an_oracle_is_right_in_both_comparisons(page):
-  for k in range(4):
-    page.click('#random')
-    steps(page, k + 1)
-  page.click('#tab-twins')
-  page.click('#find')
-  page.wait_for_selector('[data-twins="oracle"] tr:nth-child(2)')
-  box = page.locator('[data-twins="oracle"]').inner_text()
-  assert '100 % of' in box
-  assert 'refused' not in box
-  page.click('#tab-apart')
-  page.click('#other')
-  page.wait_for_selector('[data-apart] tr:nth-child(2)')
-  rows = page.locator('[data-apart] tr td:last-child').all_inner_texts()
-  assert set(rows) == {'✓ knows'}
-
-
-def test_names_are_text_and_a_bad_token_is_a_line(page):
-  assert page.locator('#models h2').first.inner_text() == '<b>noisy'
-  assert page.locator('#models b b, h2 b').count() == 0
-  page.fill('#text', '<img src=x>')
-  page.press('#text', 'Enter')
-  assert 'is no token of this world' in page.inner_text('#error')
-
-
 def test_a_board_is_clicked_and_fits_a_phone(browser):
   served = wm.explore('oracle()', 'othello(size=6)')
   page = browser.new_page(viewport={'width': 400, 'height': 800})
@@ -199,40 +172,3 @@ def test_a_stale_address_and_two_tabs(browser, url):
 def test_the_page_is_package_data():
   root = pathlib.Path(wm.__file__).parent
   assert (root / 'explorer/templates/explorer.html').is_file()
-
-
-def test_it_works_in_a_frame_of_colab_behind_its_proxy(browser, monkeypatch):
-  """Colab's frame is of another site, and its proxy names itself."""
-  calls = []
-  output = types.SimpleNamespace(
-    serve_kernel_port_as_iframe=lambda port, **more: calls.append((port, more))
-  )
-  colab = types.SimpleNamespace(output=output)
-  monkeypatch.setitem(sys.modules, 'google.colab', colab)
-  monkeypatch.setenv('COLAB_RELEASE_TAG', 'release-colab')
-  served = wm.explore('oracle()', CITY)
-  assert served._repr_html_() == ''
-  ((port, more),) = calls
-  host = f'{port}-x.colab.example'
-  frame = f'<iframe src="https://{host}{more["path"]}" height="820"></iframe>'
-
-  def pass_on(route):
-    own = route.request.url.replace(
-      f'https://{host}', f'http://127.0.0.1:{port}'
-    )
-    headers = route.request.headers | {'host': host}
-    route.fulfill(response=route.fetch(url=own, headers=headers))
-
-  notebook = browser.new_page()
-  notebook.route(f'https://{host}/**', pass_on)
-  notebook.route(
-    'https://notebook.example/',
-    lambda route: route.fulfill(body=frame, content_type='text/html'),
-  )
-  notebook.goto('https://notebook.example/')
-  shown = notebook.frame_locator('iframe')
-  shown.locator('#random').click()
-  shown.locator('#prefix button').first.wait_for()
-  shown.locator('#models .card').first.wait_for()
-  notebook.close()
-  served.stop()

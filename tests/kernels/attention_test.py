@@ -1,7 +1,6 @@
 """Attention in blocks is attention, and holds no array of all scores."""
 
 import functools
-import re
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +9,6 @@ import pytest
 
 from wm.kernels import attention as kernel
 from wm.models import transformer
-from wm.models.nn import network
-from wm.models.serving import networks
 
 SHAPE = 2, 45, 3, 8  # Three blocks of 16: the last two overlap.
 
@@ -117,34 +114,3 @@ def test_temporaries_are_a_quarter_of_the_scores(channels):
   for run in (transformer.attend, jax.grad(loss, argnums=(0, 1, 2))):
     result = jax.jit(run).lower(*given).compile().memory_analysis()
     assert result.temp_size_in_bytes <= scores / 4
-
-
-@pytest.mark.parametrize('positions', ['learned', 'rotary'])
-def test_a_long_transformer_predicts_what_its_sessions_do(
-  monkeypatch, positions
-):
-  """Sessions have a cache and no blocks."""
-  monkeypatch.setattr(transformer, '_WHOLE', 16)
-  monkeypatch.setattr(transformer, '_BLOCK', {'cpu': 16})
-  model = transformer.Model(layers=1, width=32, heads=2, positions=positions)
-  params = network.init(network.NetworkSpec(model, 30, 45), 0)
-  result = networks.NetworkPredictor(model, params, 30, 1, 45)
-  tokens = np.random.default_rng(0).integers(1, 30, (2, 45)).astype(np.int32)
-  full = result.log_probs(tokens, np.array([45, 40]))
-  session = result.session(tokens, np.array([20, 37]), 1)
-  for n in range(3):
-    at = np.array([20, 37]) + n
-    want = full[np.arange(2), at - 1]
-    np.testing.assert_allclose(session.log_probs()[:, 0], want, atol=2e-5)
-    session.advance(tokens[np.arange(2), at][:, None])
-
-
-def test_dropout_of_weights_is_hashed():
-  """A generator's bits for every weight took longer than the attention."""
-  key = jax.random.key(0)
-  drop = functools.partial(kernel.blocks, size=16, rate=0.25, key=key)
-  x = jnp.zeros((2, 40, 3, 4))
-  program = str(jax.make_jaxpr(jax.grad(lambda x: drop(x, x, x).sum()))(x))
-  assert 'f32[2,3,16,16]' in program
-  drawn = re.findall(r'random_bits\[[^\]]*shape=\(([^)]*)\)', program)
-  assert set(drawn) == {'2,'}

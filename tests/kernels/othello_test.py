@@ -233,18 +233,6 @@ def test_games_are_whole_and_depend_on_their_number_alone(
   assert ((tokens > 0).sum(1) == lengths).all()
 
 
-def test_noise_is_its_share():
-  search = {'policy': 'search', 'depth': 1}
-  plain = othello_games.play(2000, 1, **search)[0]
-  noisy = othello_games.play(2000, 1, **search, noise=0.25)[0]
-  uniform = othello_games.play(2000, 1)[0]
-  always = othello_games.play(2000, 1, **search, noise=1.0)[0]
-  assert (always == uniform).all()
-  share = (plain[:, 0] != noisy[:, 0]).mean()
-  assert 0.25 * 0.75 - 0.04 < share < 0.25 * 0.75 + 0.04
-  assert (plain != noisy).any(1).mean() > 0.99
-
-
 @LAWS
 @given(SEEDS, SIZES)
 def test_replay_stops_at_the_first_illegal_token(seed, size):

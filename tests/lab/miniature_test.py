@@ -11,7 +11,6 @@ import pytest
 
 import wm
 from tests.lab.units_made_up import WALKS, finding, record
-from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.lab import miniature as miniature_lib
@@ -138,16 +137,6 @@ def test_speed_alone_leaves_a_result_as_it_is(trained):
   old = copy.deepcopy(trained.key)
   old['model']['version'] = '0'
   assert not miniature_lib.same_inputs(old, trained.key)
-
-
-def test_a_field_at_its_default_is_in_no_key(trained):
-  assert not {'around', 'box', 'shuffles', 'smoothing'} & set(
-    trained.key['scored_in']
-    | trained.key['reconstruction']
-    | trained.key['training']
-  )
-  assert trained.key['training']['steps'] == 1000
-  assert trained.key['sampling']['num'] == 100
 
 
 # Of defaults that a key leaves out: whoever changes one counts DEFAULTS up.
@@ -281,13 +270,6 @@ def test_what_is_made_again_keeps_the_rules_of_its_first_data(
   assert judged(seed=1, **change).rules() != rules
 
 
-def test_of_a_damaged_result_no_rule_is_known(judged):
-  result = judged().path
-  result.parent.mkdir(parents=True)
-  result.write_text('{')
-  assert judged().rules() == {}
-
-
 @pytest.mark.parametrize('code', ['abc-dirty', None])
 def test_a_result_of_changed_code_is_refused_and_made_again(
   judged, tmp_path, code
@@ -305,33 +287,6 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
   assert judged().done()
 
 
-@pytest.mark.process
-def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
-  results = tmp_path / 'results' / 'tiny'
-  write_findings(tmp_path)
-  monkeypatch.setattr(provenance, 'uncommitted', lambda *_: [])
-  made(tmp_path, GOOD, results=results, allow_dirty=True)
-  path = results / 'guess-0.json'
-  body = json.loads(path.read_text())
-  body['about']['commit'] = 'abc-dirty'
-  path.write_text(json.dumps(body))
-  count = '0 of 1 units cached, 1 refused, made by code that was not committed'
-  line = 'tiny/guess-0: refused: made by code that was not committed'
-  _, lines = made(tmp_path, GOOD, results=results, dry_run=True)
-  assert lines == [f'{results}: {count}', line]
-  asked = []
-
-  def work(self, jobs, *rest):
-    asked.extend(run.name for job in jobs for run in job if not run.done())
-
-  monkeypatch.setattr('wm.studies.runs.JobPool.work', work)
-  failed, lines = made(tmp_path, GOOD, results=results)
-  assert (failed, lines, asked) == (
-    *([line], [f'{results}: {count}']),
-    ['guess-0'],
-  )
-
-
 def test_a_plug_in_that_is_not_committed_is_refused(tmp_path):
   """From a file that this checkout does not hold."""
   write_findings(tmp_path)
@@ -346,35 +301,6 @@ def test_a_plug_in_that_is_not_committed_is_refused(tmp_path):
       results=tmp_path / 'results' / 'tiny',
     )
   assert 'World' not in str(caught.value)
-
-
-def test_results_of_changed_files_are_refused_for_findings(
-  tmp_path, monkeypatch
-):
-  seen = []
-
-  def changed(outside, code) -> list[str]:
-    seen.append((outside, code))
-    return ['wm/a.py', 'wm/b.py']
-
-  monkeypatch.setattr(provenance, 'uncommitted', changed)
-  monkeypatch.setattr('wm.studies.runs.JobPool.work', lambda *given: None)
-  flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
-  flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
-  flags.append(f'--results={tmp_path}/results/tiny')
-  write_findings(tmp_path)
-  (tmp_path / 'results').mkdir()
-  line = binaries.refused('miniature', *flags)
-  assert 'wm/a.py is not committed' in line
-  assert seen == [(tmp_path / 'results', [])]
-  code, out, err = binaries.run('miniature', *flags, '--dry_run')
-  assert (code, err) == (0, '')
-  assert 'tiny/guess-0: not made' in out
-  for free in ([*flags, '--allow_dirty'], flags):
-    code, out, err = binaries.run('miniature', *free)
-    assert (code, '0 of 1 units cached' in out) == (1, True)
-    assert 'tiny/guess-0: not made' in err
-    (tmp_path / 'findings.json').unlink(missing_ok=True)  # None judges them.
 
 
 def test_bad_findings_are_refused_before_the_first_unit(tmp_path):

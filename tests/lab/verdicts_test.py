@@ -349,20 +349,6 @@ def test_the_order_of_findings_does_not_matter():
   assert {each.verdict for each in forth} == {SHOWN, UNDECIDED, ABSENT}
 
 
-def test_more_than_five_seeds_are_a_range():
-  values = {'walks': (0.9, 0.92, 0.94, 0.93, 0.91, 0.2), 'paths': NEAR}
-  by_row = rows(**values)
-  table = verdicts.comparison_table(
-    judged(finding(WALKS, seeds=3), by_row), by_row
-  )
-  assert ' (0.900, 0.920, 0.940), n=900' in table.rows[0][1]
-  table = verdicts.comparison_table(
-    judged(finding(WALKS, seeds=6), by_row), by_row
-  )
-  assert ' (0.200 to 0.940), n=1800' in table.rows[0][1]
-  assert 'of more than five the least to the greatest' in table.note
-
-
 # Seeds of two modes, shares near 1, findings that were judged before.
 
 GROKS, FAILS_TO = (0.99, 0.98, 0.3), (0.31, 0.29, 0.3)

@@ -37,39 +37,6 @@ def start(root, binary: str, *flags: str) -> subprocess.Popen:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-  ('out', 'message'),
-  [
-    ('', '--out is empty'),
-    (' ', '--out is empty'),
-    ('/dev/null', '--out=/dev/null is a file'),
-    ('x' * 300, "--out='x+...': File name too long"),
-    ('mine', '--out=mine is a file'),
-    ('/proc/x', '--out=/proc/x is in /proc or /sys'),
-  ],
-)
-def test_a_bad_folder_is_one_line_and_nothing_is_made(
-  root, tmp_path, monkeypatch, out, message
-):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / 'mine').write_text('mine')
-  process = start(root, 'sample', CITY, f'--out={out}')
-  output = process.communicate(timeout=600)[1]
-  assert process.returncode == 2
-  assert re.fullmatch(f'error: {message}[^\n]*\n', output)
-  assert [path.name for path in tmp_path.iterdir()] == ['mine']
-
-
-@pytest.mark.parametrize('out', ['gone', 'gone/inner'])
-def test_a_link_to_nothing_is_no_folder(tmp_path, monkeypatch, out):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / 'gone').symlink_to(tmp_path / 'nothing')
-  output = binaries.refused('sample', CITY, f'--out={out}')
-  assert 'is under a link to nothing' in output
-  assert not (tmp_path / 'nothing').exists()
-
-
-@pytest.mark.process
 def test_a_closed_stdout_gets_nothing_and_no_file_does(root, tmp_path):
   command = [sys.executable, str(root / 'launch' / 'sample.py'), CITY]
   command += ['--num=5', '--num_heldout=5', f'--out={tmp_path}/run']

@@ -1,16 +1,11 @@
 """launch/ingest.py as a user runs it."""
 
 import re
-import signal
-import time
 
 import pytest
 
 from tests.data.pgn_texts import pgn, random_games, url
-from tests.launch.sample_test import refused, run, start, tree
-from wm.core import registry
-from wm.data import store as stores
-from wm.data import text
+from tests.launch.sample_test import refused, run
 
 GAMES = 11_000  # Two blocks and a bit.
 
@@ -96,29 +91,6 @@ def blocks(out):
   return sorted((out / 'data' / 'ingest.partial').glob('*.npz'))
 
 
-@pytest.mark.process
-def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
-  flag = f'--pgn={folder}/big.pgn'
-  code, out, err = run(root, 'ingest', flag, f'--out={tmp_path}/whole')
-  assert code == 0, err
-  assert '1 duplicate' in out
-  cut = tmp_path / 'cut'
-  process = start(root, 'ingest', flag, f'--out={cut}')
-  limit = time.monotonic() + 600
-  while process.poll() is None and time.monotonic() < limit:
-    if blocks(cut):
-      break
-    time.sleep(0.002)
-  process.send_signal(signal.SIGKILL)
-  process.communicate()
-  assert process.returncode == -signal.SIGKILL
-  assert not (cut / 'data' / 'train').exists()
-  code, out, err = run(root, 'ingest', flag, f'--out={cut}', '--jobs=2')
-  assert code == 0, err
-  assert 'data/train' in out
-  assert tree(cut) == tree(tmp_path / 'whole')
-
-
 def test_a_damaged_file_is_told(root, folder, tmp_path):
   import gzip
 
@@ -143,40 +115,4 @@ def test_what_it_makes_is_trained_on(root, tmp_path):
   code, _, err = run(root, 'ingest', f'--pgn={tmp_path}/few.pgn', *flags)
   assert code == 0, err
   code, _, err = run(root, 'train', *flags, '--model=ngram()', '--steps=1')
-  assert code == 0, err
-
-
-def test_published_lines_are_trained_on(root, tmp_path):
-  world = '--world=maps(rows=4, columns=4)'
-  flags = world, '--num=300', '--num_heldout=20', f'--out={tmp_path}/a'
-  code, _, err = run(root, 'sample', *flags)
-  assert code == 0, err
-  city = registry.make('world', world.removeprefix('--world='))
-  for name in ('train', 'heldout'):
-    chunks = stores.open(tmp_path / 'a' / 'data' / name).chunks()
-    lines = ''.join(text.render(chunk, city) for chunk in chunks)
-    (tmp_path / f'{name}.txt').write_text(lines)
-  files = [
-    f'--text_file={tmp_path}/train.txt',
-    f'--heldout_file={tmp_path}/heldout.txt',
-  ]
-  out = f'--out={tmp_path}/b'
-  code, output, err = run(root, 'ingest', *files, world, out)
-  assert code == 0, err
-  assert err == ''
-  assert re.fullmatch(
-    r'intersections 18, .*\n'
-    r'\S+/data/train: 300 sequences, \d+ tokens\n'
-    r'\S+/data/heldout: 20 sequences, \d+ tokens\n',
-    output,
-  ), output
-  for split in ('train', 'heldout'):
-    name = f'data/{split}/00000.tokens'
-    copied, sampled = (tmp_path / run / name for run in 'ba')
-    assert copied.read_bytes() == sampled.read_bytes()
-  again = tree(tmp_path / 'b')
-  assert run(root, 'ingest', *files, world, out)[0] == 0
-  assert tree(tmp_path / 'b') == again
-  assert 'another ingest run' in refused(root, 'ingest', files[0], world, out)
-  code, _, err = run(root, 'train', world, out, '--model=ngram()', '--steps=1')
   assert code == 0, err

@@ -1,6 +1,5 @@
 """A folder that is scored again: what stands is kept, what does not is not."""
 
-import csv
 import json
 import os
 import pathlib
@@ -198,37 +197,6 @@ def test_edited_plug_ins_of_a_user_are_measured_anew(score):
   assert (first['share'], second['share']) == (0.375, 0.625)
 
 
-MAP = '--world=maps(nodes="n.csv", edges="e.csv", max_moves=8)'
-
-
-def grid(lengths: dict[int, float]) -> None:
-  """A ring of five streets, both ways, some with a length."""
-  with open('n.csv', 'w', newline='') as file:
-    rows = csv.writer(file)
-    rows.writerow(['osm_id', 'lat', 'lon'])
-    rows.writerows([k, 0.01 * (k % 3), 0.01 * (k // 3)] for k in range(5))
-  with open('e.csv', 'w', newline='') as file:
-    rows = csv.writer(file)
-    rows.writerow(['node', 'direction', 'neighbor', 'length_m'])
-    for k in range(5):
-      rows.writerow([k, 'N', (k + 1) % 5, 100])
-      rows.writerow([k, 'S', (k - 1) % 5, 100])
-      if k in lengths:
-        rows.writerow([k, 'E', (k + 2) % 5, lengths[k]])
-
-
-def test_an_edited_map_is_measured_anew(score):
-  grid({})
-  flags = MAP, '--model=uniform()'
-  first, _ = score(*flags)
-  assert score(*flags)[1] == ['next_token(num=20): cached']
-  grid({0: 100.0, 2: 100.0})
-  second, output = score(*flags)
-  assert output == ['next_token(num=20): recomputed: e.csv changed']
-  assert second != first
-  assert score(*flags, out='fresh') == (second, [])
-
-
 def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
   world = '--world=lattice()'
   binaries('sample', world, '--num=60', '--num_heldout=10', '--out=out')
@@ -244,23 +212,3 @@ def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
   assert output == ['next_token(num=20): recomputed: checkpoint changed']
   assert score(world) == (second, ['next_token(num=20): cached'])
   assert second != first
-
-
-@pytest.mark.parametrize(
-  ('text', 'model', 'message'),
-  [
-    (MODEL, "user('m.py:nothing')", 'nothing'),
-    (MODEL, "user('gone.py:logits')", 'gone.py'),
-    (MODEL, "user('m.py:logits', files=('gone.npy',))", 'gone.npy'),
-    (MODEL, "user('m.py:logits', files='w.npy')", 'a tuple of paths'),
-    ('def logits(tokens):\n  return tokens', "user('m.py:logits')", 'floats'),
-  ],
-)
-def test_a_model_that_fails_leaves_no_folder(score, text, model, message):
-  from wm import core
-
-  write('m.py', text)
-  write('helper.py', HELPER, size=4)
-  with pytest.raises(core.InputError, match=message):
-    score('--world=lattice()', f'--model={model}')
-  assert not os.path.exists('out')

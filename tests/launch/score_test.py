@@ -1,11 +1,9 @@
 """launch/score.py as a user runs it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
@@ -137,53 +135,3 @@ def test_another_runs_folder_is_refused(root, tmp_path):
   code, _, err = run(root, *flags, '--seed=1')
   assert code == 2
   assert 'holds another score run: its seed is 0, not 1' in err
-
-
-@pytest.mark.process
-def test_killed_and_started_again_goes_on(root, tmp_path):
-  slow = "--metric=compression(trials=20000, accept='top_k(2)')"
-  flags = (CITY, '--model=oracle', QUICK, f'--out={tmp_path}')
-  process = start(root, *flags, slow)
-  parts = tmp_path / 'scores'
-  deadline = time.monotonic() + 600
-  while not list(parts.glob('*.json')) and time.monotonic() < deadline:
-    assert process.poll() is None, process.communicate()
-    time.sleep(0.05)
-  process.send_signal(signal.SIGKILL)
-  process.communicate()
-  (part,) = parts.glob('*.json')
-  made = os.stat(part).st_mtime_ns
-  assert not (tmp_path / 'scores.json').exists()
-  code, _, err = run(root, *flags)
-  assert code == 0, err
-  assert os.stat(part).st_mtime_ns == made
-  entries = json.loads((tmp_path / 'scores.json').read_text())
-  assert {e['metric'] for e in entries} == {'compression'}
-
-
-def test_a_trained_run_is_scored_by_its_checkpoint(root, tmp_path):
-  run_folder = str(tmp_path / 'run')
-  for binary, *flags in (
-    ('sample', '--num=300', '--num_heldout=30'),
-    ('train', '--model=ngram(order=2)'),
-  ):
-    code, _, err = binaries.run(binary, CITY, f'--out={run_folder}', *flags)
-    assert code == 0, err
-  code, _, err = run(root, CITY, QUICK, f'--out={run_folder}')
-  assert code == 0, err
-  mine = json.loads((tmp_path / 'run' / 'scores.json').read_text())
-  assert mine[0]['model'] == 'ngram'
-  assert mine[0]['checkpoint'] == 'best'
-  assert mine[0]['training']
-  # The same from elsewhere, the run named as the checkpoint.
-  other = tmp_path / 'other'
-  code, _, err = run(
-    root, CITY, QUICK, f'--checkpoint={run_folder}', f'--out={other}'
-  )
-  assert code == 0, err
-  assert json.loads((other / 'scores.json').read_text()) == mine
-  code, _, err = run(
-    root, '--world=maps(rows=5, columns=4)', QUICK, f'--out={run_folder}'
-  )
-  assert code == 2
-  assert 'vocabulary' in err

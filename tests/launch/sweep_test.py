@@ -88,45 +88,6 @@ def table(folder) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_two_stages_of_counted_models(root, out):
-  grid = ['--grid=model=ngram(order=1)|ngram(order=2)|uniform()']
-  done = call(root, 'sweep.py', WORLD, *grid, f'--out={out}', '--jobs=2')
-  assert done.returncode == 1
-  assert done.stderr.endswith(f'1 of 3 runs failed; {out}/sweep.md says why\n')
-  assert len(done.stderr.splitlines()) == 1
-  item, two, failed = table(out)
-  assert item['best_loss'] > two['best_loss'] > 0
-  assert failed['status'] == 'failed'
-  assert 'nothing to train' in failed['error']
-  assert len(done.stdout.splitlines()) == 4
-  page = (out / 'sweep.md').read_text()
-  assert '3 runs; 2 done, 1 failed' in page
-  assert 'nothing to train' in page
-  second = out.parent / 'stage2'
-  flags = [f'--winners_of={out}', f'--data={out / "data"}', f'--out={second}']
-  flags += ['--grid=floor=0.5', '--steps=7', '--model=uniform()']
-  done = call(root, 'sweep.py', WORLD, *flags)
-  assert done.returncode == 0, done.stderr
-  (row,) = table(second)
-  assert row['name'] == 'ngram_order=2,floor=0.5'
-  assert row['flags']['model'] == 'ngram(order=2)'
-  assert row['flags']['steps'] == 7
-  assert row['best_loss'] == two['best_loss']
-
-
-@pytest.mark.process
-def test_a_sweep_whose_runs_all_fail_has_failed(root, out, tmp_path):
-  flags = [WORLD, '--grid=seed=0|1', '--model=uniform()', '--jobs=2']
-  flags += [f'--data={out / "data"}', '--metric=next_token(num=5)']
-  done = call(root, 'sweep.py', *flags, f'--out={tmp_path}')
-  assert done.returncode == 1
-  page = tmp_path / 'sweep.md'
-  assert done.stderr == f'error: 2 of 2 runs failed; {page} says why\n'
-  assert page.read_text().count('nothing to train') == 2
-  assert not (tmp_path / 'report').exists()
-
-
-@pytest.mark.slow
 def test_seeds_are_scored_in_another_world_and_reported_together(
   root, out, tmp_path
 ):

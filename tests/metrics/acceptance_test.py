@@ -103,16 +103,3 @@ def test_choices_are_those_of_the_curve(monkeypatch):
   assert table.mean(result['exact_range']) == pytest.approx(spread)
   (chosen,) = set(result['exact_best'].columns['chosen_epsilon'])
   assert chosen == epsilons[int(np.argmax(curve))]
-
-
-def test_nothing_accepted_has_no_precision():
-  world = table.Given(rows=((4, X, X, END), (7, END)))
-  predictor = table.Table(
-    world, {0: {X: 0.2}, 1: {X: 0.2}, 3: {X: 0.2, END: 0.2}}
-  )
-  result = _run(predictor, world)
-  precision = result['precision_by_epsilon']
-  above = precision.columns['epsilon'] == 0.3
-  assert set(precision.reason[above]) == {'nothing_accepted'}
-  assert precision.measured[~above].all()
-  assert at(result['recall_by_epsilon'], 'epsilon', 0.3) == 0

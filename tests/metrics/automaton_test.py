@@ -5,9 +5,7 @@ import pytest
 
 from tests.metrics import table
 from tests.recon.extract_test import MERGED, ROOMS, automaton_of
-from wm import core
 from wm.core import registry
-from wm.evaluation import implied
 from wm.metrics import automaton
 from wm.models.serving import oracles
 
@@ -129,25 +127,3 @@ def test_a_budget_that_is_used_up_is_said(monkeypatch):
   assert result['states_ratio'].reason.tolist() == ['budget_used_up']
   wrong = result['wrong_places']
   assert {*wrong.reason.tolist()} == {'', 'unexplored', 'unlike_model'}
-
-
-def test_same_seed_same_rows_and_another_seed_others(monkeypatch):
-  truth = registry.make('world', 'lattice(length=12)')
-  metric = automaton.Metric(**SMALL)
-  model = registry.make('model', 'noisy_oracle(wrong=0.2)').predictor(truth, 0)
-  table.same(metric(model, truth, 1), metric(model, truth, 1))
-  monkeypatch.setattr(implied, 'MOST', 3)
-  few = table.by_name(metric(model, truth, 1))
-  assert np.isnan(few['distance'].value).all()
-
-
-@pytest.mark.parametrize(
-  ('spec', 'words'),
-  [
-    ('automaton(num=0)', 'num=0; expected at least 1'),
-    ("automaton(accept='all')", 'all'),
-  ],
-)
-def test_bad_fields_are_refused(spec, words):
-  with pytest.raises(core.InputError, match=words):
-    registry.make('metric', spec)

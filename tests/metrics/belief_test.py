@@ -195,19 +195,6 @@ def test_ridge_is_the_minimum_of_its_objective(penalty):
   assert fitted(x[:7]).shape == (7, 2)
 
 
-@pytest.mark.parametrize(
-  ('fields', 'said'),
-  [
-    ({'num': 0}, 'num=0'),
-    ({'layers': ()}, '1 or more different values'),
-    ({'layers': (1, 1)}, 'different values'),
-  ],
-)
-def test_bad_fields(fields, said):
-  with pytest.raises(core.InputError, match=said):
-    belief.Metric(**fields)
-
-
 def test_worlds_and_models_without_are_a_reason():
   for model, world, why in (
     ('bayes()', 'lattice()', 'needs_hidden_states'),

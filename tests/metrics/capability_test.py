@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
@@ -79,13 +78,6 @@ def test_what_is_not_answered_is_no_mistake():
   assert set(reasons) == {'', 'too_long'}
 
 
-def test_a_network_can_be_asked():
-  model = 'rnn(layers=1, width=8)'
-  result = asked(model, registry.make('world', 'seating()'), num=12)
-  assert set(result.value[result.measured]) <= {0.0, 1.0}
-  assert set(result.reason) <= {'', 'too_long'}
-
-
 def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
   predictor = oracles.Oracle(world)
@@ -93,9 +85,3 @@ def test_worlds_without_questions_say_so():
   assert missing == [core.Verbal.questions]
   with pytest.raises(core.InputError, match='num=0'):
     capability.Metric(num=0)
-
-
-def test_chunks_do_not_matter(monkeypatch):
-  whole = asked('solver(errors=0.2)')
-  monkeypatch.setattr(core.predictor.chunks, '__defaults__', (1,))
-  table.same((whole,), (asked('solver(errors=0.2)'),))

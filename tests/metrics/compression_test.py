@@ -11,7 +11,7 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import context, engine, prefix_pairs, statistics
+from wm.evaluation import context, prefix_pairs, statistics
 from wm.metrics import compression
 from wm.models.serving import oracles
 
@@ -42,13 +42,6 @@ def test_published_defaults():
   metric = compression.Metric()
   assert (metric.trials, metric.samples) == (1000, 30)
   assert (metric.accept, metric.k) == ('epsilon(0.01)', 0)
-
-
-@pytest.mark.parametrize('accept', ['epsilon(0.01)', 'epsilon(0.3)'])
-def test_oracle_is_perfect(accept):
-  result = _score(ORACLE, accept=accept, graded=True)
-  for quantity in ('precision', 'precision_definition', 'accepted_share'):
-    assert _value(result[quantity]) == 1
 
 
 def test_oracle_below_its_threshold_is_vacuous_in_part():
@@ -143,25 +136,6 @@ def test_shorter_continuations_never_lower_the_score():
   for short, long in itertools.pairwise(scores):
     assert (long.value <= short.value)[long.measured].all()
   assert scores[0].value.sum() > scores[-1].value.sum()
-
-
-@pytest.mark.parametrize(
-  'fields',
-  [
-    {'graded': True},
-    {'accept': 'top_k(2)'},
-    {'prefix_filter': 'model', 'accept': 'top_p(0.9)'},
-  ],
-)
-def test_batch_does_not_matter(fields, monkeypatch):
-  first = _score(NOISY, trials=30, **fields)
-  for batch in (1, 64):
-    monkeypatch.setattr(engine, 'BATCH', batch)
-    other = _score(NOISY, trials=30, **fields)
-    for name, scores in first.items():
-      np.testing.assert_array_equal(scores.value, other[name].value)
-      np.testing.assert_array_equal(scores.reason, other[name].reason)
-      assert scores.counts == other[name].counts
 
 
 def test_another_world_may_draw_the_states():

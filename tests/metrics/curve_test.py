@@ -35,23 +35,6 @@ def test_each_point_is_the_metric_at_that_threshold(spec):
       np.testing.assert_array_equal(joined.group[rows], alone[name].group)
 
 
-@pytest.mark.parametrize('spec', SPECS)
-def test_who_knows_the_rules_is_perfect_at_every_threshold(spec):
-  curve = scored('oracle()', spec.format(0.01, ', curve=True'))
-  for name in {'precision_by_epsilon', 'recall_by_epsilon'} & curve.keys():
-    assert (curve[name].value[curve[name].measured] == 1).all()
-
-
-def test_a_threshold_above_every_probability_leaves_nothing():
-  # Uniform over 30 tokens or so: none has .05.
-  curve = scored('uniform()', SPECS[0].format(0.01, ', curve=True'))
-  of = curve['precision_by_epsilon']
-  low = of.columns['epsilon'] < 0.01
-  assert (of.value[low] == 1).all()
-  high = of.columns['epsilon'] >= 0.05
-  assert (of.reason[high] == 'vacuous').all()
-
-
 def test_a_model_that_only_answers_has_no_threshold():
   metric = registry.make('metric', 'distinction(samples=0, curve=True)')
   assert 'no curve' in metric.why_not_static()

@@ -9,8 +9,8 @@ from tests import plain, tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.core import basics, registry
-from wm.evaluation import boundaries, engine, prefix_pairs, statistics
+from wm.core import registry
+from wm.evaluation import boundaries, prefix_pairs, statistics
 from wm.metrics import distinction
 from wm.models.serving import oracles
 
@@ -54,12 +54,6 @@ def test_published_defaults():
   metric = distinction.Metric()
   assert (metric.trials, metric.samples, metric.k) == (1000, 30, -1)
   assert metric.accept == 'epsilon(0.01)'
-
-
-def test_oracle_is_perfect():
-  for scores in _score(ORACLE).values():
-    result = _summary(scores)
-    assert (result['value'], result['n']) == (1, 40), scores.quantity
 
 
 def test_uniform_has_no_boundary():
@@ -256,24 +250,6 @@ def test_parts_can_be_left_out():
   assert 'recall' not in _score(ORACLE, k=0)
 
 
-@pytest.mark.parametrize(
-  'fields',
-  [
-    {},
-    {'accept': 'top_p(0.9)'},
-    {'prefix_filter': 'model'},
-  ],
-)
-def test_batch_does_not_matter(fields, monkeypatch):
-  first = _score(NOISY, trials=20, **fields)
-  for batch in (1, 64):
-    monkeypatch.setattr(engine, 'BATCH', batch)
-    other = _score(NOISY, trials=20, **fields)
-    for name, scores in first.items():
-      np.testing.assert_array_equal(scores.value, other[name].value)
-      np.testing.assert_array_equal(scores.reason, other[name].reason)
-
-
 def test_one_state_cannot_be_told_from_itself():
   class Single(tiny.World):
     def sample_states(self, num, seed):
@@ -352,8 +328,3 @@ def _legal_prefixes(longest):
 def test_bad_fields(fields, message):
   with pytest.raises(core.InputError, match=message):
     distinction.Metric(**fields)
-
-
-def test_streams_differ():
-  streams = {basics.stream(*words) for words in ((0, 1), (0, 2), (1, 2))}
-  assert len(streams) == 3

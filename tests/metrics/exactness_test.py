@@ -167,20 +167,6 @@ def test_kinds_of_move_are_scored_apart():
   assert (other.value[other.measured] == 1).all() or not other.measured.any()
 
 
-def test_chunks_make_no_difference(monkeypatch):
-  model = make('copy_start()', WORLD)
-  whole = scores(model)
-  monkeypatch.setattr(
-    exactness.core.predictor,
-    'chunks',
-    lambda num, _: [slice(k, min(k + 7, num)) for k in range(0, num, 7)],
-  )
-  for name, rows in scores(model).items():
-    np.testing.assert_array_equal(rows.value, whole[name].value)
-    np.testing.assert_array_equal(rows.weight, whole[name].weight)
-    np.testing.assert_array_equal(rows.group, whole[name].group)
-
-
 def test_sequences_longer_than_the_model_are_said_to_be():
   model = make('oracle', WORLD)
   model.max_len = 6
@@ -324,9 +310,3 @@ def test_the_naive_reader_needs_a_naive_world():
   copied = scores(make('copy_start', world), world)
   for name in ('exact', 'labelwise', 'exact_board', 'changed'):
     assert value(result[name]) > value(copied[name]), name
-
-
-@pytest.mark.parametrize('field', ['num', 'bins'])
-def test_bad_fields(field):
-  with pytest.raises(core.InputError, match=f'{field}=0'):
-    exactness.Metric(**{field: 0})

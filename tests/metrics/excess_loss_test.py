@@ -166,8 +166,3 @@ def test_sequences_longer_than_the_model_are_rows_that_say_so():
     long = scores.reason == 'longer_than_model'
     assert long.sum() == (lengths > 9).sum() > 0
     assert scores.measured.sum() == (~long).sum()
-
-
-def test_bad_fields():
-  with pytest.raises(core.InputError, match='expected at least 1'):
-    excess_loss.Metric(num=0)

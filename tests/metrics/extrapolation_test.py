@@ -186,18 +186,6 @@ def test_a_network_is_adapted_and_its_random_twin():
   assert len(result['slope_linear'].value) == 6
 
 
-@pytest.mark.parametrize(
-  ('fields', 'message'),
-  [
-    ({'num': 3}, 'num=3; expected at least 4'),
-    ({'points': 4}, 'points=4; expected at least 5'),
-  ],
-)
-def test_bad_fields_are_one_line(fields, message):
-  with pytest.raises(core.InputError, match=message):
-    run(linear, **fields)
-
-
 def test_memory_does_not_grow_with_data_sets_times_pairs():
   answers = np.random.default_rng(0).normal(size=(400, 100))
   first, second = np.triu_indices(100, 1)

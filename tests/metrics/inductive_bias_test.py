@@ -5,13 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.evaluation import counted
 from tests.metrics import table
 from wm import core
 from wm.core import adapting, basics, registry
 from wm.evaluation import coin_tasks, statistics
 from wm.metrics import inductive_bias
-from wm.models import bayes, lookup
+from wm.models import lookup
 
 LATTICE = registry.make('world', 'lattice(size=5, length=20)')
 SMALL = {'num': 32, 'states': 12, 'pool': 40}
@@ -67,16 +66,6 @@ def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
     assert table.mean(result['d_ib_q_equal']) == 0
     assert table.mean(result['d_ib_q_unequal']) > 0.7
     assert table.mean(result['q_difference']) < -0.7
-
-
-def test_what_cannot_be_adapted_is_a_row_with_the_reason(tmp_path):
-  world = registry.make('world', 'lattice(size=2, length=8)')
-  plain = bayes.Bayes(world, world.data_distribution())
-  metric = inductive_bias.Metric(**SMALL)
-  assert not isinstance(plain, core.Adaptable)
-  (entry,) = counted.silent(plain, world, metric, tmp_path)
-  assert entry['value'] is None
-  assert entry['unmeasured'] == {'needs_adaptable': 1}
 
 
 def test_constants_and_coins_have_their_values():

@@ -271,14 +271,6 @@ def test_unseen_classes_of_a_board_are_counted_label_by_label():
   assert 0.5 < table.mean(result['accuracy']) < 1
 
 
-def test_a_real_network_has_activations():
-  world = tiny.World()
-  model = registry.make('model', 'transformer(layers=1, width=64)')
-  result = _run(model.predictor(world, 0), world, data='all')
-  assert result['accuracy'].measured.all()
-  assert table.mean(result['accuracy']) > table.mean(result['majority'])
-
-
 def test_a_control_task_is_learned_from_the_tokens_that_fix_it():
   world = tiny.World()
   result = _run(Remembering(world, 0.0), world, control=1)
@@ -362,14 +354,6 @@ def test_pieces_are_mine_and_theirs_or_by_colour(name):
 def test_bad_fields(spec, message):
   with pytest.raises(core.InputError, match=message):
     registry.make('metric', spec)
-
-
-def test_epochs_of_all_probes_are_progress():
-  world = tiny.World()
-  metric = probe.Metric(**QUICK, layers=(0, 1), control=1)
-  with progress.Progress('probe', unit='trials') as work:
-    metric(Knowing(world), world, 0)
-  assert str(work).startswith('probe: 30/30 epochs')
 
 
 @pytest.mark.parametrize('name', ['next_token', 'acceptance'])

@@ -110,15 +110,3 @@ def test_a_world_that_makes_no_states_of_labels_is_a_reason():
   result = run(world, num=2, tested=2)
   assert {*result['legal_equal'].reason} == {'labels_make_no_state'}
   assert result['exact'].measured.all()
-
-
-@pytest.mark.parametrize(
-  ('fields', 'message'),
-  [
-    ({'num': 0}, 'num=0; expected'),
-    ({'steps': ()}, 'state_recovery: steps=.*, each at least 1'),
-  ],
-)
-def test_bad_fields_are_one_line(fields, message):
-  with pytest.raises(core.InputError, match=message):
-    run(**fields)

@@ -117,16 +117,6 @@ def test_within_percent_and_both_denominators():
   assert reasons == ['path_fail', 'path_fail', '', '']
 
 
-@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
-def test_oracle_is_valid(world):
-  result = _run(oracles.Oracle(world), world)
-  assert table.mean(result['valid']) == 1
-  costs = not np.isnan(world.costs(world.sample(2, 0)).least).all()
-  assert ('optimal' in result) == costs
-  if costs:
-    assert table.mean(result['optimal']) == 1
-
-
 @pytest.mark.parametrize('world', few(2, table.WORLDS), ids=repr)
 def test_uniform_by_formula(world):
   """It names each of seven tokens by chance, until one is illegal."""
@@ -154,22 +144,6 @@ def test_uniform_by_formula(world):
   expected = np.mean([each[tuple(state)] for state in starts])
   error = 4 * np.sqrt(expected / 1000)
   assert table.mean(result['valid']) == pytest.approx(expected, abs=error)
-
-
-@pytest.mark.parametrize('rows', [1, 3, 64])
-def test_rows_in_flight_do_not_matter(rows):
-  world = tiny.World()
-  predictor = oracles.NoisyOracle(
-    world, illegal=0.55, wrong=0.3, by='prefix', seed=1
-  )
-  prompts = decoding.prompts(world, world.sample(40, 0))
-  item, other = (
-    decoding.decode(predictor, world, prompts, decoding.Greedy(0), 12, batch=n)
-    for n in (rows, 7)
-  )
-  for first, second in zip(item, other, strict=True):
-    np.testing.assert_array_equal(first, second)
-  assert len(set(item.outcome.tolist())) > 1
 
 
 def test_progress_is_told():

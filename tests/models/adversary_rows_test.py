@@ -16,32 +16,24 @@ from tests.models.adversaries import (
   MOVES,
   NUM,
   SHARE,
-  judged,
   model,
   other_goal,
-  peer,
   run,
-  state_of,
   trained,
 )
 from wm import core
 from wm.core import basics, registry
 from wm.core.measure import lacks
 from wm.evaluation import context
-from wm.metrics import excess_loss
 from wm.models import adversary
 from wm.models.serving.oracles import TILT
-from wm.worlds.maps.navigation import END, NODE0
+from wm.worlds.maps.navigation import NODE0
 
 KINDS = 'oracle', *adversary.KINDS
 ODDS = 0.0, 0.01, 0.1, 0.5, 0.75
-DEPTH = 3  # Of the boundaries of the map.
 SPECS = {
   'acceptance': f'acceptance(num={NUM})',
-  'compression': 'compression(trials=40)',
   'detour': f'detour(num={NUM})',
-  'distinction': f'distinction(trials=40, k={DEPTH}, samples=0)',
-  'excess_loss': f'excess_loss(num={NUM})',
   'next_token': f'next_token(num={NUM})',
   'traversal': f'traversal(num={NUM})',
 }
@@ -57,11 +49,14 @@ def test_every_metric_that_can_be_asked_is_asked():
     for name in registry.names('metric')
     if not lacks(registry.find('metric', name), *types)
   ]
-  # Small tasks, the implied automaton and the audit have tests of their own.
+  # These have tests of their own.
   others = (
     'audit',
     'automaton',
     'coherence',
+    'compression',
+    'distinction',
+    'excess_loss',
     'inductive_bias',
     'relearn',
     'state_recovery',
@@ -99,46 +94,6 @@ def test_next_token(kind):
 def test_acceptance(kind):
   expected = adversaries.acceptance('map', kind)
   agree(run('map', kind, SPECS['acceptance']), expected)
-
-
-@functools.cache
-def drawn() -> np.ndarray:
-  """[P, V] how the map draws what follows, at the positions judged."""
-  process, sample = MAP.data_distribution(), MAP.sample(NUM, 0, split='heldout')
-  rows = []
-  for tokens, size in zip(sample.tokens, sample.lengths, strict=True):
-    memory = process.init(1)
-    for k in range(size - 1):
-      memory = process.advance(memory, tokens[k : k + 1])
-      if k + 1 >= MAP.prompt_len:
-        names, log_probs = process.next(memory)
-        row = np.zeros(len(MAP.vocab))
-        there = names[0] != core.DEAD
-        row[names[0, there]] = np.exp(log_probs[0, there])
-        rows.append(row)
-  return np.array(rows)
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_excess_loss(kind, monkeypatch):
-  """Sums over what the map draws; infinite where a part has no probability."""
-  row, probs, _ = judged('map', kind)
-  true = drawn()
-  with np.errstate(divide='ignore', invalid='ignore'):
-    entropy = -np.where(true > 0, true * np.log(true), 0).sum(1)
-    loss = -np.where(true > 0, true * np.log(probs), 0).sum(1)
-  sums = [
-    np.bincount(row, values) / np.bincount(row)
-    for values in (loss - entropy, loss, entropy, np.isinf(loss))
-  ]
-  never = kind in ('deterministic', 'permuted')
-  assert np.isinf(sums[1]).all() == np.isinf(sums[1]).any() == never
-  monkeypatch.setattr(excess_loss, 'BIN', 100)  # One row for a sequence.
-  scores = run.__wrapped__('map', kind, SPECS['excess_loss'])
-  names = 'excess_loss', 'loss', 'entropy', 'impossible'
-  values = [np.where(np.isinf(each), np.nan, each) for each in sums]
-  agree(scores, dict(zip(names, values, strict=True)))
-  assert set(scores['loss'].reason) == {'impossible' if never else ''}
 
 
 # Decoding. A state is a place and the number of moves so far: 'permuted' has
@@ -280,17 +235,6 @@ def completed(kind: str, goal: int, capped: float) -> np.ndarray:
   return ahead
 
 
-@pytest.mark.parametrize('kind', KINDS)
-def test_sampled_routes(kind):
-  scores = run('map', kind, SPECS['traversal'])
-  near(scores['sampled_legal'].value, *legal_chance(kind))
-  if kind == 'leaky':  # The same by the same seed.
-    again = run.__wrapped__('map', kind, SPECS['traversal'])
-    np.testing.assert_array_equal(
-      scores['sampled_legal'].value, again['sampled_legal'].value
-    )
-
-
 @functools.cache
 def detours(kind: str, goal: int, odds: float) -> np.ndarray:
   """[3, S] chance of ending well; mean detours, and mean of their square."""
@@ -334,104 +278,3 @@ def test_detours(kind):
       np.testing.assert_allclose(valid, knows, atol=1e-12)
     near(scores[f'valid_{odds:g}'].value, valid, valid * (1 - valid))
     near(scores[f'detours_{odds:g}'].value, mean, square - mean**2)
-
-
-# Boundaries of Myhill and Nerode.
-
-
-def pairs(scores: core.Scores) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-  """Tokens of both prefixes of all trials."""
-  place = {word: token for token, word in enumerate(MAP.vocab)}
-  columns = scores.columns['prefix'], scores.columns['other_prefix']
-  return [
-    tuple(tuple(place[word] for word in text.split()) for text in both)
-    for both in zip(*columns, strict=True)
-  ]
-
-
-def boundary(
-  first: tuple[int, ...], second: tuple[int, ...], depth: int
-) -> list[list[int]]:
-  """The map's boundary after two prefixes."""
-  result = MAP.boundary(state_of(MAP, first), state_of(MAP, second), depth)
-  return [
-    row[:size].tolist()
-    for row, size in zip(result.tokens, result.lengths, strict=True)
-  ]
-
-
-def accepts(kind: str, history: tuple[int, ...], element: list[int]) -> bool:
-  """Does the peer accept all tokens of a continuation?"""
-  for token in element:
-    if peer('map', kind, history)[token] <= 0.01:
-      return False
-    history = (*history, token)
-  return True
-
-
-def refused(
-  kind: str, first: tuple[int, ...], second: tuple[int, ...], depth: int
-) -> tuple[list[list[int]], list[float]]:
-  """The peer's boundary: accepted after the first, cut where the second is.
-
-  And the probability of each element, of accepted tokens alone.
-  """
-  elements, shares, layer = [], [], [([], 1.0)]
-  for _ in range(depth):
-    longer = []
-    for suffix, share in layer:
-      item, other = (peer('map', kind, (*x, *suffix)) for x in (first, second))
-      total = item[item > 0.01].sum()
-      for token in np.flatnonzero(item > 0.01).tolist():
-        path = [*suffix, token], share * item[token] / total
-        if other[token] <= 0.01:
-          elements.append(path[0])
-          shares.append(path[1])
-        elif token != END:
-          longer.append(path)
-    layer = longer
-  return elements, shares
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_compression(kind):
-  """1: equal states, after as many moves, predict the same.
-
-  Memorised prefixes do not; all others of the memoriser accept all.
-  """
-  scores = run('map', kind, SPECS['compression'])
-  truth = run('map', 'oracle', SPECS['compression'])['precision']
-  if kind == 'memoriser':
-    known = [{*both} & trained('map') for both in pairs(scores['precision'])]
-    assert not any(known)
-  names = ('precision', 'precision_definition', 'precision_published')
-  assert (*scores,) == names
-  for item in scores.values():
-    np.testing.assert_array_equal(item.reason, truth.reason)
-    assert item.measured.sum() >= 30
-    assert (item.value[item.measured] == 1).all()
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_distinction(kind):
-  """Elements of the map's boundary, asked of the peer one by one."""
-  scores = run('map', kind, SPECS['distinction'])
-  names = ('recall', 'recall_by_length')
-  rows = {name: [] for name in names}
-  for first, second in pairs(scores['recall']):
-    room = MAP.max_len - max(len(first), len(second))
-    true = boundary(first, second, DEPTH)
-    fits = [element for element in true if len(element) <= room]
-    lengths = np.array([len(element) for element in fits])
-    good = np.array(
-      [accepts(kind, first, e) and not accepts(kind, second, e) for e in fits]
-    )
-    rows['recall'].append(good.mean() if fits else np.nan)
-    level = [good[lengths == size].mean() for size in np.unique(lengths)]
-    rows['recall_by_length'].append(np.mean(level) if fits else np.nan)
-  expected = {name: np.array(values) for name, values in rows.items()}
-  # Nothing tells two states apart: that recalls as much.
-  none = scores['recall'].reason == 'empty'
-  expected['recall_definition'] = np.where(none, 1, expected['recall'])
-  agree(scores, expected)
-  assert scores['recall'].measured.sum() >= 30

@@ -32,14 +32,6 @@ def test_next_token_is_the_peer_s(kind):
     assert result == pytest.approx(expected, abs=1e-6), quantity
 
 
-@of_game
-def test_acceptance_is_the_peer_s(kind):
-  spec = f'acceptance(num={NUM})'
-  for quantity, expected in adversaries.acceptance('game', kind).items():
-    result = value('game', kind, spec, quantity)
-    assert result == pytest.approx(expected, abs=1e-6), quantity
-
-
 def test_the_memoriser_is_exact_on_its_training_set():
   for name, world in WORLDS.items():
     sample = world.sample(TRAINED, 0, split='train')

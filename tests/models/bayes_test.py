@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from tests import combinations
 from wm import core
-from wm.core import accept, registry
+from wm.core import registry
 from wm.kernels.maps import paths
-from wm.models import bayes
 from wm.worlds.maps import DIRECTION0, END, MIN_MOVES, NODE0
 from wm.worlds.maps import routes as maps_routes
 
@@ -163,31 +161,6 @@ def test_one_noisy_route_is_drawn_as_often_as_it_says():
   assert chi < len(true) + 4 * math.sqrt(2 * len(true))
 
 
-@pytest.mark.parametrize('spec', [WALKS, 'maps(rows=4, columns=4)'])
-def test_the_loss_of_held_out_samples_is_the_entropy(spec):
-  world = registry.make('world', spec)
-  drawn = world.sample(4_000, 1)
-  result = predictor(world)
-  lost = losses(result, drawn)[:, 1:].sum(1)
-  log_probs = result.log_probs(drawn.tokens, drawn.lengths).astype(np.float64)
-  shares = np.exp(log_probs)
-  terms = np.where(shares > 0, shares * np.where(shares > 0, log_probs, 0), 0)
-  places = np.arange(drawn.tokens.shape[1]) < drawn.lengths[:, None] - 1
-  entropy = np.where(places, -terms.sum(-1), 0)[:, 1:].sum(1)
-  apart = lost - entropy
-  error = apart.std() / math.sqrt(len(apart))
-  assert abs(apart.mean()) < 4 * error + 1e-6
-  if spec == WALKS:  # And as enumeration says.
-    true = law(world)
-    pairs = collections.Counter()
-    for route, mass in true.items():
-      pairs[route[:2]] += mass
-    exact = sum(
-      -mass * math.log(mass / pairs[route[:2]]) for route, mass in true.items()
-    )
-    assert abs(lost.mean() - exact) < 4 * lost.std() / math.sqrt(len(lost))
-
-
 OTHERS = (
   'uniform()',
   'oracle()',
@@ -235,25 +208,6 @@ def test_sessions_give_what_whole_routes_give(dead_ends):
         t + 1 < inputs.lengths, inputs.tokens[:, t + 1], core.DEAD
       )
       session.advance(np.repeat(step[:, None], 2, axis=1))
-
-
-def test_what_it_samples_is_what_the_world_may_sample():
-  for spec in (WALKS, SHORTEST, NOISY):
-    world = registry.make('world', spec)
-    true, inputs = law(world), world.sample(20, 0)
-    result = core.sample(
-      predictor(world),
-      inputs.tokens[:, :2],
-      np.full(20, 2),
-      num=3,
-      max_len=world.max_len,
-      seeds=np.arange(20),
-      accept=accept.epsilon(0.0),
-    )
-    assert (result.status == core.ENDED).all()
-    for row, part in enumerate(result.tokens):
-      for tokens, length in zip(part, result.lengths[row], strict=True):
-        assert (*inputs.tokens[row, :2].tolist(), *tokens[:length]) in true
 
 
 def test_nothing_follows_what_is_never_sampled():
@@ -323,14 +277,3 @@ def test_what_there_is_no_law_of_is_one_line(world, model, said):
   with pytest.raises(core.InputError, match=said) as error:
     predictor(registry.make('world', world), model)
   assert '\n' not in str(error.value)
-
-
-def test_worlds_that_lack_it_are_found_by_type():
-  cells = {
-    cell.world: cell
-    for cell in combinations.matrix()
-    if (cell.model, cell.metric) == ('bayes', 'next_token')
-  }
-  assert cells['maps'].missing == ()
-  assert core.Generative in cells['orbits'].missing
-  assert cells['maps'].predictor is bayes.TableBayes

@@ -121,16 +121,6 @@ def test_fresh_weights_are_the_published_ones():
   assert biases == [('head', 'bias')]
 
 
-def test_default_sizes_are_the_published_ones():
-  for width, heads, hidden in (
-    (128, 2, 512), (256, 4, 768), (384, 6, 1024), (512, 8, 1536),
-  ):  # fmt: skip
-    model = deltanet.Model(layers=1, width=width)
-    assert model.sizes == (heads, 48, 96)
-    params = dict(nnx.to_flat_state(network.NetworkSpec(model, V, 9).abstract))
-    assert params['blocks', 0, 'mlp', 'up', 'kernel'].shape == (width, hidden)
-
-
 def test_long_sequences_far_from_training_have_finite_gradients():
   params = weights(SMALL, 100.0)
   tokens = np.random.default_rng(2).integers(1, V, (1, 700))

@@ -123,23 +123,6 @@ def test_probes_and_interventions_need_no_method(module):
   assert any(metric == 'intervention' for metric, _ in values)
 
 
-def test_tokens_by_name_in_any_order():
-  rng = np.random.default_rng(0)
-  order = [*rng.permutation(SIZE)]
-  plain, turned = Network(), Network()
-  with torch.no_grad():
-    for part in ('embed', 'head'):
-      weight = getattr(plain, part).weight
-      getattr(turned, part).weight.copy_(weight[order])
-    turned.head.bias.copy_(plain.head.bias[order])
-  names = [WORLD.vocab[n] for n in order]
-  metric = ['next_token(num=20)', 'compression(trials=4)']
-  first = wm.score(plain, metric, SPEC)
-  second = wm.score(wm.wrap(turned, SPEC, tokens=names), metric, SPEC)
-  for a, b in zip(first, second, strict=True):
-    assert a['value'] == pytest.approx(b['value'], abs=1e-5)
-
-
 CITY = 'maps(rows=3, columns=3, max_moves=6)'
 
 

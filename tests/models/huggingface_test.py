@@ -1,7 +1,6 @@
 """A folder of transformers as a model: against sums over pieces by hand."""
 
 import json
-import os
 import pathlib
 
 import numpy as np
@@ -256,18 +255,10 @@ def test_bad_tables(tmp_path, table, message):
 
 TABLES = {
   'list.json': ('[1]', 'holds a list'),
-  'null.json': (json.dumps(ALONE | {'x': None}), 'is spelled None'),
   'float.json': (json.dumps(ALONE | {'x': 1.5}), r'is spelled 1\.5'),
-  'bool.json': (json.dumps(ALONE | {'x': True}), 'is spelled True'),
-  'map.json': (json.dumps(ALONE | {'x': {'a': 1}}), 'is spelled {'),
   'mixed.json': (json.dumps(ALONE | {'x': [1, 'a']}), r'is spelled \[1'),
-  'nested.json': (json.dumps(ALONE | {'x': [[1]]}), r'is spelled \[\['),
-  'below.json': (json.dumps(ALONE | {'x': -1}), r'piece -1; expected 0\.\.23'),
   'above.json': (json.dumps(ALONE | {'x': 10**40}), r'expected 0\.\.23'),
   'twice.json': ('{"x": 1, "x": 2}', "has 'x' twice"),
-  'cut.json': ('{"x"', 'JSONDecodeError'),
-  'deep.json': ('[' * 100_000, 'RecursionError'),
-  'digits.json': ('{"x": ' + '9' * 5000 + '}', '4300 digits'),
 }
 
 
@@ -278,29 +269,6 @@ def test_files_that_are_no_tables(tmp_path, name):
   (tmp_path / name).write_text(text)
   with pytest.raises(core.InputError, match=message) as error:
     made(tmp_path, tmp_path / name)
-  assert '\n' not in str(error.value)
-
-
-@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir, os.path.exists])
-def test_tables_that_are_no_files(tmp_path, make):
-  saved(tmp_path / 'model', 'gpt2')
-  make(tmp_path / 'odd.json')
-  with pytest.raises(core.InputError, match=r'no file .*odd\.json'):
-    made(tmp_path / 'model', tmp_path / 'odd.json')
-
-
-def test_bad_folders(tmp_path):
-  def load(path):
-    spec = f'huggingface(path={str(path)!r})'
-    return registry.make('model', spec).predictor(tiny.World(), 0)
-
-  with pytest.raises(core.InputError, match=r'no config\.json in'):
-    load(tmp_path)
-  theirs = saved(tmp_path, 'gpt2')
-  (tmp_path / 'model.safetensors').unlink()
-  torch.save(theirs.state_dict(), tmp_path / 'pytorch_model.bin')
-  with pytest.raises(core.InputError, match='safetensors') as error:
-    load(tmp_path)
   assert '\n' not in str(error.value)
 
 

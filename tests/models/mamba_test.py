@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 from flax import nnx
 
 from wm.core import registry
@@ -47,23 +46,6 @@ def run(net: nnx.Module, u: np.ndarray) -> np.ndarray:
   graph, params = nnx.split(net)
   call = jax.jit(lambda params, u: nnx.merge(graph, params)(u)[0])
   return call(params, u[None].astype(np.float32))[0]
-
-
-@pytest.mark.parametrize(
-  ('spec', 'vocab_size', 'count'),
-  [
-    ('mamba(layers=24, width=768)', 61, 90_708_157),
-    ('mamba(layers=24, width=768)', 3, 90_619_011),
-    (
-      "mamba2(layers=24, width=768, state=16, mlp=0, weights='normal')",
-      61,
-      86_306_557,
-    ),
-  ],
-)
-def test_parameters_are_as_many_as_vafa_et_al_2025(spec, vocab_size, count):
-  model = registry.make('model', spec)
-  assert network.NetworkSpec(model, vocab_size, 60).num_params == count
 
 
 def test_mamba_is_its_recurrence():

@@ -1,7 +1,6 @@
 """Oracles, uniform, user callables, and their sessions."""
 
 import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -199,19 +198,6 @@ def test_faults_by_state_agree_between_prefixes_and_by_prefix_do_not():
     assert result == ({True} if same else {True, False})
 
 
-@pytest.mark.parametrize(
-  ('spec', 'what'),
-  [
-    ('noisy_oracle(illegal=1.5)', 'illegal=1.5'),
-    ('noisy_oracle(wrong=-0.5)', 'wrong=-0.5'),
-    ("noisy_oracle(by='day')", 'available: state, prefix'),
-  ],
-)
-def test_bad_noise_is_refused(spec, what):
-  with pytest.raises(core.InputError, match=what):
-    _make(spec)
-
-
 def test_stateless_sessions_need_a_token():
   with pytest.raises(core.InputError, match='empty prefix'):
     Chain().session(np.zeros((1, 1), np.int32), np.array([0]), 1)
@@ -284,14 +270,6 @@ def test_user_callable_from_a_file(model_file):
   assert result.tokens.shape == (6, 3, 4)
 
 
-def test_user_callable_in_a_session(model_file):
-  predictor = _make(f"user(function='{model_file}:logits', rows=4)")
-  tokens, lengths = _rows(6)
-  full = predictor.log_probs(tokens, lengths)
-  seen = predictor.session(tokens, lengths - 1, 2).log_probs()
-  np.testing.assert_array_equal(seen[:, 1], full[np.arange(6), lengths - 2])
-
-
 def test_user_callable_always_sees_one_batch_size(model_file):
   predictor = _make(f"user(function='{model_file}:logits', rows=4)")
   tokens, lengths = _rows(6)
@@ -300,17 +278,6 @@ def test_user_callable_always_sees_one_batch_size(model_file):
   shapes = predictor._function.__globals__['calls']
   assert {rows for rows, _ in shapes} == {4}
   assert max(length for _, length in shapes) <= predictor.max_len
-
-
-def test_user_callable_from_a_module():
-  predictor = _make("user(function='tests.models.oracles_test:module_logits')")
-  log_probs = predictor.log_probs(np.ones((2, 3), np.int32), np.array([3, 1]))
-  np.testing.assert_allclose(log_probs[0, :, 1:], -np.log(7), rtol=1e-6)
-
-
-def module_logits(tokens):
-  """All alike."""
-  return np.zeros((*tokens.shape, 8), np.float32)
 
 
 def test_user_module_may_import_its_neighbours(model_file, monkeypatch):
@@ -323,21 +290,6 @@ def test_user_module_may_import_its_neighbours(model_file, monkeypatch):
   assert _make("user(function='my_model:logits')").vocab_size == 8
   monkeypatch.delitem(sys.modules, 'my_model')
   assert sys.path[: len(before)] == before  # What functions import is found.
-
-
-@pytest.mark.parametrize(
-  ('attribute', 'message'),
-  [
-    ('short', r'\(16, 7\) for tokens .*expected floats of shape'),
-    ('nan', 'NaN'),
-    ('words', 'expected floats'),
-  ],
-)
-def test_user_callable_of_wrong_output(model_file, attribute, message):
-  with pytest.raises(core.InputError, match=message) as caught:
-    _make(f"user(function='{model_file}:{attribute}')")
-  assert attribute in str(caught.value)
-  assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -354,40 +306,3 @@ def test_user_callable_of_wrong_output(model_file, attribute, message):
 def test_user_callable_that_is_not_there(function, message):
   with pytest.raises(core.InputError, match=message):
     _make(f'user(function={function!r})')
-
-
-def test_user_file_lists_what_it_has(model_file):
-  with pytest.raises(core.InputError, match=r'available: .*logits'):
-    _make(f"user(function='{model_file}:logit')")
-
-
-TORCH = """
-import torch
-
-torch.manual_seed(0)
-embed = torch.nn.Embedding(8, 16)
-rnn = torch.nn.GRU(16, 32, batch_first=True)
-head = torch.nn.Linear(32, 8)
-
-@torch.no_grad()
-def logits(tokens):
-  return head(rnn(embed(torch.from_numpy(tokens)))[0])
-"""
-
-
-def test_ten_lines_of_pytorch(tmp_path):
-  torch = pytest.importorskip('torch')
-  path = tmp_path / 'my_model.py'
-  path.write_text(textwrap.dedent(TORCH))
-  predictor = _make(f"user(function='{path}:logits')")
-  tokens, lengths = _rows(5)
-  log_probs = predictor.log_probs(tokens, lengths)
-  direct = predictor._function(tokens[:1, : lengths[0]])
-  # Without padding, which is no token of a sequence.
-  expected = torch.log_softmax(direct[..., 1:], -1).numpy()
-  seen = log_probs[:1, : lengths[0], 1:]
-  np.testing.assert_allclose(seen, expected, atol=1e-5)
-  scores = registry.resolve('metric', 'next_token(num=20)')(
-    predictor, tiny.World(), 0
-  )
-  assert 0 <= scores[0].value.mean() <= 1

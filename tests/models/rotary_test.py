@@ -71,28 +71,6 @@ def test_leading_dimensions_are_free():
   )
 
 
-def test_turning_keeps_lengths_and_sees_differences_alone():
-  rng = np.random.default_rng(0)
-  b, c = rng.normal(size=(2, 1, R, N)).astype(np.float32)
-  first, second, shift = rng.uniform(-1, 1, (3, 1, H, A)).astype(np.float32)
-  none = np.zeros((R, H, N), np.float32)
-
-  def turned(b: np.ndarray, turns: np.ndarray) -> jax.Array:
-    return mamba3.turned(b, none, mamba3.within(turns))
-
-  def product(by: np.ndarray) -> jax.Array:
-    return (turned(b, first + by) * turned(c, second + by)).sum(-1)
-
-  lengths = np.linalg.norm(turned(b, first), axis=-1)
-  np.testing.assert_allclose(
-    lengths,
-    np.broadcast_to(np.linalg.norm(b, axis=-1)[..., None], lengths.shape),
-    rtol=1e-6,
-  )
-  np.testing.assert_allclose(product(0 * shift), product(shift), atol=1e-5)
-  assert (product(0 * shift) != (b * c).sum(-1)[..., None]).all()
-
-
 def test_pairs_of_one_rank_are_neighbours():
   b = jnp.arange(8.0)
   np.testing.assert_array_equal(mamba3.pairs(b, 4), b)

@@ -1,6 +1,5 @@
 """Networks that read a row of tokens as one position."""
 
-import dataclasses
 import functools
 
 import jax
@@ -13,8 +12,6 @@ from wm import core
 from wm.core import adapting, registry
 from wm.models.nn import network
 from wm.models.serving import networks
-from wm.options.calls import Sampling
-from wm.options.training import Training
 
 V, LONGEST, B, M, K = 13, 11, 5, 2, 2
 SPECS = (
@@ -123,15 +120,6 @@ def test_going_on_from_activations_that_were_read_changes_nothing(spec):
     assert (moved[:, 5:7] != again[:, 5:7]).any(-1).all()
 
 
-def test_parameters_are_counted():
-  # A table for each place, their mix, and a head for each place.
-  model = registry.make('model', SPECS[0])
-  plain = dataclasses.replace(model, patch=1, tied=False)
-  more = [network.NetworkSpec(m, V, LONGEST).num_params for m in (model, plain)]
-  positions = (1 + LONGEST // K) - LONGEST
-  assert more[0] - more[1] == 16 * (V + 2 * 16 + V + positions) + 16
-
-
 def test_the_published_model_of_orbits_has_two_positions_more():
   # Vafa et al. 2025: 999 rows are read. Here the pads before them and the last
   # row, which a predictor may be asked about, have positions too.
@@ -175,12 +163,3 @@ def test_bad_rows_are_refused_in_a_line(model, world, says):
   with pytest.raises(core.InputError, match=says) as error:
     wm.load_predictor(model, world)
   assert '\n' not in str(error.value)
-
-
-def test_training_refuses_worlds_without_rows_and_writes_nothing(tmp_path):
-  wm.sample('lattice()', tmp_path, Sampling(num=8, num_heldout=8))
-  before = sorted(path for path in tmp_path.rglob('*') if path.is_file())
-  with pytest.raises(core.InputError, match='no rows of tokens'):
-    wm.train('lattice()', 'lstm(patch=2)', tmp_path, Training(steps=1))
-  after = sorted(path for path in tmp_path.rglob('*') if path.is_file())
-  assert after == before

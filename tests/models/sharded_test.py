@@ -1,14 +1,12 @@
 """Networks whose weights are divided over several devices."""
 
 import copy
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import pytest
 
-import wm
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
@@ -21,9 +19,6 @@ FAMILIES = (
   'lstm(layers=1, width=64)',
   'mamba2(layers=1, width=64)',
 )
-
-
-SMALL = 'transformer(layers=1, width=16, heads=2)'
 
 
 class Chip(NamedTuple):
@@ -123,17 +118,3 @@ def test_groups_are_as_small_as_hold_the_weights(
 def test_groups_that_do_not_divide_the_devices_are_refused(shards):
   with pytest.raises(core.InputError, match='expected 1 or 2 or 4 or 8'):
     network.placements(1, [Chip(n) for n in range(8)], shards)
-
-
-@SLOW
-def test_scores_of_divided_networks_agree():
-  metrics = ['next_token(num=40)', 'compression(trials=20)']
-  metrics += ['probe(num=60, epochs=5)', 'inductive_bias(num=4, examples=8)']
-  loaded = wm.load_predictor(SMALL, 'lattice(size=4, length=12)')
-  twin = dataclasses.replace(loaded, predictor=sharded(loaded.predictor))
-  whole, divided = (wm.score(each, metrics) for each in (loaded, twin))
-  for first, second in zip(whole, divided, strict=True):
-    assert first['quantity'] == second['quantity']
-    assert first['value'] == pytest.approx(
-      second['value'], abs=0.02, nan_ok=True
-    )

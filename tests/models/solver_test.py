@@ -116,20 +116,6 @@ def test_a_short_memory_by_hand(memory):
   np.testing.assert_array_equal(scores.value, expected)
 
 
-def test_what_told_is_kept():
-  scores = _score('solver(memory=1)', COMPRESSION)
-  lines = scores.columns['suffix']
-  np.testing.assert_array_equal(lines != '', scores.value == 0)
-  np.testing.assert_array_equal(scores.columns['wrong_at'], lines != '')
-  model = _model('solver(memory=1)')
-  for t in np.flatnonzero(lines != ''):
-    suffix = (WORLD.vocab.index(lines[t]),)
-    sides = [
-      tuple(_statements(scores, name)[t]) for name in ('prefix', 'other_prefix')
-    ]
-    assert model.answers(sides, [suffix] * 2).sum() == 1
-
-
 def test_a_longer_memory_than_the_prefix_is_no_fault():
   for metric in (COMPRESSION, RECALL):
     assert _value(_score('solver(memory=5)', metric, 60)) == 1
@@ -221,18 +207,3 @@ def test_every_metric_finds_it_perfect(metric):
         continue  # Errors that a perfect model does not make.
       value = _value(scores)
       assert value == pytest.approx(best, abs=1e-6), scores.quantity
-
-
-@pytest.mark.parametrize(
-  ('fields', 'message'),
-  [
-    ("answer='no'", 'available: world, yes'),
-    ("by='prefix'", 'available: question, state, order'),
-    ('errors=1.5', 'errors=1.5'),
-    ('silent=-0.5', 'silent=-0.5'),
-    ('memory=-1', 'memory=-1'),
-  ],
-)
-def test_bad_fields(fields, message):
-  with pytest.raises(core.InputError, match=message):
-    registry.make('model', f'solver({fields})')

@@ -5,7 +5,6 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
 
 
 @pytest.fixture(scope='module')
@@ -48,33 +47,6 @@ def test_probabilities_are_normal_around_the_guess(world):
   np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 29])
   session.advance(tokens[:, 30:31])
   np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 30])
-
-
-def test_they_agree_with_the_baselines_of_trajectories(world):
-  metric = registry.make('metric', 'trajectory(num=8, ahead=(1,))')
-  for spec, name in (
-    ('previous_position()', 'previous'),
-    ('ballistic()', 'ballistic'),
-  ):
-    result = {s.quantity: s for s in metric(made(world, spec), world, 1)}
-    own, beside = result['one_step'], result[f'one_step_{name}']
-    # A guess beyond the box is clipped by the predictor alone.
-    np.testing.assert_allclose(own.value, beside.value, rtol=1e-6)
-
-
-def test_they_know_states_by_bins_alone(world):
-  """Prefixes of one state end in the same bins, as those of neighbours do."""
-  metric = registry.make('metric', 'compression(trials=12, samples=3, k=6)')
-  distinct = registry.make(
-    'metric', "distinction(trials=12, samples=3, boundary='sampled')"
-  )
-  previous = made(world, 'previous_position()')
-  for model in (previous, made(world, 'ballistic()')):
-    result = {s.quantity: s for s in metric(model, world, 3)}
-    assert statistics.summarize(result['precision'])['value'] == 1
-  result = {s.quantity: s for s in distinct(previous, world, 3)}
-  assert set(result['precision'].reason.tolist()) == {'empty'}
-  assert (result['recall'].value[result['recall'].measured] == 0).all()
 
 
 @pytest.mark.parametrize(

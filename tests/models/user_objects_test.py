@@ -181,28 +181,6 @@ def test_a_cache_reads_every_token_once(file):
   assert after == {'whole': 0, 'start': 1, 'step': 6, 'tokens': 6 * 3 * 4}
 
 
-def test_activations_reach_the_probe(file):
-  spec = f'user(function="{file}:model", files=())'
-  entries = wm.score(spec, 'probe(num=60)', WORLD)
-  values = {entry['quantity']: entry['value'] for entry in entries}
-  assert values['accuracy'] is not None
-  spec = f'user(function="{file}:function", files=())'
-  (entry, *_) = wm.score(spec, 'probe(num=60)', WORLD)
-  assert entry['value'] is None
-  assert entry['unmeasured']
-
-
-def test_yes_and_no_are_enough_for_membership(file):
-  spec = f'user(function="{file}:says", files=())'
-  asked = [
-    "compression(suffixes='world', k=3, samples=5, trials=20)",
-    'distinction(trials=10, samples=0)',
-  ]
-  results = wm.score(spec, asked, WORLD)
-  values = {(e['metric'], e['quantity']): e['value'] for e in results}
-  assert 0 < values['compression', 'precision'] < 1
-
-
 @pytest.mark.parametrize(
   ('name', 'message'),
   [

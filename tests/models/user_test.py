@@ -309,30 +309,6 @@ def ahead_far(world):
   return logits
 
 
-def test_pytorch_models(world):
-  torch = pytest.importorskip('torch')
-  torch.manual_seed(0)
-  size = len(world.vocab)
-  embed = torch.nn.Embedding(size, 32)
-  head = torch.nn.Linear(32, size)
-  lstm = torch.nn.LSTM(32, 32, batch_first=True)
-
-  def logits(tokens):  # The example's.
-    return head(embed(torch.from_numpy(tokens).long()))
-
-  def deeper(tokens):
-    hidden = lstm(embed(torch.from_numpy(tokens).long()))[0]
-    return head(torch.nn.functional.dropout(hidden, 0.1, training=drop))
-
-  check(world, logits)
-  check(world, lambda tokens: logits(tokens).to(torch.bfloat16))
-  for drop in (False, True):
-    if drop:
-      refused(world, deeper, 'dropout')
-    else:
-      check(world, deeper)
-
-
 @pytest.mark.parametrize('shorter', [5, 0])
 def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
   """A longer sequence could not be one of the world's, or of the model's."""
@@ -348,17 +324,6 @@ def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
   predictor.max_len = world.max_len - shorter
   user.check(predictor, world, 'm')
   assert max(asked) <= predictor.max_len
-
-
-def test_any_predictor_can_be_checked(world):
-  user.check(
-    registry.resolve('model', 'uniform()').predictor(world, 0), world, 'm'
-  )
-  user.check(
-    registry.resolve('model', 'oracle()').predictor(world, 0), world, 'm'
-  )
-  by = "noisy_oracle(wrong=0.2, by='prefix')"
-  user.check(registry.resolve('model', by).predictor(world, 0), world, 'm')
 
 
 def test_tolerance_is_a_number_above_zero():

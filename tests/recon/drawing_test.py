@@ -14,7 +14,6 @@ import pytest
 from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
 from wm.core import registry
-from wm.data import text
 from wm.options.calls import Reconstruction
 from wm.recon import draw, reconstruct, routes
 from wm.runtime import pages
@@ -82,15 +81,6 @@ def test_svg_has_a_curve_for_each_new_edge(city, tmp_path):
   drawn = (tmp_path / 'map_far.svg').read_text()
   curves = re.findall(r'\bd="M [-\d. \n]+Q ', drawn)
   assert len(curves) == (table.kind == reconstruct.FALSE).sum() > 20
-
-
-def test_equal_runs_give_equal_files(city, tmp_path):
-  graph, _, table = city
-  for folder in ('a', 'b'):
-    (tmp_path / folder).mkdir()
-    draw.write(graph, table, tmp_path / folder, 'A map')
-  for path in (tmp_path / 'a').iterdir():
-    assert path.read_bytes() == (tmp_path / 'b' / path.name).read_bytes()
 
 
 def test_curves_leave_by_their_label():
@@ -315,31 +305,3 @@ def test_page_shows_routes_and_their_directions(chromium, tmp_path):
 def test_no_more_than_eight_routes_of_a_class_are_shown(city):
   shown = [r['class'] for r in draw.page_data(*city)['routes']]
   assert shown == [0] * 8 + [1] * 8 + [2] * 8
-
-
-@pytest.mark.process
-def test_screenshot_shows_black_and_red(city, chromium, tmp_path):
-  from matplotlib import image
-
-  path = tmp_path / 'map.html'
-  path.write_text(_page(city), encoding='utf-8')
-  shot = tmp_path / 'shot.png'
-  chromium(path.as_uri(), f'--screenshot={shot}')
-  red, green, blue = np.moveaxis(image.imread(shot)[:, 320:, :3], -1, 0)
-  assert ((red > 0.6) & (green < 0.5) & (blue < 0.5)).sum() > 200
-  assert ((red < 0.5) & (green < 0.5) & (blue < 0.5)).sum() > 200
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_ten_thousand_edges_in_a_browser(manhattan, chromium, tmp_path):
-  world = registry.make(
-    'world',
-    f"maps(nodes='{manhattan}/nodes.csv', edges='{manhattan}/edges.csv', "
-    "traversal='shortest')",
-  )
-  samples = text.read(manhattan / 'shortest' / 'samples.txt', world)
-  result, _ = routes.extract(samples, world)
-  seen = _act(chromium, _made(world.graph, result), tmp_path)
-  assert int(seen['ready']) == 9705 + 2318
-  assert seen['edge'].startswith('New edge')

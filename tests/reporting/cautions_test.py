@@ -1,14 +1,12 @@
 """Cautions: who gets one on the first screen, and by which rule."""
 
-import re
-
 import pytest
 
 import wm
 from tests import page_text
 from tests.reporting.ceilings_test import REPLAN, run
 from wm.models import adversary
-from wm.reporting import catalog, cautions, collect, tables, write
+from wm.reporting import catalog, cautions, collect, write
 
 WORLD = 'maps(rows=6, columns=7, max_moves=20)'  # 51 tokens.
 METRICS = [
@@ -61,42 +59,6 @@ def test_each_adversary_is_warned_of_and_who_knows_the_map_is_not(page):
   assert shown.keys() == EXPECTED.keys(), first
   for name, words in EXPECTED.items():
     assert words in shown[name]
-
-
-def test_cautions_on_baselines_are_folded(page):
-  text, runs = page
-  first = text.partition('## The table')[0]
-  _, _, tail = first.partition('The same cautions hold of baselines: uniform.')
-  assert '- uniform puts 0.94 of its probability on illegal tokens' in tail
-  assert '; accepts the same continuations after any two prefixes, so' in tail
-  alone = [run for run in runs if run.name == 'uniform']
-  (line,), folded = cautions.cautions_of_runs(alone)
-  assert (line.label, folded) == ('uniform', [])
-
-
-def test_no_cell_with_an_interval_is_one_line(page, monkeypatch):
-  _, runs = page
-  tables_shown = []
-  note = staticmethod(tables_shown.append)
-  monkeypatch.setattr(tables.Table, 'is_bold', note)
-  folders = [item.folder for item in runs]
-  write.report(folders, folders[0].parent / 'again')
-  assert tables_shown
-  assert not [
-    cell
-    for cell in tables_shown
-    if not isinstance(cell, tables.Cell) and re.search(r'\d \[[-\d]', cell)
-  ]
-
-
-def test_the_first_table_has_mass_samples_and_rules(page):
-  text, _ = page
-  table = text.replace('\\', '').split('## The table')[1].split('## ')[0]
-  for quantity in (
-    *('next_token: valid_mass', 'traversal: sampled_legal'),
-    *('acceptance: exact_least', 'acceptance: exact_greatest'),
-  ):
-    assert quantity in table
 
 
 def entry(value, low, high, metric='next_token', quantity='valid_mass') -> dict:
@@ -182,50 +144,6 @@ def test_each_seed_is_judged_by_its_own_interval():
   ]
   # All values are below the limit, and no seed is clear of it.
   assert several((0.94, 0.9, 0.97), (0.93, 0.9, 0.96)) == []
-
-
-def test_trained_models_come_first():
-  low = entry(0.5, 0.4, 0.6)
-  runs = [
-    run('filter', 'particle_filter()', 0.5),
-    run('guess', 'uniform()', 0.5),
-    run('before', 'transformer()', 0.5),
-    run('net', 'transformer()', 0.5, trained=True),
-  ]
-  for item in runs:
-    item.entries[:] = [item.entries[0] | low]
-  warned, folded = cautions.cautions_of_runs(runs)
-  assert [line.label for line in warned] == ['net', 'filter']
-  assert [line.label for line in folded] == ['guess', 'before']
-
-
-@pytest.mark.parametrize(
-  ('world', 'warned'),
-  [
-    ("groups(group='z3', length=4)", True),
-    ('hmm(length=4)', True),
-    ("automaton(preset='tomita1')", True),
-    ("automaton(preset='tomita3')", False),
-    ("hmm(preset='rrxor', length=4)", False),
-  ],
-)
-def test_a_world_where_all_is_legal_is_warned_of_first(world, warned, tmp_path):
-  lines: list[str] = []
-  scored = tmp_path / 'uniform'
-  metrics = ['next_token(num=5)']
-  entries = wm.score('uniform()', metrics, world, out=scored, log=lines.append)
-  output = [line for line in lines if 'legality tells nothing' in line]
-  assert len(output) == warned
-  assert ('world_notes' in entries[0]) == warned
-  runs = [collect.load(scored)]
-  assert len(cautions.cautions_of_worlds(runs)) == warned
-  if warned:
-    table = next(n for n, line in enumerate(lines) if 'next_token:' in line)
-    assert lines.index(output[0]) < table
-  if world.startswith('groups'):
-    write.report([scored], tmp_path / 'report')
-    page = page_text.read(tmp_path / 'report')
-    assert page.index('legality tells nothing') < page.index('## The table')
 
 
 def test_how_a_file_was_read_is_said_and_stored(tmp_path):

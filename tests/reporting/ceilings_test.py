@@ -99,64 +99,9 @@ def test_what_was_not_measured_stands_beside_the_value(n, vacuous, text):
   assert ' in 12 clusters' in tables.cell(few)
 
 
-def lines_of(runs, name) -> list[str]:
-  rows = tables.main_table(*with_results(ceilings.ordered(runs))).rows
-  return [piece.lstrip(' ,;') for piece in tables.pieces(dict(rows)[name])]
-
-
-def test_cells_break_into_lines():
-  values = {**FULL, 'net': 0.95}
-  assert lines_of(page_of(**values), 'net') == [
-    *('0.950', '[0.940, 0.960]', 'n=500'),
-  ]
-  item = entry(0.3, n=16, unmeasured={'vacuous': 484})
-  assert tables.cell(item).lines == (
-    *('0.300', '[0.290, 0.310]', '16 of 500 measured'),
-  )
-  seeds = {'seed_values': [0.2, 0.98, 0.98], 'seeds': (3, 3)}
-  seeds |= {'seed_lows': [0.1, 0.9, 0.9], 'seed_highs': [0.3, 1, 1]}
-  two = {**entry(0.72), **seeds, 'least': 0, 'most': 1}
-  assert tables.cell(two).lines == (
-    *('0.720', '[0.200, 0.980, 0.980] in two modes', '3 seeds'),
-  )
-
-
 def test_plain_text_is_one_line_whatever_it_holds():
   for text in ('detour(p=0.5) [map], n=3', 'a [b, c], position 3', ''):
     assert tables.pieces(text) == (text,)
-
-
-def test_many_quantities_are_rows():
-  def runs(num):
-    made = page_of(**FULL)
-    for item in made:
-      name = {'metric': 'unknown.py:M', 'spec': 'unknown.py:M()'}
-      first = item.entries[0]
-      item.entries[:] = [
-        {**first, **name, 'quantity': f'q{k}'} for k in range(num)
-      ]
-    return ceilings.ordered(made)
-
-  few, many = (
-    tables.main_table(runs(8), tables.results(runs(8))),
-    tables.main_table(runs(9), tables.results(runs(9))),
-  )
-  assert (few.heads[0], len(few.heads), len(few.rows)) == ('model', 9, 6)
-  assert many.heads == ('quantity', *(item[0] for item in few.rows))
-  assert [row[0] for row in many.rows] == [
-    f'unknown.py:M: q{k}' for k in range(9)
-  ]
-
-
-def test_a_report_without_ceilings_says_how_to_get_them():
-  without = page_of(net=0.3, before=0.1)
-  (line,) = ceilings.Against(without).missing()
-  assert "wm.score('bayes()', metrics" in line
-  assert "launch/score.py --model='bayes()'" in line
-  assert not ceilings.Against(page_of(**FULL)).missing()
-  chess = [run('net', NET, 0.3, trained=True, world='seating()')]
-  (line,) = ceilings.Against(chess).missing()
-  assert line.startswith('No ceiling')
 
 
 def test_code_calls_no_predictor_coherent(root):

@@ -1,7 +1,5 @@
 """Charts hold the numbers of tables; tables of a page are copied as text."""
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -196,79 +194,3 @@ def browser():
     chromium = play.chromium.launch(executable_path=path, args=quiet)
     yield chromium
     chromium.close()
-
-
-@pytest.mark.process
-@pytest.mark.parametrize('width', [400, 1280])
-def test_a_browser_draws_the_charts_and_nothing_runs_off(
-  parts, tmp_path, browser, width
-):
-  kinds = every_kind(parts[1])
-  pictures = [charts.picture(n, HOSTILE, spec) for n, spec in kinds.items()]
-  path = saved(tmp_path, pictures)
-  page = browser.new_page(viewport={'width': width, 'height': 800})
-  errors: list[str] = []
-  page.on('pageerror', lambda error: errors.append(str(error)))
-  page.on('dialog', lambda dialog: errors.append('a script of a name ran'))
-  page.goto(path.as_uri())
-  for figure in page.query_selector_all('figure.chart'):
-    figure.scroll_into_view_if_needed()
-    figure.wait_for_selector('svg.marks')
-  assert not errors
-  assert page.evaluate('document.documentElement.scrollWidth') <= width
-  drawn = page.query_selector_all('figure.chart svg.marks')
-  assert len(drawn) == len(kinds)
-  points = 'figure.chart svg.marks [aria-roledescription=point]'
-  assert len(page.query_selector_all(points)) > 20
-  page.close()
-
-
-@pytest.mark.process
-def test_a_table_is_copied_as_it_is_sorted_and_filtered(tmp_path, browser):
-  context = browser.new_context()
-  page = context.new_page()
-  page.goto(saved(tmp_path, []).as_uri())
-  page.evaluate('navigator.clipboard.writeText = async (x) => { copied = x; }')
-  table = page.locator('table.data')
-  tools = page.locator('.tools')
-
-  def copied(form: str) -> str:
-    tools.get_by_role('button', name=form, exact=True).click()
-    page.wait_for_function('window.copied')
-    text = page.evaluate('copied')
-    page.evaluate('delete window.copied')
-    return text
-
-  tools.get_by_role('button', name='CSV').wait_for()
-  rows = list(csv.reader(io.StringIO(copied('CSV'))))
-  assert rows == [
-    [*HEADS],
-    [HOSTILE, '0.500 [0.400, 0.600]', '1,000'],
-    ['b|a_2', '0.25 [0.1, 0.4]', '30'],
-    ["'=cmd()", '–', '200'],
-  ]
-  table.locator('th').nth(1).click()
-  order = [cell.inner_text() for cell in table.locator('td:first-child').all()]
-  assert order == ['b|a_2', HOSTILE, '=cmd()'], 'a dash comes last'
-  table.locator('th').nth(2).press('Enter')
-  table.locator('th').nth(2).press('Enter')
-  order = [cell.inner_text() for cell in table.locator('td:first-child').all()]
-  assert order == [HOSTILE, '=cmd()', 'b|a_2']
-  assert copied('Markdown').splitlines()[-1] == (
-    '| b\\|a_2 | 0.25 [0.1, 0.4] | 30 |'
-  )
-  latex = copied('LaTeX')
-  assert latex.startswith(
-    '\\begin{tabular}{lll}\n\\toprule\nmodel & share, \\%'
-  )
-  assert 'b|a\\_2 & 0.25 [0.1, 0.4] & 30 \\\\' in latex
-  assert latex.count('\\$\\{7*7\\}') == 1
-  page.evaluate(
-    "const a = document.querySelector('.tools input');"
-    "if (a) { a.value = 'A_2'; a.oninput(); }"
-  )
-  assert [row[0] for row in csv.reader(io.StringIO(copied('CSV')))] == [
-    'model',
-    'b|a_2',
-  ]
-  context.close()

@@ -10,11 +10,6 @@ from wm.core import registry
 from wm.evaluation import comparisons, results
 from wm.reporting import collect, model_comparison, tables
 
-
-def with_results(runs):
-  return runs, tables.results(runs)
-
-
 WORLD, SPEC = 'maps(rows=3, columns=3)', 'compression(trials=40)'
 QUANTITY = 'precision'
 
@@ -166,14 +161,6 @@ def test_without_an_interval_it_says_why(made, clusters, bounds, why, more):
   assert cell.startswith(f'0.500 ({why}), n=40' if why else '0.500 [')
   assert more in table.note
   assert ('too few clusters' in cell) == (clusters < comparisons.FEWEST_PAIRED)
-
-
-def test_the_note_says_what_a_difference_is_about(made):
-  table = model_comparison.paired_table(
-    *with_results([made('a', values(0.9)), made('b', values(0.1))])
-  )
-  assert 'these two trained models only, not about the recipes' in table.note
-  assert 'too few' not in table.note.lower()
 
 
 def test_null_models_of_several_seeds_are_a_range_of_numbers(made):

@@ -22,7 +22,6 @@ from wm.reporting import (
 )
 
 PROMOTIONS = 'exactness(world="chess(policy=\'promotions\')")'
-MODELS = ('slice', 'mamba', 'lstm')
 
 
 def entry(model='m', quantity='exact', value=0.5, **more) -> dict:
@@ -112,24 +111,6 @@ def test_few_seeds_and_two_modes_are_shown(
   assert (IN_TWO in table.note) == ('in two modes' in expected)
 
 
-def test_notes_tell_seeds_in_full_from_ranges(tmp_path):
-  entries = []
-  for values in (FEW, MANY, TWO_OF_MANY):
-    (run,) = collect.pooled(seed_runs(tmp_path, values))
-    entries += run.entries
-  few, many, two = entries
-  either = 'each seed, or of more than five the least and greatest'
-  for several, words in (
-    ([few], 'each seed'),
-    ([few, many], either),
-    ([many], 'least, greatest'),
-    ([two], 'each seed'),
-    ([two, many], either),
-  ):
-    assert tables.in_brackets(several) == words
-    assert (IN_TWO in tables.modes(several)) == (two in several)
-
-
 def test_what_is_clear_of_seeds_is_clear_of_each_of_their_intervals(tmp_path):
   (run,) = collect.pooled(seed_runs(tmp_path, (0.25, 0.75)))
   (pooled,) = run.entries
@@ -207,18 +188,6 @@ def test_what_differs_in_more_than_its_seed_stays_apart(tmp_path, more):
   assert len(set(tables.labels(runs))) == 2
 
 
-def test_names_get_a_world_and_then_a_folder(tmp_path):
-  runs = [
-    run_of(tmp_path / 'a', entry('m')),
-    run_of(tmp_path / 'b', entry('m')),
-    run_of(tmp_path / 'c', entry('m', world='maps()')),
-    run_of(tmp_path / 'd', entry('n')),
-  ]
-  assert tables.labels(runs) == [
-    *('m on chess() (a)', 'm on chess() (b)', 'm on maps()', 'n')
-  ]
-
-
 def test_folders_of_one_name_are_told_apart_by_those_around_them(tmp_path):
   for name in ('a', 'b'):
     (tmp_path / name).mkdir()
@@ -273,70 +242,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert words in tables.main_table(runs, tables.results(runs)).note
 
 
-def test_one_setting_needs_no_table(tmp_path):
-  runs = [run_of(tmp_path, entry()), run_of(tmp_path, entry('other'))]
-  assert tables.settings_tables(tables.results(runs)) == []
-
-
-def test_seeds_of_settings_are_said_once(tmp_path):
-  runs = []
-  for n in range(2):
-    about = trained('m', n)
-    both = [entry(spec=spec, **about) for spec in ('exactness()', PROMOTIONS)]
-    runs.append(run_of(tmp_path, *both))
-  (table,) = tables.settings_tables(tables.results(collect.pooled(runs)))
-  assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
-  assert table.note == 'Mean [least, greatest] of 2 seeds.'
-  assert table.title == 'exactness: exact'
-
-
 # Steps.
-
-
-def steps_of(model: str, num: int, spec='exactness()', **more) -> list[dict]:
-  return [
-    entry(model, value=0.9 - k / 50, spec=spec, where={'step': 20 * k}, **more)
-    for k in range(num)
-  ]
-
-
-def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
-  parts = [*steps_of('m', 30), *steps_of('m', 12, PROMOTIONS)]
-  parts += [
-    entry(quantity='labelwise', where={'king': place}) for place in 'abcdefgh'
-  ]
-  parts += [entry(quantity='trajectory', where={'head': n}) for n in (1, 2)]
-  run = run_of(tmp_path, entry(), breakdown=parts)
-  (item,) = curves.curves(tables.results([run], breakdown=True))
-  assert (item.metric, item.quantity, item.column) == (
-    'exactness',
-    'exact',
-    'step',
-  )
-  assert item.points.groupby('spec', sort=False).size().tolist() == [30, 12]
-  table = curves.breakdown_table(tables.results([run], breakdown=True))
-  assert {row[2] for row in table.rows} == {'exact', 'labelwise', 'trajectory'}
-  rows = table.frame[table.frame.metric == 'exactness()']
-  rows = rows[rows.quantity == 'exact']
-  assert [*rows['where']] == [f'step={n}' for n in range(0, 600, 20)]
-  assert rows.value.iloc[0].startswith('0.900')
-  assert (
-    curves.breakdown_table(tables.results([run_of(tmp_path)], breakdown=True))
-    is None
-  )
-
-
-def test_models_have_colours_and_their_variants_dashes():
-  pairs = [f'{m},{data}' for m in MODELS for data in ('human', 'uniform')]
-  looks = charts.palette([*pairs, 'naive'])
-  assert looks['slice,human'].colour == looks['slice,uniform'].colour
-  assert len({look.colour for look in looks.values()}) == 4
-  assert looks['slice,human'].dash != looks['slice,uniform'].dash
-  assert looks['slice,human'].dash == looks['lstm,human'].dash
-  for num in (3, 15, 56):
-    apart = charts.palette([f'model{n}' for n in range(num)])
-    assert len({(look.colour, look.mark) for look in apart.values()}) == num
-    assert len({look.dash for look in apart.values()}) == 1
 
 
 def test_a_setting_of_a_model_is_no_variant_unless_names_differ_in_it():
@@ -349,65 +255,6 @@ def test_a_setting_of_a_model_is_no_variant_unless_names_differ_in_it():
   assert rates['a,lr=1'].dash != rates['a,lr=2'].dash
 
 
-def test_seeds_are_lines_alike_and_named_once(tmp_path):
-  curve = [
-    {'step': 1, 'loss': 3.0},
-    {'step': 2, 'heldout_loss': 2.5, 'heldout_tokens': 9, 'heldout_exact': 0.1},
-    {'step': 3, 'heldout_loss': 0.1, 'heldout_tokens': 9, 'heldout_exact': 0.5},
-  ]
-  about = {'curve': curve, 'training': {'objective': 'state'}}
-  runs = [
-    run_of(tmp_path, entry(**trained(name, n)), **about)
-    for name in MODELS
-    for n in range(2)
-  ]
-  spec = curves.draw_training(runs)
-  axes = [chart_specs.encoding(spec, 'y', n) for n in (0, 1)]
-  assert [axis['title'] for axis in axes] == [
-    'nats per label',
-    'exact, held out',
-  ]
-  assert axes[0]['scale']['type'] == 'log'
-  for number, values in enumerate(((2.5, 0.1), (0.1, 0.5))):
-    rows = chart_specs.rows(spec, number)
-    assert len({row['series'] for row in rows}) == 6
-    assert {(row['x'], row['value']) for row in rows} == {*enumerate(values, 2)}
-  assert chart_specs.encoding(spec, 'color')['scale']['domain'] == [*MODELS]
-  few = run_of(tmp_path, entry(), curve=curve)
-  spec = curves.draw_training([few])
-  assert chart_specs.encoding(spec, 'y')['title'] == 'nats per token'
-  pale = [(row['x'], row['pale']) for row in chart_specs.rows(spec)]
-  assert pale == [(1, True), (2, False), (3, False)]
-  mixed = [runs[0], few]
-  assert curves._unit(mixed) == 'nats'
-  assert curves.draw_training([run_of(tmp_path)]) == {}
-
-
-@pytest.mark.parametrize(
-  ('places', 'scale'),
-  [
-    ((0.001, 0.01, 0.3), 'log'),
-    ((0.0, 0.001, 0.01, 0.3), 'symlog'),
-    ((0.0, 0.1, 0.3), 'linear'),
-    ((0.0,), 'linear'),
-  ],
-)
-def test_no_place_of_a_panel_is_lost(tmp_path, places, scale):
-  spec = {'metric': 'acceptance', 'spec': 'acceptance()', 'world': 'maps()'}
-  parts = [
-    entry(quantity='exact_by_epsilon', where={'epsilon': x}, **spec)
-    for x in places
-  ]
-  run = run_of(tmp_path, entry(**spec), breakdown=parts)
-  ((curve,),) = curves.panel_curves(tables.results([run], breakdown=True))
-  drawn = curves.draw_panels([curve], {})
-  axis = chart_specs.encoding(drawn, 'x')
-  assert axis['scale'].get('type', 'linear') == scale
-  assert tuple(row['x'] for row in chart_specs.rows(drawn)) == places
-  image = charts.render(drawn).decode()
-  assert image.count('aria-roledescription="point"') == len(places)
-
-
 def test_a_loss_of_0_is_drawn(tmp_path):
   curve = [
     {'step': n, 'heldout_loss': loss} for n, loss in enumerate((3.0, 0.1, 0.0))
@@ -415,37 +262,6 @@ def test_a_loss_of_0_is_drawn(tmp_path):
   spec = curves.draw_training([run_of(tmp_path, entry(), curve=curve)])
   assert chart_specs.encoding(spec, 'y')['scale']['type'] == 'symlog'
   assert chart_specs.rows(spec)[2]['value'] == 0.0
-
-
-def test_curves_have_a_panel_for_each_setting(tmp_path):
-  runs = [
-    run_of(
-      tmp_path,
-      entry(name),
-      breakdown=[*steps_of(name, 9), *steps_of(name, 6, PROMOTIONS)],
-    )
-    for name in MODELS
-  ]
-  runs[0].breakdown[3].update(value=None, low=None, high=None)
-  (item,) = curves.curves(tables.results(runs, breakdown=True))
-  assert curves.banded(item)
-  spec = curves.draw_curves(item, {})
-  assert chart_specs.title(spec) == ['default']
-  assert chart_specs.title(spec, 1) == ["world=chess(policy='promotions')"]
-  rows = chart_specs.rows(spec)
-  num = [sum(row['model'] == name for row in rows) for name in MODELS]
-  assert num == [8, 9, 9]
-  assert (rows[0]['x'], max(row['x'] for row in rows)) == (0, 160)
-  scales = [chart_specs.encoding(spec, 'y', n)['scale'] for n in (0, 1)]
-  assert scales[0] == scales[1]
-  assert chart_specs.encoding(spec, 'x')['title'] == [
-    'tokens of the sequence so far'
-  ]
-  assert chart_specs.encoding(spec, 'y')['title'] == 'exact'
-  band = chart_specs.panels(spec)[0]['layer'][0]
-  assert band['mark']['type'] == 'area'
-  (few,) = band['transform']
-  assert few['filter']['oneOf'] == [*MODELS]
 
 
 # All of it.

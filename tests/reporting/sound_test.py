@@ -1,7 +1,6 @@
 """Results of any content are reported, or refused in one line."""
 
 import json
-import os
 import pathlib
 import re
 import struct
@@ -15,7 +14,7 @@ from tests.launch import binaries
 from tests.reporting.write_test import entry
 from wm import core
 from wm.library import report as reports
-from wm.reporting import collect, write
+from wm.reporting import write
 
 
 def scored(folder: pathlib.Path, *entries: dict, **files: object) -> str:
@@ -179,69 +178,6 @@ def test_a_run_called_report_keeps_its_results(tmp_path):
 
 
 # Values.
-
-
-@pytest.mark.parametrize(
-  ('values', 'message'),
-  [
-    ({'value': 1e308, 'low': -1e308, 'high': 1e308}, 'has 1e.308'),
-    ({'n': 10**400}, 'n: expected a whole number from 0'),
-    ({'value': float('nan')}, 'has nan'),
-    ({'more': {'deep': [float('inf')]}}, 'holds inf'),
-    ({'commit': 5}, 'commit: expected a text'),
-    ({'clusters': 'many'}, "has 'many'"),
-    ({'model_spec': 3}, 'model_spec: expected a text'),
-    ({'model': 'a\ud800'}, 'surrogate'),
-    ({'x\udfff': 1}, 'surrogate'),
-    ({'low': None}, 'one end'),
-    ({'unmeasured': {'why': 'x'}}, r'unmeasured.why: .* has .x'),
-    ({'where': {'moves': [1]}}, r'where.moves: .*, has \[1\]'),
-  ],
-)
-def test_odd_values_are_refused_in_one_line(tmp_path, values, message):
-  odd = {**entry('m', 'next_token', 'accuracy', 0.5), **values}
-  folder = scored(tmp_path / 'run', odd)
-  with pytest.raises(core.InputError, match=message) as error:
-    collect.load(folder)
-  assert str(folder) in str(error.value)
-  assert binaries.refused('report', f'--out={folder}')
-
-
-@pytest.mark.parametrize(
-  'name', ['rows.csv', 'breakdown.json', 'metrics.jsonl', 'summary.json']
-)
-@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
-def test_a_pipe_or_folder_where_a_file_should_be(tmp_path, name, make):
-  folder = scored(tmp_path / 'run')
-  make(tmp_path / 'run' / name)
-  line = binaries.refused('report', f'--out={folder}')
-  assert f'{name} is no file' in line
-
-
-@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
-def test_other_pipes_and_folders(tmp_path, make):
-  folder = scored(tmp_path / 'run')
-  for name in ('map.png', 'map.html'):
-    make(tmp_path / 'run' / name)
-  write.report([folder], tmp_path / 'report')
-  (tmp_path / 'logs').mkdir()
-  make(tmp_path / 'logs' / 'a.eval')
-  line = binaries.refused('report', f'--out={tmp_path / "logs"}')
-  assert 'has no scores.json' in line
-  make(tmp_path / 'logs' / 'scores.json')
-  assert binaries.refused('report', f'--out={tmp_path / "logs"}')
-
-
-@pytest.mark.parametrize('make', [None, os.mkfifo, os.mkdir])
-def test_samples_that_are_no_file(tmp_path, make):
-  path = tmp_path / 'nope.txt'
-  if make:
-    make(path)
-  line = binaries.refused(
-    *('reconstruct', '--world=maps(rows=3, columns=3)'),
-    *(f'--samples={path}', f'--out={tmp_path / "out"}'),
-  )
-  assert 'nope.txt' in line
 
 
 def test_arguments_that_are_no_text(tmp_path):

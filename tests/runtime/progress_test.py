@@ -28,15 +28,6 @@ def test_a_bar_shows_what_is_done_noted_and_left(monkeypatch):
   assert 'no line' not in text
 
 
-def test_a_bar_starts_anew_with_another_stage(monkeypatch):
-  monkeypatch.setattr(sys, 'stderr', Terminal())
-  with progress.Progress('metric', unit='trials', keep=False) as shown:
-    shown.reach(9, 9)
-    shown.reach(1, 7)
-    assert (shown._bar.n, shown._bar.total) == (1, 7)
-    assert str(shown).startswith('metric: 1/7 trials, ')
-
-
 def test_off_a_terminal_there_is_a_line_when_asked(capsys):
   with progress.Progress('train', 4000, 'steps', done=1000) as shown:
     shown.update(1, 'loss 1.25')
@@ -116,11 +107,3 @@ def test_long_work_says_so_by_itself(monkeypatch):
   output = sys.stderr.getvalue()
   time.sleep(0.05)
   assert sys.stderr.getvalue() == output, 'nothing once it has ended'
-
-
-def test_times_are_read_as_clocks():
-  assert [progress._clock(s) for s in (5, 65.2, 3600)] == [
-    '0:05',
-    '1:05',
-    '1:00:00',
-  ]

@@ -159,22 +159,6 @@ def test_by_token_and_by_sequence(kind):
   assert abs(by_row - np.concatenate(rows).mean()) > 1e-3
 
 
-def test_pads_make_no_difference():
-  world = tiny.World()
-  tokens, lengths, labels = batch(world, 5)
-  logits = RNG.normal(size=(*tokens.shape, 5))
-  pads = np.arange(tokens.shape[1]) >= lengths[:, None]
-  for loss in ('token', 'sequence'):
-    objective = loss_lib.StateLoss(world, loss)
-    result = []
-    for wild in (0, 1e4):
-      sample = np.where(pads[..., None], wild, logits)
-      inputs = judged(objective, sample, tokens, (jnp.asarray(labels),))
-      result.append(objective.mean(inputs, jnp.asarray(lengths)))
-      result.append(objective.evaluation(inputs, jnp.asarray(lengths)).sum())
-    assert result[:2] == result[2:]
-
-
 def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   world = chess(40)
   sampling.make_dataset(
@@ -279,14 +263,6 @@ def test_a_network_of_states_gives_no_next_token(trained):
   control = predictor.untrained(1)
   assert control.states(*tokens).shape == (1, 2, 1)
   assert control.spec == predictor.spec
-
-
-def test_a_next_token_model_names_no_states(trained, tmp_path):
-  (tmp_path / 'data').symlink_to(trained[0] / 'data')
-  loop.train(mean_mlp.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
-  predictor, _ = checkpoints.load(tmp_path, 'last')
-  assert isinstance(predictor, core.Predictor)
-  assert not isinstance(predictor, core.StatePredictor)
 
 
 @pytest.mark.parametrize(

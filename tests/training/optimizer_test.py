@@ -43,25 +43,10 @@ def test_the_published_formula_with_floor(shape):
   np.testing.assert_allclose(result, 0.5 * expected, rtol=1e-5)
 
 
-def test_a_floor_of_one_is_constant():
-  np.testing.assert_allclose(
-    rates(floor=1.0), rates(schedule='constant'), rtol=1e-6
-  )
-
-
 def test_constant_and_no_warm_up():
   assert (rates(schedule='constant', warmup=0) == 0.5).all()
   assert (rates(schedule='constant')[10:] == 0.5).all()
   assert rates(warmup=0)[0] == 0.5
-
-
-def test_a_warm_up_longer_than_the_run_is_cut():
-  result = rates(steps=5, warmup=100)
-  np.testing.assert_allclose(result, 0.1 * np.arange(1, 6), rtol=1e-5)
-
-
-def test_one_step_of_warm_up():
-  assert rates(warmup=1)[0] == pytest.approx(0.5)
 
 
 def paths() -> list[str]:

@@ -122,15 +122,6 @@ def test_killed_before_old_checkpoints_are_removed_it_removes_them(folder):
 
 
 @pytest.mark.process
-def test_a_clock_that_steps_changes_nothing(folder):
-  run = copy(folder, 'clock')
-  finish(start(run, die=['clock', 9]))
-  same(folder / 'whole', run)
-  summary = json.loads((run / 'train.json').read_text())
-  assert 0 < summary['seconds'] < 120
-
-
-@pytest.mark.process
 def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
   run = copy(folder, 'told')
   for name, code, step, word in (

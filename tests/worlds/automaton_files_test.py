@@ -295,35 +295,6 @@ def test_the_flip_flop_language(cases):
   assert world.count(start, start, 5)[1] == [1, 2, 6, 10, 30]
 
 
-def test_walks_by_names_of_nodes_have_as_many_symbols(tmp_path):
-  """Each step names the node that it goes to: a symbol for each state."""
-  size = 12
-  cells = [(r, c) for r in range(size) for c in range(size)]
-  steps = ((0, 1), (0, -1), (1, 0), (-1, 0))
-  name = {cell: f'{cell[0]}.{cell[1]}' for cell in cells}
-  table = {
-    name[r, c]: {
-      name[r + y, c + x]: name[r + y, c + x]
-      for y, x in steps
-      if (r + y, c + x) in name
-    }
-    for r, c in cells
-  }
-  path = tmp_path / 'walk.json'
-  path.write_text(json.dumps({'start': '0.0', 'transitions': table}))
-  world = registry.make('world', f"automaton(file='{path}', length=20)")
-  assert world.stats()['states'] == 144
-  assert len(world.vocab) == 145
-  states = world.sample_states(8, 0)
-  sequences = world.sample(20, 0)
-  walked = world.walk(world.init(20), sequences.tokens, sequences.lengths)
-  assert walked[0].tolist() == sequences.lengths.tolist()
-  # A step from one node and not from the other: all of its neighbours.
-  boundary = world.boundary(states[:1], states[1:2], 1)
-  legal = world.legal(states[:2])
-  assert boundary.lengths.size == (legal[0] & ~legal[1]).sum()
-
-
 def test_the_case_of_walks_has_144_states(cases):
   for size in (10, 12):
     path = cases / '19' / f'walk{size}.json'

@@ -32,51 +32,35 @@ BAD = [
   ('8/8/8/8/8/8/8/8 w -', 'fields', '3 fields; expected 6, or 4'),
   (chess_notation.START_FEN + ' x', 'fields', '7 fields'),
   ('4k3/8/8/8/8/8/4K3 w - - 0 1', 'ranks', '7 ranks; expected 8'),
-  ('4k3/8/8/8/8/8/8/8/4K3 w - - 0 1', 'ranks', '9 ranks'),
   ('4k2/8/8/8/8/8/8/4K3 w - - 0 1', 'files', '7 files on rank 8'),
-  ('4k3/8/8/44P/8/8/8/4K3 w - - 0 1', 'files', '9 files on rank 5'),
   ('4k3/8//8/8/8/8/4K3 w - - 0 1', 'files', '0 files on rank 6'),
   ('4k3/8/8/7x/8/8/8/4K3 w - - 0 1', 'pieces', "'x' on rank 5"),
-  ('4k3/9/8/8/8/8/8/4K3 w - - 0 1', 'pieces', "'9' on rank 7"),
-  ('4k3/8/8/8/8/8/7./4K3 w - - 0 1', 'pieces', "'.' on rank 2"),
   ('4k3/8/8/8/8/8/8/4K3 W - - 0 1', 'side', "side 'W'; expected w or b"),
   ('4k3/8/8/8/8/8/8/4K3 w KX - 0 1', 'castling', "rights 'KX'"),
-  ('4k3/8/8/8/8/8/8/4K2R w KK - 0 1', 'castling', "rights 'KK'"),
   ('4k3/8/8/8/8/8/8/4K3 w K - 0 1', 'castling',
    'right K with K on e1, h1 empty; expected K on e1 and R on h1'),
   ('4k3/8/8/8/8/8/8/R2K4 w Q - 0 1', 'castling', 'e1 empty, R on a1'),
   ('4k2R/8/8/8/8/8/8/4K3 b k - 0 1', 'castling', 'R on h8'),
-  ('4k3/8/8/8/8/8/8/4K3 w q - 0 1', 'castling', 'right q'),
   ('4k3/8/8/8/8/8/8/4K3 w - e9 0 1', 'en passant', "square 'e9'"),
   ('4k3/8/8/4p3/8/8/8/4K3 w - e3 0 1', 'en passant', 'rank 6'),
-  ('4k3/8/8/8/4P3/8/8/4K3 b - e6 0 1', 'en passant', 'rank 3'),
   ('4k3/8/8/8/8/8/8/4K3 w - e6 0 1', 'en passant', 'e5 empty, e6 empty'),
   ('4k3/8/8/4P3/8/8/8/4K3 w - e6 0 1', 'en passant', 'P on e5'),
-  ('4k3/8/4n3/4p3/8/8/8/4K3 w - e6 0 1', 'en passant', 'n on e6'),
   ('4k3/4p3/8/4p3/8/8/8/4K3 w - e6 0 1', 'en passant', 'p on e7'),
   ('4k3/8/8/4p3/8/8/8/4K3 w - e6 1 1', 'en passant', 'halfmove clock 1'),
   ('4k3/8/8/8/8/8/8/4K3 w - - -1 1', 'counters', "halfmove clock '-1'"),
-  ('4k3/8/8/8/8/8/8/4K3 w - - x 1', 'counters', "halfmove clock 'x'"),
   ('4k3/8/8/8/8/8/8/4K3 w - - 0 0', 'counters', "fullmove number '0'"),
   ('4k3/8/8/8/8/8/8/4K3 w - - 65536 1', 'counters', '0..65535'),
   ('4k3/8/8/8/8/8/8/4K3 w - - 0 65536', 'counters', '1..65535'),
-  ('4k3/8/8/8/8/8/8/4K3 w - - 0 1.5', 'counters', "'1.5'"),
   ('4k3/8/8/8/8/8/8/4K3 w - - 0 ٣', 'counters', 'fullmove'),
   ('8/8/8/8/8/8/8/8 w - - 0 1', 'kings', '0 white kings; expected 1 a side'),
-  ('4k3/8/8/8/8/8/8/8 w - - 0 1', 'kings', '0 white kings'),
   ('4k3/8/8/8/8/8/8/K3K3 w - - 0 1', 'kings', '2 white kings'),
-  ('4k2k/8/8/8/8/8/8/4K3 w - - 0 1', 'kings', '2 black kings'),
   ('4k2P/8/8/8/8/8/8/4K3 w - - 0 1', 'pawns', 'a white pawn on rank 1 or 8'),
-  ('4k3/8/8/8/8/8/8/p3K3 w - - 0 1', 'pawns', 'a black pawn on rank 1'),
   ('4k3/8/8/8/8/P7/PPPPPPPP/4K3 w - - 0 1', 'pawns', '9 white pawns'),
   ('4k3/8/8/8/8/8/PPPPPPPP/QQ2K3 w - - 0 1', 'men',
    '8 white pawns and 1 promoted pieces'),
-  ('4k3/8/8/8/8/8/PPPPPPPP/2B1K1BB w - - 0 1', 'men', '1 promoted'),
   ('4k3/qqqqqqqq/qq6/8/8/8/8/4K3 w - - 0 1', 'men', '9 promoted pieces'),
   ('4k3/8/8/8/8/8/8/3KR3 w - - 0 1', 'check', 'R on e1 attacks the king'),
-  ('4k3/8/8/8/8/8/4r3/4K3 b - - 0 1', 'check', 'r on e2 attacks'),
   ('8/8/8/3kK3/8/8/8/8 w - - 0 1', 'check', 'K on e5 attacks'),
-  ('4k3/3P4/8/8/8/8/8/4K3 w - - 0 1', 'check', 'P on d7 attacks'),
   ('4k3/8/5N2/8/8/8/8/4K3 w - - 0 1', 'check', 'N on f6 attacks'),
   ('4k3/8/3N1N2/8/8/8/4R3/4K3 b - - 0 1', 'check', 'at most 2 checkers'),
   ('8/8/8/R2k2R1/8/8/8/4K3 b - - 0 1', 'check', 'on one line'),
@@ -107,14 +91,6 @@ def test_layout():
   black = chess_notation.parse_fen('r3k2r/8/8/8/8/8/8/R3K2R b Kq - 255 300')
   assert black[8] == 1 | 1 << 1 | 1 << 4
   assert black[9] == 255 | 300 << 16
-
-
-def test_start():
-  board = chess_notation.squares(
-    chess_notation.parse_fen(chess_notation.START_FEN)
-  )
-  assert board[:8].tolist() == [4, 2, 3, 5, 6, 3, 2, 4]
-  assert board[56:].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
 
 
 def test_four_fields_and_blanks():

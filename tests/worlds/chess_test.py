@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.core import basics
-from wm.evaluation import probing
 from wm.kernels import chess as kernels
 from wm.worlds import chess
 from wm.worlds.base import exact
@@ -178,38 +176,7 @@ def test_a_history_without_room_is_forgotten():
   assert world.state_id(longer)[0] == world.state_id(at(world, 'Nf3 Nf6'))[0]
 
 
-def test_after_is_walk(world):
-  result = world.sample(30, 8)
-  lengths = (basics.hash64(4, np.arange(30)) % np.uint64(129)).astype(np.int32)
-  lengths = np.minimum(lengths, result.lengths)
-  lengths[:2] = 0, 1
-  _, walked = world.walk(world.init(30), result.tokens, lengths)
-  np.testing.assert_array_equal(world.after(result.tokens, lengths), walked)
-
-
 # Labels.
-
-
-def test_labels_of_known_states(world):
-  state = at(world, 'e4 a6 e5 d5')
-  row = world.labels(state)[0]
-  assert row[64:].tolist() == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
-  assert row[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
-  pushed = at(world, 'e4')
-  legal = chess.World(ep='legal')
-  assert world.labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
-  assert legal.labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
-  assert (probing.targets(world, pushed) == world.labels(pushed)[:, :64]).all()
-  assert not world.labels(world.init(1)).any()
-
-
-def test_labels_follow_the_tokens_of_a_game(world):
-  result = world.sample(6, 2)
-  moves = chess_notation.packed_ids('compact')[result.tokens[:, 1:]]
-  expected = kernels.replay_labels(moves, result.lengths - 1)
-  for ply in (0, 7, 19):
-    states = world.after(result.tokens, np.full(6, ply + 1))
-    np.testing.assert_array_equal(world.labels(states), expected[:, ply])
 
 
 # Games.
@@ -309,35 +276,6 @@ def test_long_games_only_have_one_length(world):
   result = chess.World(length=128, least=100).sample(300, 3)
   assert result.lengths.min() > 100
   assert (result.lengths == 129).mean() > 0.9
-
-
-def test_trials_are_stratified_by_ply(world):
-  plies = world.known(world.sample_states(3000, 5))
-  low, high = world.plies
-  assert (low, high) == (4, 127)
-  assert plies.min() == low
-  assert plies.max() == high
-  counts = np.bincount((plies - low) // 31)
-  assert abs(counts - 750).max() < 110
-
-
-def test_recurring_states_have_several_prefixes():
-  world = chess.World(states='recurring', pool=2000, length=30)
-  states = world.sample_states(50, 1)
-  moves = world.known(states)
-  drawn = [
-    world.sample_prefixes(states, moves, basics.hash64(k, np.arange(50)))
-    for k in range(12)
-  ]
-  several = np.zeros(50, bool)
-  for result in drawn:
-    assert result.ok.all()
-    several |= (result.tokens != drawn[0].tokens).any(1)
-    reached = world.after(result.tokens, result.lengths)
-    np.testing.assert_array_equal(
-      world.state_id(reached), world.state_id(states)
-    )
-  assert several.mean() > 0.9
 
 
 # Boundaries and pictures.

@@ -1,18 +1,11 @@
 """Chess states as text, and chess from the command line."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from wm import core
 from wm.worlds import chess
 from wm.worlds.chess import notation as chess_notation
-
-KIWIPETE = (
-  'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'
-)
 
 
 @pytest.fixture(scope='module')
@@ -79,54 +72,3 @@ def test_bad_fields_are_refused(fields, said):
 
 
 # The command line.
-
-
-def run(root, name, *args):
-  return subprocess.run(
-    [sys.executable, root / 'launch' / name, *args],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
-@pytest.mark.process
-def test_count_from_the_command_line(root):
-  done = run(root, 'count.py', '--world=chess()', '--depth=4')
-  assert (done.returncode, done.stderr) == (0, '')
-  assert done.stdout == '1 20\n2 400\n3 8902\n4 197281\n'
-  done = run(
-    root, 'count.py', '--world=chess()', '--depth=2', f'--state={KIWIPETE}'
-  )
-  assert done.stdout == '1 48\n2 2039\n'
-
-
-@pytest.mark.process
-def test_boundary_from_the_command_line(root):
-  done = run(
-    root,
-    'count.py',
-    '--world=chess()',
-    '--first_state=4k3/8/8/8/8/8/8/4K2R w K - 0 1',
-    '--second_state=4k3/8/8/8/8/8/8/4K2R w - - 0 1',
-    '--depth=2',
-    '--show',
-  )
-  assert (done.returncode, done.stderr) == (0, '')
-  assert done.stdout == 'e1g1\n1 1 14\n2 1 77\n'
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-  ('state', 'said'),
-  [
-    ('e2e4 e7e5 e1e3', "ply 3: 'e1e3' is illegal in"),
-    ('4k3/8/8/8/8/8/4K3 w - - 0 1', '7 ranks'),
-    ('<start> e2e4 e2e4', "token 'e2e4', number 3"),
-  ],
-)
-def test_bad_states_from_the_command_line(root, state, said):
-  done = run(root, 'count.py', '--world=chess()', f'--state={state}')
-  assert done.returncode == 2
-  assert said in done.stderr
-  assert len(done.stderr.splitlines()) == 1

@@ -122,16 +122,6 @@ def tail(labels):
   return labels[64:].tolist()
 
 
-def test_labels_of_the_start():
-  labels = chess.labels(chess.start()[None])[0]
-  assert labels[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
-  assert labels[56:64].tolist() == [4, 2, 3, 5, 6, 3, 2, 4]
-  assert set(labels[8:16]) == {7}
-  assert set(labels[48:56]) == {1}
-  assert not labels[16:48].any()
-  assert tail(labels) == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1]
-
-
 def test_labels_of_passing_pawns():
   assert tail(replayed('e2e4')[1]) == [1, 1, 1, 1, 1, 5, 1, 0, 0, 0, 1]
   assert tail(replayed('e2e4', ep='legal')[1])[5:7] == [0, 0]
@@ -155,38 +145,6 @@ def test_a_capture_that_opens_the_rank_is_no_en_passant():
   plain = row.copy()
   plain[8] &= 31
   assert chess.keys(row[None]) == chess.keys(plain[None])
-
-
-def test_labels_of_castling():
-  line = replayed('e1g1 e8c8', CORNERS)
-  assert tail(line[1])[1:5] == [0, 0, 1, 1]
-  assert line[1][72] == 1
-  assert tail(line[2]) == [0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 2]
-  assert line[2][:8].tolist() == [0, 0, 12, 10, 0, 0, 0, 10]
-  line = replayed('h1h8', CORNERS)
-  assert tail(line[1])[1:5] == [0, 1, 0, 1]
-  assert line[1][72] == 0
-  assert tail(replayed('a1b1', CORNERS)[1])[1:5] == [1, 0, 1, 1]
-
-
-def test_labels_of_promotion():
-  fen = '1n2k3/P7/8/8/8/8/8/4K3 w - - 5 40'
-  taken, ahead = replayed('a7b8n', fen)[1], replayed('a7a8q', fen)[1]
-  assert taken[1] == 2
-  assert taken[72] == 0
-  assert ahead[0] == 5
-  assert ahead[1] == 8
-  assert ahead[72] == 0
-  assert ahead[74] == 40
-
-
-def test_labels_of_counters():
-  fen = '4k3/8/8/8/8/8/8/4K2R w K - 255 300'
-  line = replayed('e1e2 e8e7', fen)
-  assert tail(line[1]) == [1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 44]
-  assert tail(line[2])[7:] == [1, 1, 1, 45]
-  line = replayed('e1e2 e8e7', '4k3/8/8/8/8/8/8/4K3 w - - 65535 65535')
-  assert tail(line[2])[7:] == [255, 255, 255, 255]
 
 
 def test_repetition_is_claimed_before_it_happens():

@@ -102,21 +102,6 @@ def test_a_game_depends_on_its_number_alone(seed, first, policy):
     np.testing.assert_array_equal(result[0], expected[first])
 
 
-def test_factors_multiply():
-  weights = policies.weights('promotions')
-  unit = policies.UNIT
-  assert weights[0] == unit
-  assert weights[policies.CAPTURE] == unit // 2
-  both = policies.PAWN | policies.PROMOTION
-  assert weights[both] == 256 * unit
-  assert not policies.weights('uniform').size
-  for policy in SHIFTED:
-    result = policies.weights(policy)
-    assert result.shape == (2 ** len(policies.KINDS),)
-    assert result.min() >= 1
-    assert result.max() * 218 < 2**32
-
-
 def test_unknown_policies_are_named():
   with pytest.raises(
     core.InputError, match="'brave'; available: uniform, promotions"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from wm.kernels import dfa
-from wm.kernels.maps import paths
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 
@@ -54,52 +53,6 @@ def graph(folder):
 def walks(manhattan):
   """The graph of the random walks."""
   return graph(manhattan / 'random')
-
-
-@pytest.mark.parametrize(
-  ('name', 'reachable', 'longest', 'mean', 'near'),
-  [
-    ('shortest', 20_452_645, 107, 40.9998, 20_442_437),
-    ('random', 20_457_139, 124, 43.2865, 20_323_480),
-  ],
-)
-def test_hop_distances(manhattan, name, reachable, longest, mean, near):
-  hops = paths.hops(graph(manhattan / name).delta)
-  finite = hops < 255
-  np.fill_diagonal(finite, False)
-  assert finite.sum() == reachable
-  assert hops[finite].max() == longest
-  assert hops[finite].mean(dtype=float) == pytest.approx(mean, abs=5e-5)
-  assert (finite & (hops <= 95)).sum() == near
-
-
-def test_walk_counts(walks):
-  every = [
-    dfa.count(walks.delta, row, dfa.NO_GOAL, 6)
-    for row in range(len(walks.delta))
-  ]
-  totals = np.sum(every, 0).tolist()
-  assert totals == [9705, 21998, 52506, 130046, 332346, 871959]
-
-
-@pytest.mark.parametrize(
-  ('first', 'second', 'sizes'),
-  [
-    (
-      (42421728, 11803957852),
-      (42421731, 11803957851),
-      [0, 1, 5, 17, 43, 116],
-    ),
-    ((42421776, 11496014207), (42440287, 42446072), [2, 4, 6, 9, 9, 9]),
-  ],
-)
-def test_boundary_sizes(walks, first, second, sizes):
-  (a, goal_a), (b, goal_b) = (
-    (walks.rows[here], walks.rows[goal]) for here, goal in (first, second)
-  )
-  args = walks.delta, [a], [b], [goal_a], [goal_b], 6
-  lengths = dfa.boundary(*args).lengths
-  assert np.cumsum(np.bincount(lengths, minlength=7)[1:]).tolist() == sizes
 
 
 def test_published_routine_against_the_exact_boundary(walks):
@@ -151,38 +104,3 @@ def test_equal_intersections_differ_only_by_destination(walks):
   # And all those that are not end in the end label.
   last = result.labels[np.arange(len(result.labels)), result.lengths - 1]
   assert (last == 8).all()
-
-
-def test_shortest_paths_of_the_samples_world(manhattan):
-  """Routes by length agree with SciPy's distances on the real lengths."""
-  csgraph = pytest.importorskip('scipy.sparse.csgraph')
-  sparse = pytest.importorskip('scipy.sparse')
-  with open(manhattan / 'edges.csv', encoding='utf-8') as file:
-    edges = list(csv.DictReader(file))
-  here = graph(manhattan / 'shortest')
-  lengths = np.full(here.delta.shape, np.nan)
-  for edge in edges:
-    label = DIRECTIONS.index(edge['direction'])
-    lengths[here.rows[int(edge['node'])], label] = float(edge['length_m'])
-  tails, labels = np.nonzero(here.delta >= 0)
-  matrix = sparse.csr_matrix(
-    (lengths[tails, labels], (tails, here.delta[tails, labels])),
-    shape=(len(here.delta),) * 2,
-  )
-  sources = np.random.default_rng(0).integers(0, len(here.delta), 200)
-  theirs = csgraph.dijkstra(matrix, indices=sources)
-  dist = paths.dijkstra(here.delta, lengths, sources)
-  np.testing.assert_array_equal(dist, theirs)
-  ends = np.random.default_rng(1).integers(0, len(here.delta), 200)
-  routes, moves = paths.shortest_routes(here.delta, lengths, sources, ends, 300)
-  finite = np.isfinite(theirs[np.arange(200), ends])
-  np.testing.assert_array_equal(moves >= 0, finite)
-  row, metres = sources[finite], np.zeros(finite.sum())
-  for label in routes[finite].T:
-    on = label >= 0
-    metres[on] += lengths[row[on], label[on]]
-    row[on] = here.delta[row[on], label[on]]
-  np.testing.assert_array_equal(row, ends[finite])
-  np.testing.assert_allclose(
-    metres, theirs[np.arange(200), ends][finite], rtol=1e-12
-  )

@@ -103,18 +103,6 @@ def test_a_step_takes_any_leading_dimensions():
     close(step(*many, start)[0][0], run(arguments)[0][:, 0], 1e-12)
 
 
-def test_tokens_without_decay_and_beta_leave_the_state():
-  arguments = inputs(2 * C, 'float32')
-  used = np.arange(2 * C) < C + 3
-  for name in ('g_BLH', 'beta_BLH'):
-    arguments[name] = arguments[name] * used[None, :, None]
-  short = {
-    name: x if name == 'start_BHKV' else x[:, : C + 3]
-    for name, x in arguments.items()
-  }
-  close(run(arguments)[1], run(short)[1], 1e-6)
-
-
 def test_no_later_token_changes_a_bit():
   arguments = inputs(2 * C + 3, 'float32')
   other = dict(arguments)
@@ -124,30 +112,6 @@ def test_no_later_token_changes_a_bit():
   before, after = (run(x)[0] for x in (arguments, other))
   np.testing.assert_array_equal(before[:, : C + 2], after[:, : C + 2])
   assert (before[:, C + 2] != after[:, C + 2]).any()
-
-
-def alike(length: int, beta: float) -> dict[str, jax.Array]:
-  """One key for all tokens, nothing to write, no decay."""
-  arguments = inputs(length, 'float32')
-  arguments['k_BLHK'] = jnp.zeros_like(arguments['k_BLHK']).at[..., 0].set(1)
-  arguments['v_BLHV'] *= 0
-  arguments['g_BLH'] *= 0
-  return arguments | {'beta_BLH': jnp.full_like(arguments['beta_BLH'], beta)}
-
-
-def test_a_beta_of_two_reflects_one_of_one_erases():
-  for length, beta, factor in ((63, 2.0, -1), (64, 2.0, 1), (5, 1.0, 0)):
-    arguments = alike(length, beta)
-    want = np.array(arguments['start_BHKV'])
-    want[:, :, 0] *= factor
-    np.testing.assert_allclose(run(arguments, 64)[1], want, atol=1e-5)
-
-
-def test_a_key_reads_back_what_was_last_written():
-  arguments = inputs(1, 'float32', decay=0.0)
-  arguments |= {'q_BLHK': arguments['k_BLHK']}
-  arguments |= {'beta_BLH': jnp.ones_like(arguments['beta_BLH'])}
-  np.testing.assert_allclose(run(arguments)[0], arguments['v_BLHV'], atol=1e-6)
 
 
 def test_weak_decays_keep_their_digits_after_strong_ones():

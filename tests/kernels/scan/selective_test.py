@@ -86,18 +86,6 @@ def test_steps_are_the_whole_sequence():
   close(state, h, 1e-5)
 
 
-def test_steps_of_size_zero_leave_the_state():
-  arguments, longer = inputs(10), inputs(17)
-  for n in (0, 1, 3, 4):
-    longer[n][:, :10] = arguments[n]
-  longer[1][:, 10:] = 0
-  longer[2], longer[5] = arguments[2], arguments[5]
-  with jax.enable_x64(True):
-    for form in FORMS:
-      y, state = run(longer, form)
-      close((y[:, :10], state), run(arguments, form), 1e-12)
-
-
 def test_huge_steps_forget_and_are_finite():
   arguments = inputs(20, 'float32')
   arguments[1][:, 4:8] = 1e6

@@ -141,18 +141,6 @@ def test_no_decay_is_too_strong():
   close(results[0], defined(arguments), 2e-5)
 
 
-def test_empty_steps_leave_the_state():
-  arguments, longer = inputs(10), inputs(17)
-  for name in ('x', 'b', 'c', 'a', 'weight', 'late'):
-    longer[name][:, :10] = arguments[name]
-  for name in ('a', 'weight', 'late'):
-    longer[name][:, 10:] = 0
-  longer['start'] = arguments['start']
-  with jax.enable_x64(True):
-    y, state = run(longer)
-    close((y[:, :10], state), run(arguments), 1e-12)
-
-
 def test_no_later_step_changes_a_bit():
   arguments, other = inputs(21, dtype='float32'), inputs(21, dtype='float32')
   for name in ('x', 'b', 'c', 'a', 'weight', 'late'):
