@@ -100,10 +100,11 @@ def test_time_grows_with_the_length_alone(name):
   for piece in HOSTILE:
     short, long = ((piece * size)[:size] for size in (4_000, 32_000))
     least = min(_seconds(READERS[name], short) for _ in range(2))
-    # Quadratic time would be 64 times as much.
+    # Quadratic time would be 64 times as much. A busy machine may interrupt one
+    # reading, and seldom three.
     limit = 30 * max(least, 0.01)
-    seconds = _seconds(READERS[name], long)
-    assert seconds < limit, piece
+    tries = (_seconds(READERS[name], long) for _ in range(3))
+    assert any(seconds < limit for seconds in tries), piece
 
 
 def test_a_megabyte_is_read_in_seconds():
