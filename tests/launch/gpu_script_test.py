@@ -32,7 +32,8 @@ def start(*arguments):
 
 @pytest.mark.process
 def test_slices_that_are_killed_end_in_eight_files(tmp_path):
-  flags = '--tiny', '--minutes=0.9', '--slice=0.4', f'--out={tmp_path}'
+  # The first stage has a sixth of the time, which a slow machine needs.
+  flags = '--tiny', '--minutes=2', '--slice=0.8', f'--out={tmp_path}'
   first = start(*flags)
   for _ in range(600):
     time.sleep(0.1)
@@ -55,9 +56,7 @@ def test_slices_that_are_killed_end_in_eight_files(tmp_path):
   log = (tmp_path / 'results' / 'log.txt').read_text()
   stages = re.findall(r'\] (\w+): ended', log)
   assert stages[-3:] == ['score', 'reconstruct', 'report']
-  # On a slow machine the few seconds of the first stage may be too few.
-  if re.search(r'\] tests: ended with 0', log):
-    assert 'skipped' in (tmp_path / 'results' / 'tests.txt').read_text()
+  assert 'skipped' in (tmp_path / 'results' / 'tests.txt').read_text()
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 
 NEVER = np.iinfo(np.int64).max  # Number of tokens to an unreachable end.
 
-# Up to so many nodes all hop distances are computed at once, in at most 3.2 GB;
-# of larger maps those of the places that are asked for, SEARCHES_BYTES of them.
-TABLED, SEARCHES_BYTES = 40_000, 1 << 30
+# Up to so many nodes all hop distances are computed at once, in about 4 GB; of
+# larger maps those of the places that are asked for, SEARCHES_BYTES of them.
+TABLED, SEARCHES_BYTES = 60_000, 1 << 30
 
 
 class Navigation(
@@ -102,7 +102,6 @@ class Navigation(
     not go beyond `prefix_limit`.
     """
     size, states = len(self.graph), np.empty((num, 2), np.int32)
-    near = paths.Reach(self.graph.delta)
     left, attempt = np.arange(num), 0
     while left.size:
       if attempt == 1000 * ATTEMPTS:
@@ -113,7 +112,7 @@ class Navigation(
       drawn = basics.hash64(seed, left[:, None], attempt, np.arange(2))
       row, pick = (drawn % np.uint64(size)).astype(np.int64).T
       states[left, 0] = row
-      states[left, 1] = near.picked(row, pick, self.prefix_limit - 1)
+      states[left, 1] = self._reach.picked(row, pick, self.prefix_limit - 1)
       left, attempt = left[states[left, 1] < 0], attempt + 1
     return states
 
@@ -342,10 +341,15 @@ class Navigation(
     return paths.hops(self.graph.delta)
 
   @functools.cached_property
+  def _reach(self) -> paths.Reach:
+    """Searches for hops, of a large map."""
+    return paths.Reach(self.graph.delta)
+
+  @functools.cached_property
   def _hops_to(self) -> Callable[[int], np.ndarray]:
     """Hops [S] int32 from all rows to a goal, DEAD without a path; cached."""
     most = max(SEARCHES_BYTES // (4 * len(self.graph)), 1)
-    return functools.lru_cache(most)(paths.Reach(self.graph.delta).hops_to)
+    return functools.lru_cache(most)(self._reach.hops_to)
 
   def hops_between(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Hops from rows to goals, int64, which broadcast; NEVER without a path."""
