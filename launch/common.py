@@ -161,9 +161,14 @@ flags.DEFINE_integer(
 flags.DEFINE_string('open', '', "View to open, e.g. 'prefix=25+47+N'.")
 flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 
-# recorded.
-flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
+flags.DEFINE_string('paper', None, "Whose recorded answers, e.g. 'cogeval'.")
+
+# list.
 flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
+
+# export.
+flags.DEFINE_string('task', None, "Of Inspect, e.g. 'wm/mango_route'.")
+flags.DEFINE_multi_string('option', [], 'NAME=VALUE, of the task; repeat.')
 
 # sweep.
 flags.DEFINE_multi_string(

@@ -6,6 +6,7 @@
   python launch/report.py --runs=logs --out=runs/papers
   python launch/report.py --compare=runs/a,runs/b
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
+  python launch/report.py --paper=cogeval --data=FOLDER --out=runs/cogeval
 
 The report is in OUT, if that is a new folder, and else in OUT/report, as where
 OUT is a run or holds runs: report.html (one page, no network needed),
@@ -17,8 +18,10 @@ paper's tasks give the paper's tables.
 
 --compare prints the differences of two runs on the same trials, with intervals.
 --miniatures reports on the findings of papers, and says for each whether the
-results of units show it. Each chart is also an SVG file beside the page, in a
-style that journals take.
+results of units show it.
+--paper scores recorded answers of language models again, as published: FOLDER
+is as the README of the recorded answers describes it. Each chart is also an SVG
+file beside the page, in a style that journals take.
 --single_file puts all pictures into the page, to be mailed.
 """
 
@@ -36,6 +39,11 @@ def main() -> None:
     common.refuse_together('miniatures', 'runs', 'compare')
     common.require('out')
     wm.findings(FLAGS.miniatures, FLAGS.out, log=print)
+    return
+  if FLAGS.paper is not None:
+    common.refuse_together('paper', 'runs', 'compare', 'single_file')
+    common.require('paper', 'data', 'out')
+    wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, log=print)
     return
   if FLAGS.compare:
     common.refuse_together('compare', 'runs')
@@ -56,4 +64,7 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures', 'single_file')
+  common.run(
+    main,
+    *('runs', 'compare', 'miniatures', 'paper', 'data', 'single_file'),
+  )

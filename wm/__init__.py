@@ -100,6 +100,7 @@ _CALLS = {
   'options.calls': ('Reconstruction', 'Sampling', 'Scoring'),
   'options.training': ('Training',),
   'reporting.catalog': ('describe',),
+  'language.harness': ('export',),
   'lab.cross_page': ('findings',),
   'lab.miniature': ('miniature',),
   'studies.rows': ('Row',),

@@ -10,6 +10,7 @@ from wm.data.published import from_graph as from_graph
 from wm.evaluation.scoring import Loaded as Loaded
 from wm.lab.cross_page import findings as findings
 from wm.lab.miniature import miniature as miniature
+from wm.language.harness import export as export
 from wm.library.calls import ask as ask
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text

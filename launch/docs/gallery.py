@@ -10,22 +10,19 @@ import dataclasses
 import importlib
 import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import wm
 from wm.core import fields, registry
+from wm.language import harness
 from wm.reporting import catalog
 
 KINDS = {'world': 'Worlds', 'model': 'Models', 'metric': 'Metrics'}
-# Task -> its module, and options that an example needs.
-TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-  'world': ('world_task', {'metrics': 'next_token(num=3)'}),
-  'cogeval': ('papers.cogeval.task', {}),
-  'forces': ('papers.forces.task', {'num': 1}),
-  'mango_route': ('papers.mango.task', {}),
-  'mango_destination': ('papers.mango.task', {}),
-  'mango_minigames': ('papers.mango.task', {}),
+# Task -> options that an example needs.
+EXAMPLES: dict[str, dict[str, Any]] = {
+  'world': {'metrics': 'next_token(num=3)'},
+  'forces': {'num': 1},
 }
 MOST = 1500  # Characters of a prompt that are shown.
 # Modules that read files for a command.
@@ -70,15 +67,13 @@ def tasks() -> str:
     'and `launch/ask.py --budget=5usd` never passes a price.',
     '',
   ]
-  for name in TASKS:
-    lines += [*_task(name), '']
+  for name, make in harness.tasks().items():
+    lines += [*_task(name, make), '']
   return '\n'.join(lines)
 
 
-def _task(name: str) -> Iterator[str]:
+def _task(name: str, make: Callable[..., Any]) -> Iterator[str]:
   """Lines on a task: what it asks, its options, a prompt and its answer."""
-  place, example = TASKS[name]
-  make = getattr(importlib.import_module(f'wm.language.{place}'), name)
   inner = inspect.unwrap(make)
   hints = typing.get_type_hints(inner)
   (options,) = (kind for key, kind in hints.items() if key != 'return')
@@ -93,7 +88,7 @@ def _task(name: str) -> Iterator[str]:
     yield f'| `{field.name}` | {shown} | {text} |'
   if name.startswith('mango'):
     return  # Its mazes are in the authors' files.
-  sample = next(iter(make(**example).dataset))
+  sample = next(iter(make(**EXAMPLES.get(name, {})).dataset))
   prompt = sample.input
   if not isinstance(prompt, str):
     prompt = '\n\n'.join(str(message.content) for message in prompt)

@@ -250,7 +250,7 @@ def tables() -> Iterator[Case]:
   for name, data in _archives().items():
     yield world(kind, f'archive {name}', spec, put('g.tar.gz', data))
   for paper in ('cogeval', 'mango', 'forces'):
-    run = 'recorded', f'--paper={paper}', '--data=answers', '--out=new'
+    run = 'report', f'--paper={paper}', '--data=answers', '--out=new'
     for name, files in {
       'of no folder': (),
       'of nothing': (folder('answers'),),

@@ -32,7 +32,7 @@ GOOD: dict[str, dict[str, str]] = {
   },
   'plan': {'world': LINE, 'model': 'transformer(layers=1, width=8)'},
   'reconstruct': {'world': WORLD, 'model': 'uniform()', 'out': 'new'},
-  'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
+  'export': {'task': 'world', 'out': 'new'},
   'report': {'out': 'new'},
   'sample': {'world': LINE, 'num': '50', 'out': 'new'},
   'score': {
@@ -110,7 +110,11 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'pairs': ('all',),
     'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
   },
-  'recorded': {'paper': ('nope', '')},
+  'report': {'paper': ('nope', '')},
+  'export': {
+    'task': ('', 'nope'),
+    'option': ('world', 'wrold=maps()', 'form=tool', 'max_tokens=0'),
+  },
   'sample': {'jobs': ('0', 'x')},
   'score': {
     'checkpoint': ('none_such', 'best/../x'),
@@ -194,7 +198,7 @@ def _wrong(binary: str, flag: str, values: tuple[str, ...]) -> Iterator[Case]:
 def flags() -> Iterator[Case]:
   """Numbers, choices and texts of each binary's flags."""
   for binary, good in GOOD.items():
-    if binary not in ('report', 'recorded', 'list'):
+    if binary not in ('report', 'export', 'list'):
       yield from _wrong(binary, 'seed', SEED[: 2 if binary != 'train' else 4])
     few = {
       name: COUNT[k % 3 :: 3] for k, name in enumerate(ONES.get(binary, ()))

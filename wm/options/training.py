@@ -122,7 +122,7 @@ class Training:
   data: Path | None = option(
     None,
     'Folder of train/ and heldout/ sequences; default: OUT/data. For '
-    'launch/recorded.py: folder of recorded answers.',
+    'launch/report.py --paper: folder of recorded answers.',
   )
   start: Path | None = option(
     None,

@@ -147,9 +147,9 @@ def test_answers_without_a_score_are_refused():
 
 def test_what_cannot_be_scored_again_is_one_line(tmp_path):
   inputs = f'--data={tmp_path}', f'--out={tmp_path / "out"}'
-  output = binaries.refused('recorded', '--paper=nobody', *inputs)
+  output = binaries.refused('report', '--paper=nobody', *inputs)
   assert "no recorded answers of 'nobody'; available: cogeval" in output
-  output = binaries.refused('recorded', '--paper=cogeval', *inputs)
+  output = binaries.refused('report', '--paper=cogeval', *inputs)
   assert 'no such file' in output
   output = binaries.refused(
     'recorded', '--paper=cogeval', '--data=gone', inputs[1]
