@@ -24,7 +24,7 @@ import json
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from wm import core
 from wm.core import inputs
@@ -186,8 +186,8 @@ def _scores(
     output=ModelOutput.from_content('wm/recorded', reply),
     metadata=json.loads(doc['metadata']),
   )
-  judge = (inspect_task.scorer or [])[0]
-  score = provider.wait(judge(state, Target(json.loads(doc['target']))))
+  (judge,) = cast(Any, inspect_task.scorer)
+  score: Any = provider.wait(judge(state, Target(json.loads(doc['target']))))
   return {name: float(value) for name, value in score.value.items()}
 
 
