@@ -53,8 +53,7 @@ def values(share: float) -> np.ndarray:
 def test_each_pair_is_compared_trial_by_trial(made):
   shares = {'a': 0.9, 'b': 0.1, 'c': 0.1}
   runs = [made(name, values(share)) for name, share in shares.items()]
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   assert table.heads == ('quantity', 'a − b', 'a − c', 'b − c')
   ((head, *cells),) = table.rows
   assert head == f'{SPEC}: {QUANTITY}'
@@ -70,6 +69,33 @@ def test_each_pair_is_compared_trial_by_trial(made):
   assert '3 tests' in table.note
 
 
+def test_a_grid_counts_the_measures_in_which_a_model_is_better(made):
+  shares = {'a': 0.9, 'b': 0.1, 'c': 0.1}
+  runs = [made(name, values(share)) for name, share in shares.items()]
+  grid, _ = model_comparison.paired_tables(runs, tables.results(runs))
+  assert grid.heads == ('better than', 'a', 'b', 'c')
+  assert [*map(list, grid.rows)] == [
+    ['a', '', '1 of 1', '1 of 1'],
+    ['b', '0 of 1', '', '0 of 1'],
+    ['c', '0 of 1', '0 of 1', ''],
+  ]
+
+
+def test_of_losses_the_lower_is_better(made, monkeypatch):
+  runs = [made(name, values(0.1 * n)) for n, name in enumerate('abc')]
+  measure = core.Measure(0.0, 'has no loss')
+  monkeypatch.setattr(model_comparison.catalog, 'measure', lambda *_: measure)
+  grid, _ = model_comparison.paired_tables(runs, tables.results(runs))
+  assert grid.rows[0][2:] == ('0 of 1', '1 of 1')
+  assert grid.rows[2][1:3] == ('0 of 1', '0 of 1')
+
+
+def test_models_of_other_trials_are_not_in_the_grid(made):
+  runs = [made(name, values(0.5), seed=n) for n, name in enumerate('abc')]
+  grid, _ = model_comparison.paired_tables(runs, tables.results(runs))
+  assert {cell for row in grid.rows for cell in row[1:]} == {'', '–'}
+
+
 @pytest.mark.parametrize(
   'changed',
   [
@@ -80,8 +106,7 @@ def test_each_pair_is_compared_trial_by_trial(made):
 )
 def test_other_trials_are_not_compared(made, changed):
   runs = [made('a', values(0.9)), made('b', values(0.1), **changed)]
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   assert table.rows[0][1] == 'not the same trials'
   assert 'Not the same trials' in table.note
 
@@ -110,8 +135,7 @@ def test_samplers_of_one_city_have_the_same_trials(
       'ab', (0.9, 0.1), worlds, rules, states, strict=True
     )
   ]
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   assert (table.rows[0][1] != 'not the same trials') == compared
 
 
@@ -119,22 +143,20 @@ def test_results_without_trials_say_so(made):
   runs = [made('a', values(0.9)), made('b', values(0.1))]
   path = results.path(runs[1].folder, 'compression', SPEC)
   path.with_suffix('.npz').write_bytes(b'')
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   assert table.rows[0][1] == 'no trials kept'
 
 
 def test_many_models_are_compared_with_the_first(made):
   runs = [made(name, values(0.1 * k)) for k, name in enumerate('abcde')]
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   assert table.heads[1:] == tuple(f'a − {name}' for name in 'bcde')
 
 
 def test_one_trained_model_has_no_table(made):
   runs = [made('a', values(0.9)), made('b', values(0.1), training=None)]
-  assert model_comparison.paired_table(runs, tables.results(runs)) is None
-  assert model_comparison.paired_table([], tables.results([])) is None
+  assert not model_comparison.paired_tables(runs, tables.results(runs))
+  assert not model_comparison.paired_tables([], tables.results([]))
 
 
 @pytest.mark.parametrize(
@@ -155,8 +177,7 @@ def test_without_an_interval_it_says_why(made, clusters, bounds, why, more):
   about = {'group': np.arange(40) % clusters, 'bounds': bounds}
   shares = (np.full(40, 0.75), np.full(40, 0.25))
   runs = [made(name, x, **about) for name, x in zip('ab', shares, strict=True)]
-  table = model_comparison.paired_table(runs, tables.results(runs))
-  assert table is not None
+  *_, table = model_comparison.paired_tables(runs, tables.results(runs))
   cell = table.rows[0][1]
   assert cell.startswith(f'0.500 ({why}), n=40' if why else '0.500 [')
   assert more in table.note

@@ -1,12 +1,14 @@
 """Compares models: differences and correlations.
 
-Differences are between trained models on the same trials. Correlations are
+Differences are between trained models on the same trials; a grid counts who is
+better. Correlations are
 over models (Vafa et al. 2025 correlate inductive biases with transfer over ten
 models: five families, trained and not).
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import math
@@ -22,7 +24,9 @@ from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
 PAIRED_TITLE = 'Differences between trained models'
+WINS_TITLE = 'Which model is better, by how many measures'
 RECIPES_TITLE = 'Differences between recipes, over seeds'
+ALPHA = 0.05  # Of corrected p values.
 MOST_PAIRED = 4  # Trained models of which each pair is compared.
 _OTHER = 'not the same trials'
 _MISSING = 'no trials kept'
@@ -33,10 +37,13 @@ _SHOWN = 0.001  # Smaller p values are shown as smaller than this.
 _Place = tuple[str, int, int]
 
 
-def paired_table(
+def paired_tables(
   runs: Sequence[Run], frame: pd.DataFrame, *, several_seeds: bool = False
-) -> tables.Table | None:
+) -> list[tables.Table]:
   """Tables a row for each headline quantity, a column for each pair of models.
+
+  Of three or four models the first table counts, for each pair, the quantities
+  in which the one is better.
 
   Args:
     runs: all of a report.
@@ -47,10 +54,11 @@ def paired_table(
       Welch's t test.
 
   Returns:
-    The table; None where no two trained models have a quantity in common.
+    The tables; none where no two trained models have a quantity in common.
   """
   trained, pairs = _pairs(runs, several_seeds)
   differences: dict[_Place, comparisons.Difference | str] = {}
+  measures: dict[str, core.Measure | None] = {}
   shown = frame[(frame.headline != '') & frame.run.isin(trained)]
   for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
     # Trials of one spec are held at a time.
@@ -61,6 +69,7 @@ def paired_table(
       }
     for quantity, rows in of_spec.groupby('quantity', sort=False):
       of = rows.drop_duplicates('run').set_index('run').entry
+      measures[f'{spec}: {quantity}'] = catalog.measure(metric, quantity)
       if several_seeds:
         of = of[of.map(lambda entry: bool(entry['seed_values']))]
       for a, b in pairs:
@@ -71,7 +80,9 @@ def paired_table(
             else difference_of(of[a], of[b], scores[a], scores[b])
           )
   if not differences:
-    return None
+    return []
+  corrected = comparisons.adjusted([*differences.values()])
+  differences = dict(zip(differences, corrected, strict=True))
   title = RECIPES_TITLE if several_seeds else PAIRED_TITLE
   rows = _rows_of_pairs(runs, pairs, differences)
   cells = ' '.join(cell for row in rows for cell in row.values())
@@ -86,7 +97,45 @@ def paired_table(
     least=comparisons.FEWEST_PAIRED,
     many=len(trained) > MOST_PAIRED,
   )
-  return tables.of_rows(title, rows, note, len(pairs) > 6)
+  table = tables.of_rows(title, rows, note, len(pairs) > 6)
+  if not 2 < len(trained) <= MOST_PAIRED:
+    return [table]
+  wins = _wins(runs, trained, differences, measures)
+  return [tables.of_rows(WINS_TITLE, wins, tables.note('wins')), table]
+
+
+def _wins(
+  runs: Sequence[Run],
+  places: Sequence[int],
+  differences: Mapping[_Place, comparisons.Difference | str],
+  measures: Mapping[str, core.Measure | None],
+) -> list[dict[str, str]]:
+  """A row and a column for each model: quantities in which the row's is better.
+
+  differences: with corrected p values. measures: of their quantities.
+  """
+  labels = tables.labels(runs)
+  counts = collections.Counter[tuple[int, int]]()
+  compared = collections.Counter[tuple[int, int]]()
+  for (quantity, a, b), difference in differences.items():
+    measure = measures[quantity]
+    if measure is None or measure.best is None or isinstance(difference, str):
+      continue
+    if difference.value is None or difference.p is None:
+      continue
+    compared.update([(a, b), (b, a)])
+    less = measure.less_is_better or measure.best == 0
+    if difference.p < ALPHA:
+      counts[(a, b) if (difference.value > 0) != less else (b, a)] += 1
+  cells = {
+    (a, b): f'{counts[a, b]} of {compared[a, b]}' if compared[a, b] else '–'
+    for a, b in itertools.permutations(places, 2)
+  }
+  return [
+    {'better than': labels[a]}
+    | {labels[b]: cells.get((a, b), '') for b in places}
+    for a in places
+  ]
 
 
 def _mean_over_seeds(entry: Entry) -> comparisons.Mean:
@@ -121,8 +170,7 @@ def _rows_of_pairs(
   labels = tables.labels(runs)
   heads = {(a, b): f'{labels[a]} − {labels[b]}' for a, b in pairs}
   table: dict[str, dict[str, str]] = {}
-  adjusted = comparisons.adjusted([*differences.values()])
-  for (quantity, a, b), difference in zip(differences, adjusted, strict=True):
+  for (quantity, a, b), difference in differences.items():
     blank = {'quantity': quantity, **dict.fromkeys(heads.values(), '')}
     row = table.setdefault(quantity, blank)
     row[heads[a, b]] = _difference_cell(difference)
