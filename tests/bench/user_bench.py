@@ -1,14 +1,18 @@
-"""A user's PyTorch module without a cache: guesses beside a session.
+"""Models that users bring: PyTorch modules, and GPT-2 of Hugging Face.
 
-The module is the user's of `tests/new_user_test.py`: three layers of 96 on the
-graph of a 6 x 6 grid.
+The PyTorch module has no cache; it is the user's of `tests/new_user_test.py`:
+three layers of 96 on the graph of a 6 x 6 grid, asked by guesses and by a
+session. GPT-2 is scored beside the published way, which samples suffixes by
+`generate` (Vafa et al. 2024).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 import wm
 from tests.bench import harness
@@ -89,4 +93,96 @@ def bench_user_torch() -> Iterator[harness.Line]:
     'a session of the same module',
     passes[1] / passes[0],
     target='at most 600 for 200 trials',
+  )
+
+
+EPSILON = 0.01
+CITY = 'maps(rows=8, columns=8, city_seed=1, max_moves=16)'
+
+
+def _trained(torch: Any, model: Any, world: Any, steps: int) -> None:
+  """Trains a model of Hugging Face on sequences of a world."""
+  optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+  for step in range(steps):
+    tokens = torch.as_tensor(world.sample(64, 100 + step).tokens).long()
+    logits = model(tokens[:, :-1]).logits.transpose(1, 2)
+    loss = torch.nn.functional.cross_entropy
+    loss(logits, tokens[:, 1:], ignore_index=0).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def _published(
+  torch: Any, model: Any, world: Any, pairs: Sequence[tuple[Any, Any]]
+) -> float:
+  """Compression of pairs of prefixes, as the published program measures it."""
+  scores = []
+  for first, second in pairs:
+    tokens = torch.as_tensor(first)[None].long()
+    drawn = model.generate(
+      tokens,
+      attention_mask=torch.ones_like(tokens),
+      do_sample=True,
+      epsilon_cutoff=EPSILON,
+      num_return_sequences=30,
+      max_length=world.max_len,
+      eos_token_id=world.end,
+      pad_token_id=0,
+    )[:, tokens.shape[1] :]
+    whole = torch.cat([torch.as_tensor(second).long().expand(30, -1), drawn], 1)
+    with torch.no_grad():
+      logits = model(whole[:, :-1]).logits[:, len(second) - 1 :]
+    p = logits.softmax(-1).gather(-1, drawn[..., None])[..., 0]
+    ended = (drawn == world.end).cumsum(1) - (drawn == world.end).long() > 0
+    scores.append(bool(((p > EPSILON) | ended).all()))
+  return float(np.mean(scores))
+
+
+def bench_user_gpt2() -> Iterator[harness.Line]:
+  """A live GPT-2, 2 x 64, beside the published way on as many trials."""
+  try:
+    import torch
+    import transformers
+  except ImportError as error:
+    raise harness.Skip('PyTorch and transformers are needed') from error
+  world: Any = wm.make('world', CITY)
+  torch.manual_seed(0)
+  config = transformers.GPT2Config(
+    vocab_size=len(world.vocab),
+    n_positions=world.max_len,
+    **{'n_embd': 64, 'n_layer': 2, 'n_head': 2},
+    **{'bos_token_id': None, 'eos_token_id': None},
+  )
+  model = transformers.GPT2LMHeadModel(config)
+  _trained(torch, model, world, 200)
+  model.eval()
+  states = world.sample_states(TRIALS, 0)
+  low, high = world.prefix_moves(states).T
+  moves = np.random.default_rng(0).integers(low, np.maximum(high, low) + 1)
+  drawn = [
+    world.sample_prefixes(states, moves, np.arange(TRIALS) + seed)
+    for seed in (0, TRIALS)
+  ]
+  pairs = [
+    tuple(x.tokens[k, : x.lengths[k]] for x in drawn) for k in range(TRIALS)
+  ]
+  threads = torch.get_num_threads()
+  torch.set_num_threads(1)  # Its fastest at this size.
+  try:
+    timings = harness.in_turns(
+      {
+        'ours': lambda: wm.score(model, f'compression(trials={TRIALS})', world),
+        'theirs': lambda: _published(torch, model, world, pairs),
+      },
+      3,
+    )
+  finally:
+    torch.set_num_threads(threads)
+  yield harness.compared(
+    f'compression of a live GPT-2, 2 x 64, {TRIALS} trials',
+    timings['ours'].cpu / TRIALS,
+    'CPU-s/trial',
+    *(timings['ours'], timings['theirs']),
+    'the published way by generate() with its cache, one thread',
+    target='5 x',
   )

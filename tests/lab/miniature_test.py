@@ -172,15 +172,18 @@ def test_data_that_are_not_at_hand_are_not_compared(tmp_path):
   item = unit(training=wm.Training(**inputs))
   assert item.key['data'] is None
   here = []
-  for text in ('{}', '[]'):
+  for shard, file in (('a', 'x.pgn'), ('a', 'x.pgn.zst'), ('b', 'x.pgn')):
     for split in ('train', 'heldout'):
       (tmp_path / split).mkdir(exist_ok=True)
+      manifest = {'shards': [shard], 'ingest': {'files': [file]}}
+      text = json.dumps(manifest)
       (tmp_path / split / 'manifest.json').write_text(text)
     here.append(unit(training=wm.Training(**inputs)))
     assert here[-1].key['data']
     assert miniature_lib.same_inputs(item.key, here[-1].key)
     assert miniature_lib.same_inputs(here[-1].key, item.key)
-  assert not miniature_lib.same_inputs(here[0].key, here[1].key)
+  assert miniature_lib.same_inputs(here[0].key, here[1].key)
+  assert not miniature_lib.same_inputs(here[0].key, here[2].key)
 
 
 def test_rows_that_train_on_the_same_share_their_data(trained):
