@@ -21,9 +21,9 @@ from wm.core import basics
 from wm.evaluation.context import SAMPLES, Trials
 from wm.runtime import progress
 
-# Tokens guessed at a time, at first and at most. Their number doubles while
+# Tokens guessed at a time: fewest and most at first, and most. They double while
 # most guesses are right, as what follows a wrong one is computed in vain.
-GUESSED, MOST_GUESSED = 16, 64
+LEAST_GUESSED, GUESSED, MOST_GUESSED = 2, 16, 64
 
 
 class _Guesses:
@@ -130,7 +130,11 @@ class _Continuing:
     self._trials, self._seeds = trials, trials.keys(SAMPLES)[rows]
     self._prefixes, self._lengths = trials.tokens[rows], trials.lengths[rows]
     self._states = np.repeat(trials.first[rows][:, None], num, 1)
-    self._guesses, self._width = _Guesses(trials.world), GUESSED + 1
+    self._guesses = _Guesses(trials.world)
+    # The first guesses are blind, and mostly wrong. What a round costs beside
+    # them is reading the prefixes: short ones make short guesses cheap.
+    first = int(self._lengths.sum()) // max(2 * self._lengths.size, 1)
+    self._width = min(max(first, LEAST_GUESSED), GUESSED) + 1
     self.count = np.zeros((len(rows), num), np.int32)
     self.status = np.zeros((len(rows), num), np.int8)
     self.vacuous = np.zeros(len(rows), bool)

@@ -533,14 +533,18 @@ class PiecePredictor(few_shot.TunedReader):
 
   def _at_once(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """A single pass, if every token is one piece."""
-    pieces, _, ends = self.written(tokens, lengths)
-    (read,) = self.reader.all(pieces)
     # [V - 1] the only piece of each token.
     first = np.array([path[0] for path in self.spelled.paths[1:]])
-    rows = np.arange(len(tokens))[:, None]
-    log_probs = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    log_probs[..., 1:] = read[rows, torch.as_tensor(ends)].numpy()[..., first]
     inside = np.arange(tokens.shape[1]) < lengths[:, None]
+    longest, before = int(lengths.max(initial=1)), self.spelled.before
+    head = np.broadcast_to(
+      np.array(before, np.int64), (len(tokens), len(before))
+    )
+    tail = np.where(inside, np.concatenate([[0], first])[tokens], 0)
+    pieces = np.concatenate([head, tail[:, :longest]], 1)
+    (read,) = self.reader.all(pieces)
+    log_probs = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    log_probs[:, :longest, 1:] = read[:, len(before) :].numpy()[..., first]
     log_probs[inside] = self._counted(log_probs[inside])
     return log_probs
 
@@ -607,7 +611,9 @@ class PiecePredictor(few_shot.TunedReader):
 
 def _mass(log_probs: np.ndarray) -> np.ndarray:
   """Log of the sum of probabilities [..., N], some of which may be 0."""
-  return np.logaddexp.reduce(log_probs, -1)
+  most = np.maximum(log_probs.max(-1, keepdims=True), np.finfo(np.float32).min)
+  with np.errstate(divide='ignore'):
+    return np.log(np.exp(log_probs - most).sum(-1)) + most[..., 0]
 
 
 class PieceSession(core.Session):
