@@ -89,6 +89,15 @@ def test_what_is_measured_is_compiled_as_users_have_it(root):
   ]
 
 
+def test_a_suite_is_of_benchmarks_that_are_there(capsys):
+  from tests.bench import __main__ as bench
+
+  for names in bench.SUITES.values():
+    assert {*names} <= {*bench.benches()}
+  assert bench.main(['--suite=nope']) == 2
+  assert '--suite=users' in capsys.readouterr().err
+
+
 def test_the_readme_has_no_ratio_to_a_figure_from_elsewhere():
   text = (BENCH.parents[1] / 'README.md').read_text()
   for words in ('(the published code:', '(the published engine:'):

@@ -1,6 +1,7 @@
 """Runs benchmarks: `python -m tests.bench [NAME ...]`, a JSON object a line.
 
-Each NAME selects by part of a name; --list prints the names. Programs are
+Each NAME selects by part of a name; --list prints the names, and --suite=users
+runs what users wait for (ten minutes). Programs are
 compiled as users have them, so a machine that does other work too gives rates
 that are low, and ratios that are fair.
 """
@@ -14,6 +15,15 @@ import sys
 
 from tests.bench import harness
 from wm.runtime import compute
+
+
+SUITES = {
+  'users': (
+    *('import', 'first_calls', 'user_torch', 'user_gpt2', 'sampling'),
+    *('compression', 'audit', 'large_map', 'train_small', 'train_default'),
+    *('models_next', 'noisy_routes', 'rows_of_200_runs', 'selective'),
+  )
+}
 
 
 def benches() -> dict[str, str]:
@@ -36,11 +46,15 @@ def main(argv: list[str]) -> int:
   if {'--help', '--list'} & {*argv}:
     print(__doc__ if '--help' in argv else '\n'.join(results))
     return 0
+  suites = {f'--suite={name}': [*names] for name, names in SUITES.items()}
+  if len(argv) == 1 and argv[0] in suites:
+    results = {name: results[name] for name in suites[argv[0]]}
+    argv = []
   for part in argv:
     if not any(part in name for name in results):
       print(
         f'error: no benchmark is named {part!r}; available: '
-        + ', '.join(results),
+        + ', '.join([*suites, *results]),
         file=sys.stderr,
       )
       return 2

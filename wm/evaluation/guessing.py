@@ -21,8 +21,8 @@ from wm.core import basics
 from wm.evaluation.context import SAMPLES, Trials
 from wm.runtime import progress
 
-# Tokens guessed at a time: fewest and most at first, and most. They double while
-# most guesses are right, as what follows a wrong one is computed in vain.
+# Tokens guessed at a time: fewest and most at first, and most. They double as
+# long as most are right, since what follows a wrong one is computed in vain.
 LEAST_GUESSED, GUESSED, MOST_GUESSED = 2, 16, 64
 
 

@@ -618,7 +618,7 @@ def _cached_reader(
     return None
   if adapters.has(thing, 'patched'):  # Its cache knows no other activations.
     return None
-  from wm.models.serving import tokenization  # Needs PyTorch.
+  from wm.models.serving import gpt2, tokenization  # They need PyTorch.
 
   pieces = np.arange(len(world.vocab)) if ids is None else ids
   config = thing.config.get_text_config()
@@ -644,14 +644,17 @@ def _cached_reader(
       # With a cache, larger batches cost no more memory than whole texts do.
       batch = max(rows, CACHED_ROWS)
       readers.append(tokenization.text_reader(thing, texts, label, batch)[0])
-    return tokenization.PiecePredictor(
-      readers[0],
-      spelled,
-      end=world.end,
-      max_len=min(room, world.max_len),
-      renormalised=True,
-      batch=readers[0].batch,
-    )
+    fields = {
+      'end': world.end,
+      'max_len': min(room, world.max_len),
+      'renormalised': True,
+      'batch': readers[0].batch,
+    }
+    if not before and gpt2.spec(thing):
+      compiled = gpt2.CompiledPredictor(readers[0], spelled, pieces, **fields)
+      if compiled.agrees(world):
+        return compiled
+    return tokenization.PiecePredictor(readers[0], spelled, **fields)
 
   return read
 
