@@ -16,7 +16,6 @@ import sys
 from tests.bench import harness
 from wm.runtime import compute
 
-
 SUITES = {
   'users': (
     *('import', 'first_calls', 'user_torch', 'user_gpt2', 'sampling'),
