@@ -32,8 +32,6 @@ ACTIVATIONS = {
   'gelu_pytorch_tanh': 'gelu',
   'gelu': 'gelu_erf',
 }
-# Logit of padding, which no sequence has.
-NEVER = -1e30
 # Sequences by which both are compared; their largest difference, nats.
 SEQUENCES, TOLERANCE = 32, 1e-3
 _USUAL = {
@@ -87,7 +85,7 @@ def _weights(
   yield 'embedding.table', body.wte.weight[torch.as_tensor(pieces)]
   yield 'positions.table', body.wpe.weight
   bias = torch.zeros(len(pieces))
-  bias[core.PAD] = NEVER
+  bias[core.PAD] = -torch.inf  # No sequence has padding.
   yield 'tied_bias', bias
   norms = {'final': body.ln_f}
   for n, block in enumerate(body.h):
