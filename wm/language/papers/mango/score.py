@@ -224,7 +224,7 @@ def parse(
     text: any string.
     rule: 'balanced' reads the last list of moves, see `values.records`.
       'first_bracket' is the published programs': all from the first '[' to the
-      first ']', as a Python literal.
+      first ']', as a Python literal, with the keys as they ask for them.
     actions: of the game. A move that is none, and is one in another spelling,
       such as 'go north' or 'north (to the hall)', becomes that.
 
@@ -235,15 +235,15 @@ def parse(
   inputs.check_known(rule, READINGS, text_of_rule)
   if rule == FIRST_BRACKET:
     value, failure = _first_bracket(text)
-    reading = replies.Reading(value, failure or ill_formed(value))
+    reading = replies.Reading(value, failure or ill_formed(value, exact=True))
   else:
     reading = values.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
-  names = action_names(tuple(actions))
+  names, exact = action_names(tuple(actions)), rule == FIRST_BRACKET
   moves = []
   for item in reading.value:
-    before, action, after = _move_values(item) or ('', '', '')
+    before, action, after = _move_values(item, exact) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
     moves.append(MazeMove(before, action, after))
@@ -255,14 +255,17 @@ def action_names(actions: tuple[str, ...]) -> grammar.Spellings:
   return grammar.Spellings({name: k for k, name in enumerate(actions)})
 
 
-def ill_formed(value: Any) -> str:
-  """Why a value is no list of moves, a key of FAILURES; '' of one."""
+def ill_formed(value: Any, exact: bool = False) -> str:
+  """Why a value is no list of moves, a key of FAILURES; '' of one.
+
+  exact: keys must be spelled as the prompts spell them.
+  """
   if not isinstance(value, list):
     return 'nothing'
   for item in value:
     if not isinstance(item, dict):
       return 'not_a_dict'
-    values = _move_values(item)
+    values = _move_values(item, exact)
     if values is None:
       return 'missing_key'
     if not all(type(part) is str for part in values):
@@ -270,10 +273,13 @@ def ill_formed(value: Any) -> str:
   return '' if value else 'empty_list'
 
 
-def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
+def _move_values(
+  item: dict[Any, Any], exact: bool = False
+) -> tuple[Any, ...] | None:
   """The three values of a move, by either set of keys; None without one."""
-  item = {replies.key_words(str(key)): part for key, part in item.items()}
-  for before, action, after in _KEY_WORDS:
+  if not exact:
+    item = {replies.key_words(str(key)): part for key, part in item.items()}
+  for before, action, after in KEYS if exact else _KEY_WORDS:
     if before in item and action in item and after in item:
       return item[before], item[action], item[after]
   return None
