@@ -152,12 +152,12 @@ def test_what_cannot_be_scored_again_is_one_line(tmp_path):
   output = binaries.refused('report', '--paper=cogeval', *inputs)
   assert 'no such file' in output
   output = binaries.refused(
-    'recorded', '--paper=cogeval', '--data=gone', inputs[1]
+    'report', '--paper=cogeval', '--data=gone', inputs[1]
   )
   assert 'no folder of recorded answers at gone' in output
   (tmp_path / recorded.FINAL).write_bytes(b'\x1f\x8b damaged')
   assert recorded.FINAL in binaries.refused(
-    'recorded', '--paper=cogeval', *inputs
+    'report', '--paper=cogeval', *inputs
   )
   assert not (tmp_path / 'out' / 'report').exists()
 
@@ -167,7 +167,7 @@ def test_one_command_scores_all_again(cogeval, tmp_path, root):
   """Its numbers are those that the head of its flagfile says to expect."""
   flags = root / 'launch/flags/cogeval2023/recorded.flags'
   inputs = f'--flagfile={flags}', f'--data={cogeval}', f'--out={tmp_path}'
-  code, output, err = binaries.run('recorded', *inputs)
+  code, output, err = binaries.run('report', *inputs)
   assert code == 0, err
   assert '59,708 answers' in output
   text = page_text.read(tmp_path / 'report')
