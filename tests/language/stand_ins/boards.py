@@ -147,27 +147,11 @@ class Chess(base.Reading):
 
 def _position(fen: str) -> _Row:
   """The position of a FEN, as the kernels hold it."""
-  from tests.kernels.chess import rules_ref  # Deferred: only some need it.
+  from tests.kernels.chess import ref  # Deferred: only some need it.
 
-  placement, side, rights, passed, half, full = fen.split()
-  board = []
-  for rank in reversed(placement.split('/')):
-    for letter in rank:
-      board += (
-        [0] * int(letter)
-        if letter.isdigit()
-        else [' PNBRQKpnbrqk'.index(letter)]
-      )
-  position = rules_ref.Position(
-    tuple(board),
-    'wb'.index(side),
-    frozenset('KQkq'.index(letter) for letter in rights if letter != '-'),
-    None if passed == '-' else _FILES.index(passed[0]) + 8 * int(passed[1]) - 8,
-    int(half),
-    int(full),
-    0,
-  )
-  return tuple(rules_ref.write(position).tolist())
+  board = ref.Board(fen)
+  board.castling_rights = board.clean_castling_rights()
+  return tuple(ref.write(board, 0).tolist())
 
 
 def read_chess(told: str) -> Chess | None:
