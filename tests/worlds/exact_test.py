@@ -9,8 +9,6 @@ import pytest
 
 import wm
 from tests import every_world
-from tests.kernels import dfa_ref as dfa
-from tests.kernels.base import product_ref
 from tests.launch import binaries
 from wm import core
 from wm.core import registry
@@ -130,20 +128,6 @@ def test_answers_about_the_lattice():
   assert result.suffixes() == ['left', 'stay left']
   assert result.sizes == [(1, 1, 2), (2, 2, 6)]
   assert result.by_length == [(1, 1, 2), (2, 1, 4)]
-
-
-@pytest.mark.parametrize('depth', [1, 4, 7])
-def test_sizes_of_pairs_are_those_of_listing(depth):
-  world = maps.World(rows=5, columns=5)
-  states = world.sample_states(40, 1)
-  first, second = states[:20], states[20:]
-  second[:5, 0] = first[:5, 0]  # Verbal apart by destination only.
-  item, two = world.automaton(first), world.automaton(second)
-  for t in range(20):
-    pair = [(a.rows[t], a.goals[t]) for a in (item, two)]
-    listed = dfa.product(item.delta, *pair, depth)
-    sizes = exact.sizes(world, first[t], second[t], depth)
-    assert sizes == tuple(product_ref.sizes(sample, depth) for sample in listed)
 
 
 def run(root, *args):

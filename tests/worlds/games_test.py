@@ -251,17 +251,6 @@ def test_samples_do_not_depend_on_the_chunk(monkeypatch):
   np.testing.assert_array_equal(whole.tokens, parts.tokens)
 
 
-def test_keys_are_those_of_whole_games():
-  world = Toy()
-  tokens, lengths = world.play(3000, 1)
-  keys = world.split_key(core.Sequences(tokens, lengths))
-  assert len(np.unique(keys)) == len(np.unique(tokens, axis=0))
-  wide = np.pad(tokens, ((0, 0), (0, 9)))
-  np.testing.assert_array_equal(
-    world.split_key(core.Sequences(wide, lengths)), keys
-  )
-
-
 def test_counts_come_one_by_one():
   world = Toy()
   start = exact.opening(world)

@@ -89,15 +89,6 @@ def test_golden_facts_of_three_people():
   }
 
 
-def test_a_boundary_of_one_statement_is_what_only_one_state_allows():
-  first, second = _ordered_pairs(THREE)
-  legal = THREE.legal(first) & ~THREE.legal(second)
-  for row, suffixes in zip(
-    legal, THREE.boundary(first, second, 1).listed(), strict=True
-  ):
-    assert suffixes == [(token,) for token in np.flatnonzero(row)]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_states_are_the_arrangements_left(data):
