@@ -218,12 +218,6 @@ def test_a_pool_without_recurrence_is_named():
     world.sample_states(3, 0)
 
 
-@pytest.mark.parametrize('fields', [{'states': 'all'}, {'pool': 0}])
-def test_bad_fields_are_named(fields):
-  with pytest.raises(core.InputError, match='|'.join(fields)):
-    Toy(**fields)
-
-
 def test_sampled_games_are_the_worlds_and_trial_states_random():
   world = Toy()
   result = world.sample(300, 2)

@@ -65,12 +65,6 @@ def test_matrices_are_the_published_ones(name, published):
   np.testing.assert_allclose(process.matrices, expected, atol=1e-12)
 
 
-def test_stationary_distributions():
-  np.testing.assert_allclose(made('hmm()').process.start, 1 / 3, rtol=1e-10)
-  start = made("hmm(preset='rrxor')").process.start
-  np.testing.assert_allclose(start, np.array([2, 1, 1, 1, 1]) / 6, rtol=1e-10)
-
-
 @each
 def test_the_filter_is_what_all_paths_say(spec):
   world = made(spec)

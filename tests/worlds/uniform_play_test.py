@@ -68,29 +68,6 @@ def test_samples_come_as_often_as_the_law_says(spec):
 
 
 @pytest.mark.parametrize('spec', GAMES)
-def test_games_are_over_where_the_law_says_nothing(spec):
-  world = registry.make('world', spec)
-  games, process = world.sample(200, 3), world.data_distribution()
-  memory, states = process.init(200), world.init(200)
-  for t in range(games.tokens.shape[1] + 1):
-    tokens, log_probs = process.next(memory)
-    going = t < games.lengths
-    legal_now = world.legal(states).any(1)
-    np.testing.assert_array_equal((tokens != core.DEAD).any(1), legal_now)
-    assert (legal_now | ~going).all()
-    legal = world.legal(states)
-    np.testing.assert_array_equal(
-      (tokens != core.DEAD).sum(1)[going], legal.sum(1)[going]
-    )
-    share = np.where(tokens != core.DEAD, np.exp(log_probs), 0).sum(1)
-    np.testing.assert_allclose(share[going], 1)
-    if t == games.tokens.shape[1]:
-      break
-    memory[going] = process.advance(memory[going], games.tokens[going, t])
-    states[going] = world.advance(states[going], games.tokens[going, t])
-
-
-@pytest.mark.parametrize('spec', GAMES)
 def test_first_moves_are_uniform_as_sampled(spec):
   world = registry.make('world', spec)
   games = world.sample(8000, 1)

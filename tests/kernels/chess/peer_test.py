@@ -104,21 +104,6 @@ def test_outcomes_of_shuffled_pieces():
   assert {'threefold_repetition', 'fivefold_repetition'} <= seen
 
 
-def test_keys_are_equal_where_positions_are():
-  theirs, ours = {}, {}
-  for fen in STARTS:
-    row, moves, lengths, _ = games(fen, 6, 160)
-    for n, length in enumerate(lengths):
-      here = row[None]
-      for ply, board in enumerate(boards(fen, moves[n, :length])):
-        key, same = int(chess.keys(here)[0]), board._transposition_key()
-        assert theirs.setdefault(key, same) == same
-        assert ours.setdefault(same, key) == key
-        if ply < length:
-          here, _ = chess.advance(here, moves[n, ply : ply + 1])
-  assert len(ours) > 4_000
-
-
 def test_random_games_are_those_of_the_paper():
   """Statistics of 4,000 games of another implementation of the rules."""
   moves, lengths, codes = chess.play(4_000, 0)

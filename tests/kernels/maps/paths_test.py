@@ -265,15 +265,6 @@ def test_lengths_of_many_scales_in_one_graph():
   assert (moves < 0).any()
 
 
-def test_level_edges_do_not_run_in_circles():
-  """Rows 0 and 1 lie on one spot; only row 1's last edge leads on."""
-  delta = np.array([[1, -1], [0, 2], [-1, -1]], np.int32)
-  lengths = np.array([[0.0, 0], [0, 5], [0, 0]])
-  dist, table = both(paths.to_goals, delta, lengths, [2])
-  assert dist.tolist() == [[5, 5, 0]]
-  assert table.tolist() == [[0, 1, -1]]
-
-
 def test_routes_in_pieces_are_those_of_one_table(monkeypatch):
   delta, lengths = graph(8)
   rng = np.random.default_rng(0)
