@@ -50,6 +50,14 @@ def test_reasoning_is_counted_and_not_read():
   assert values.number(text, 'room')[:3] == (2, '', 20)
   assert replies.visible('ab</think>c')[:3] == ('c', '', 2)
   assert replies.visible('a < b')[:3] == ('a < b', '', 0)
+  call = '<|channel|>commentary to=functions.submit<|message|>{}<|end|>'
+  assert replies.visible(call)[:3] == ('{}', '', 0)
+
+
+def test_one_of_two_words_is_checked():
+  for yes, mark, other in ((True, 'x', ' '), (False, ' ', 'x')):
+    text = f'- [{mark}] yes\n- [{other}] no'
+    assert grammar.yes_no(text).value is yes
 
 
 def test_the_last_answer_counts():
