@@ -99,12 +99,11 @@ def test_a_model_with_ids_of_its_own_is_scored(tmp_path):
     'tokens="launch/examples/lift_ids.json", files=())'
   )
   out = tmp_path / 'lift'
-  code, _, err = binaries.run(
+  binaries.printed(
     'score',
     *(f'--world={world}', f'--model={model}', '--metric=next_token(num=50)'),
     f'--out={out}',
   )
-  assert code == 0, err
   values = {
     entry['quantity']: entry['value']
     for entry in wm.score(model, 'next_token(num=50)', world)
@@ -115,8 +114,7 @@ def test_a_model_with_ids_of_its_own_is_scored(tmp_path):
 
 def test_games_of_a_pgn_file_are_read(tmp_path):
   pgn = EXAMPLES / 'openings.pgn'
-  code, out, err = binaries.run('ingest', f'--pgn={pgn}', f'--out={tmp_path}')
-  assert code == 0, err
+  out = binaries.printed('ingest', f'--pgn={pgn}', f'--out={tmp_path}')
   assert '1 games, 1 kept' in out
 
 

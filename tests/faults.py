@@ -151,7 +151,7 @@ class Bench:
 
   def start(self, place: pathlib.Path, act: Callable[[], None]) -> int:
     """Starts the work in a process that does `act` first; its number."""
-    binary, *flags = kills.WORK[self.name].run
+    binary, *flags = kills.WORK[self.name]
     path = str(runner.ROOT / 'launch' / f'{binary}.py')
 
     def run() -> None:

@@ -1,9 +1,8 @@
 """One truth by every route: a model scores the same however it is brought.
 
-Routes: a spec, a function, an object with a cache, answers of yes and no, a
-second call that reads what the first one stored, and, of networks, a module and
-a checkpoint. Worlds that language
-models are asked about have the route of Inspect's logs, see
+Routes: a spec, a function, an object with a cache, answers of yes and no, and a
+second call that reads what the first one stored. Worlds that language models
+are asked about have the route of Inspect's logs, see
 `tests/language/world_task_test.py`.
 """
 
@@ -184,21 +183,3 @@ def test_answers_of_the_oracle_are_the_oracle_s(world):
   for entry in wm.score(Answers(reader), metrics, world):
     if entry['value'] is not None and entry['metric'] != 'distinction':
       assert entry['value'] == pytest.approx(1), entry['quantity']
-
-
-@pytest.mark.slow
-def test_a_network_as_a_module_and_as_a_checkpoint(tmp_path):
-  world = registry.resolve('world', WORLDS[0])
-  wm.sample(world, tmp_path, wm.Sampling(num=60, num_heldout=10))
-  options = wm.Training(steps=4, batch=8, eval_every=2, save_every=2)
-  spec = 'transformer(layers=1, width=16, heads=1)'
-  run = wm.train(world, spec, tmp_path, options)
-  reader = wm.load_predictor(run).predictor
-  metrics = asking(world)
-  expected = table(wm.score(run, metrics, world))
-  # Padding has some probability, which a function's loses: not a network's.
-  for name, entries in {
-    'folder': wm.score(tmp_path, metrics, world),
-    'predictor': wm.score(reader, metrics, world),
-  }.items():
-    same(entries, expected, name)

@@ -3,7 +3,6 @@
   python -m tests.attack
   python -m tests.attack --only='folders/' --show
   python -m tests.attack --every=10 --json
-  python -m tests.attack --kill=train --kills=15
 
 --every=N runs one in N of each category, and --part=K which of them.
 """
@@ -12,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import os
 import pathlib
-import resource
 import sys
 import tempfile
 
@@ -31,7 +28,7 @@ os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES', '-1')
 
-from tests.attack import cases, kills, runner  # noqa: E402
+from tests.attack import cases, runner  # noqa: E402
 
 
 def chosen(options: argparse.Namespace) -> list[cases.Case]:
@@ -43,16 +40,6 @@ def chosen(options: argparse.Namespace) -> list[cases.Case]:
     if counts[case.category] % options.every == options.part % options.every:
       taken.append(case)
   return [case for case in taken if options.only in case.title]
-
-
-def killed(names: list[str], num: int) -> int:
-  """Prints a line for each work that is killed; 1 where one then differs."""
-  runner.warm()
-  runner.SPACE = resource.RLIM_INFINITY  # A study's charts need it.
-  wrong = {name: kills.differences(name, num) for name in names}
-  for name, faults in wrong.items():
-    print(json.dumps({'case': f'{num} kills of {name}', 'faults': faults}))
-  return int(any(wrong.values()))
 
 
 def main() -> int:
@@ -67,11 +54,7 @@ def main() -> int:
   add('--json', action='store_true', help='a line of JSON for each case')
   add('--show', action='store_true', help='what each case prints')
   add('--list', action='store_true', help='names of the cases, run none')
-  add('--kill', choices=kills.WORK, action='append', help='kill these instead')
-  add('--kills', type=int, default=15, help='random moments of each')
   options = parser.parse_args()
-  if options.kill:
-    return killed(options.kill, options.kills)
   picked = chosen(options)
   if options.list:
     print(*(case.title for case in picked), sep='\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -55,96 +56,45 @@ GOOD: dict[str, dict[str, Any]] = {
   'make': {'kind': 'world', 'text': LINE},
 }
 OBJECT = object()
-# Argument -> wrong values of it, whatever the call.
+# Argument -> values of its type that make no sense, whatever the call.
 WRONG: dict[str, tuple[Any, ...]] = {
-  'world': (None, 5, b'lattice()', [LINE], OBJECT, int, '', pathlib.Path('x')),
-  'source': (5, [], OBJECT, b'uniform()', pathlib.Path('gone'), {}, '', len),
-  'metrics': (5, [], [5], OBJECT, {}, [None], ['next_token()', 'nope'], ''),
-  'model': (5, OBJECT, None, 'uniform()', [], ''),
-  'out': (5, '', 'a\0b', OBJECT, b'new', 'x' * 300),
-  'rows': ([], [5], 'a', ['a'], [None], 5, [OBJECT], {'a': 'uniform()'}),
-  'folders': ([], [5], 5, OBJECT, 'gone', [[]], ''),
-  'pgn': ([], 5, [5], 'gone.pgn', OBJECT),
-  'files': ([], 5, [5], 'gone.txt', OBJECT),
-  'first': (5, '', 'x', None, [1]),
-  'depth': (0, -1, 2.5, '3', None, float('nan')),
-  'num': (0, -5, 'x', 2.5, None),
-  'seeds': (0, -1, 'x', 1.5),
-  'paper': (5, 'nope', None),
-  'data': ('gone', 5, None),
-  'path': ('gone.pt', 5, None),
-  'file': ('gone.osm', 5),
-  'folder': ('gone', 5, None),
-  'grid': (5, 'lr', [5], [('lr',)], None, {'lr': 5}, {'nope': [1]}),
-  'kind': ('nope', 5, None),
+  'world': ('',),
+  'source': (pathlib.Path('gone'), '', len),
+  'metrics': ([], ['next_token()', 'nope'], ''),
+  'model': ('uniform()', ''),
+  'out': ('', 'a\0b', 'x' * 300),
+  'rows': ([], ['a']),
+  'folders': ([], 'gone', ''),
+  'pgn': ([], 'gone.pgn'),
+  'files': ([], 'gone.txt'),
+  'first': ('', 'x'),
+  'paper': ('nope',),
+  'data': ('gone',),
+  'folder': ('gone',),
+  'grid': ({'nope': [1]},),
+  'kind': ('nope',),
   'text': ('', 'nope()', 'lattice(('),
 }
 MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
-    'seed': (-1, 2**40, 1.5, 'x', None),
-    'accept': (5, 'nope', OBJECT, ''),
-    'metric_overrides': ('trials', 5, 'nope=1'),
-    'checkpoint': (5, 'middle', None),
-    'max_calls': (-1, 'x', 2.5),
-    'name': (5, '', 'a\nb'),
+    'seed': (2**40,),
+    'accept': ('nope', ''),
+    'metric_overrides': ('trials', 'nope=1'),
+    'checkpoint': ('middle',),
+    'name': ('', 'a\nb'),
   },
-  'ask': {
-    'budget': (5, '', None, '5', '1usd', '9tok'),
-    'prices': (5, 'gone.json'),
-    'dry_run': ('x', 5),
-    'seed': (-1, 'x'),
-  },
-  'sample': {'options': (5, 'x', {'num': 5})},
-  'train': {'training': (5, 'x', {'steps': 5})},
-  'reconstruct': {
-    'options': (5, 'x'),
-    'samples': (5, 'gone'),
-    'pairs': ('x', 5),
-  },
-  'study': {
-    'jobs': (0, -1, 'x'),
-    'num_samples': (0, 'x'),
-    'sampling': (5,),
-    'seeds': (5, 'x', [-1], ['x'], [1.5]),
-    'axes': (5, 'lr', [5], [('lr',)], {'lr': 5}, {'nope': [1]}, {'lr': ['x']}),
-  },
-  'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
+  'ask': {'budget': ('', '5', '1usd', '9tok'), 'prices': ('gone.json',)},
+  'reconstruct': {'samples': ('gone',), 'pairs': ('x',)},
+  'study': {'seeds': ([-1],), 'axes': ({'nope': [1]}, {'lr': ['x']})},
+  'ingest': {'shard': ('2/1', '')},
   'extract': {
-    'accept': ('nope', 5),
-    'depth': (-1, 1, 13, 'x'),
-    'most': (0, 'x', None),
-    'out': (5, ''),
-    'queries': (99, 'x'),
-    'walks': (0, 2.5),
+    'accept': ('nope',),
+    'depth': (13,),
+    'out': ('',),
+    'queries': (99,),
   },
-  'count': {'state': (5, 'x', b'1')},
-  'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'fixed': (5, None)},
-  'miniature': {'results': (5,), 'jobs': (0,)},
-}
-FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
-  'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x'), 'text': ('x',)},
-  'Training': {
-    'steps': (0, 'x', 2.5, None),
-    'lr': (-1, 'x', float('nan'), None),
-    'batch': ('x', 1.5, 0),
-    'objective': ('x', 5, None),
-    'seed': (-1, 2**40, 'x'),
-    'decay_all': ('x', 5),
-    'average': ('x', 0.9),
-    'data': (5, OBJECT),
-    'keep': ('500', 5),
-    'accumulate': ('x', 3),
-    'smoothing': ('x', 1.5),
-    'log_every': (0, -1, 'x'),
-  },
-  'Reconstruction': {
-    'max_degree': (0, 'x', 1.5),
-    'max_miles': (-1, 'x', None),
-    'order': (5.5, None, -1),
-    'control': ('x', 5),
-    'error_rate': (2, 'x'),
-    'shuffles': (-1, 'x'),
-  },
+  'count': {'state': ('x',)},
+  'sweep': {'per': ('x',)},
 }
 
 
@@ -154,38 +104,55 @@ def _named(value: Any) -> str:
   return repr(value) if len(repr(value)) < 50 else f'{repr(value)[:40]}~'
 
 
-def _call(name: str, given: dict[str, Any]) -> Callable[[], None]:
+def _call(name: str, arguments: dict[str, Any]) -> Callable[[], None]:
   def act() -> None:
     import wm
 
     call = getattr(wm, name)
-    done = call(*given.values()) if name == 'make' else call(**given)
+    done = call(*arguments.values()) if name == 'make' else call(**arguments)
     if name == 'count':
       list(done)  # It counts as it is asked.
 
   return act
 
 
+def _outside(name: str) -> Iterator[tuple[str, Any]]:
+  """Each field of a class of options with what is beyond its limits."""
+  import wm
+  from wm.options import declared
+
+  for field, (_, option) in declared(getattr(wm, name)).items():
+    yield field, OBJECT
+    if option.least is not None:
+      yield field, option.least - 1
+    if option.most is not None:
+      yield field, option.most + 1
+    if option.choices:
+      yield field, 'nope'
+
+
 def calls() -> Iterator[Case]:
   """Each argument of each call, and options of those that take them."""
+  import wm
+
+  kind = 'library calls'
   files = (*(put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')),)
   for name, good in GOOD.items():
-    kinds = {key: WRONG[key] for key in good if key in WRONG}
-    if name == 'make':
-      kinds.pop('text', None)
-      kinds['text'] = WRONG['text']
-    for key, values in (kinds | MORE.get(name, {})).items():
-      for value in values:
-        if name in ('score', 'report') and key == 'out' and value is None:
-          continue
-        act = _call(name, {**good, key: value})
-        title = f'{name}({key}={_named(value)})'
-        yield Case('library calls', title, act, files, ('ngram',))
-  for name, fields in FIELDS.items():
-    for key, values in fields.items():
-      for value in values:
-        title = f'{name}({key}={_named(value)})'
-        yield Case('library calls', title, _call(name, {key: value}))
+    taken = inspect.signature(getattr(wm, name)).parameters
+    wrong = [(key, OBJECT) for key in taken]
+    for table in (
+      {key: WRONG.get(key, ()) for key in good},
+      MORE.get(name, {}),
+    ):
+      wrong += [(key, value) for key in table for value in table[key]]
+    for key, value in wrong:
+      act = _call(name, {**good, key: value})
+      title = f'{name}({key}={_named(value)})'
+      yield Case(kind, title, act, files, ('ngram',))
+  for name in ('Sampling', 'Training', 'Reconstruction'):
+    for key, value in _outside(name):
+      title = f'{name}({key}={_named(value)})'
+      yield Case(kind, title, _call(name, {key: value}))
 
 
 class Broken:
@@ -219,7 +186,6 @@ def objects() -> Iterator[Case]:
 
     return act
 
-  kind = 'library calls'
   for title, act in {
     'graph without edges': graph([]),
     'graph of nodes without places': graph([(0, 5)]),
@@ -234,7 +200,7 @@ def objects() -> Iterator[Case]:
       'score', {**GOOD['score'], 'source': Broken}
     ),
   }.items():
-    yield Case(kind, title, act)
+    yield Case('library calls', title, act)
 
 
 def all() -> Iterator[Case]:

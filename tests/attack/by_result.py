@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from tests.attack.by_folder import DEEP, ways, without, wrong
 from tests.attack.case import (
+  NOBODY,
   Action,
   Case,
   closed,
-  cut,
   edit,
   fifo,
   folder,
@@ -21,28 +21,11 @@ LONG_NAME = edit('scored/scores.json', 0, 'model', to='m' * 1_000_000)
 REPORT = 'report', '--runs=scored', '--out=new'
 ENTRY = {
   'metric': str,
-  'quantity': str,
-  'world': str,
-  'model': str,
   'n': int,
   'value': float,
-  'low': float,
-  'high': float,
   'unmeasured': dict,
-  'seed': int,
-  'spec': str,
-  'counts': dict,
   'clusters': int,
-  'interval': str,
-  'training_seed': int,
-  'commit': str,
-  'recipe': str,
-  'training': str,
   'checkpoint': str,
-  'step': int,
-  'metric_version': str,
-  'wm_version': str,
-  'accept': str,
 }
 
 
@@ -65,7 +48,6 @@ def results() -> Iterator[Case]:
     'n below zero': (edit('scored/scores.json', 0, 'n', to=-3),),
     'where of lists': (edit('scored/scores.json', 0, 'where', to={'a': [1]}),),
     'rows.parquet without heads': (put('scored/rows.parquet'),),
-    'rows.parquet cut': (cut('scored/rows.parquet', 0.7),),
     'rows.parquet bytes': (
       put('scored/rows.parquet', b'metric,value\n\xff\xfe,1\n'),
     ),
@@ -92,7 +74,7 @@ def results() -> Iterator[Case]:
   }.items():
     yield Case(kind, name, run, (), ('sampled', 'scored'))
   yield Case(
-    kind, 'closed', REPORT, (closed('scored'),), ('scored',), user=65534
+    kind, 'closed', REPORT, (closed('scored'),), ('scored',), user=NOBODY
   )
 
 

@@ -32,8 +32,6 @@ class Case(NamedTuple):
     code: exit code.
     needs: a module without which the case is skipped.
     user: of the process, where root is not to run it.
-    inert: file that code in data would make, and that must not come to be. Such
-      a run may end well: what needs no code is done.
   """
 
   category: str
@@ -45,7 +43,6 @@ class Case(NamedTuple):
   code: int = 2
   needs: str = ''
   user: int = 0
-  inert: str = ''
 
   @property
   def title(self) -> str:

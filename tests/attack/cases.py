@@ -5,21 +5,20 @@ from __future__ import annotations
 import collections
 
 from tests.attack import (
-  by_automaton,
   by_call,
   by_file,
   by_flag,
   by_folder,
+  by_log,
   by_plugin,
   by_result,
   by_spec,
-  by_trust,
 )
 from tests.attack.case import Case
 
 FAMILIES = (
-  *(by_flag, by_spec, by_automaton, by_file, by_folder, by_result),
-  *(by_plugin, by_call, by_trust),
+  *(by_flag, by_spec, by_file, by_folder, by_result),
+  *(by_plugin, by_call, by_log),
 )
 
 

@@ -102,15 +102,6 @@ def test_every_row_once_an_epoch(few, mode, batch):
   assert stream.epoch(steps) == epochs
 
 
-def test_an_epoch_in_blocks_holds_every_row_once(walks):
-  stream = batches.Batches(walks, 50, 3)
-  seen = np.zeros(len(walks), int)
-  for step in range(len(walks) // 50):
-    seen[stream.rows(step)] += 1
-  # Only the last window reaches into the next epoch.
-  assert (seen == 1).mean() > 1 - 50 * stream.window / len(walks)
-
-
 @pytest.mark.parametrize('mode', batches.MODES)
 def test_a_batch_depends_on_its_step_alone(walks, mode):
   first = batches.Batches(walks, 32, 5, mode)
@@ -203,12 +194,6 @@ def test_no_row_stands_beside_itself_where_the_data_are_enough(few):
   stream = batches.Batches(few, 13, 1)  # Ten batches to an epoch.
   for step in range(100):
     assert len(set(stream.rows(step))) == 13
-
-
-def test_fewer_rows_than_a_batch_still_give_full_batches(few):
-  stream = batches.Batches(few, 400, 1)
-  tokens, lengths = stream.at(0)
-  assert len(tokens) == len(lengths) == 400
 
 
 def test_bad_settings(few, tmp_path):

@@ -6,20 +6,13 @@ import pathlib
 import pytest
 
 import wm
+from tests.data.sampling_test import tree
 from wm.data import sampling
 from wm.data import store as stores
 from wm.runtime import exit_codes, tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
 FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
-
-
-def tree(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
-    str(path.relative_to(folder)): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
 
 
 @pytest.mark.process

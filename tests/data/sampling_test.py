@@ -13,7 +13,7 @@ from wm.data import sampling, store
 from wm.options.calls import Sampling
 from wm.runtime import files
 
-SIZES = {'num': 400, 'num_heldout': 30}
+FEW = Sampling(num=400, num_heldout=30, seed=3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def rows(folder) -> list[tuple[int, ...]]:
 
 def test_both_splits_with_what_they_come_from(tmp_path):
   world = tiny.World()
-  made = sampling.make_dataset(world, tmp_path / 'r', Sampling(seed=3, **SIZES))
+  made = sampling.make_dataset(world, tmp_path / 'r', FEW)
   train = store.open(tmp_path / 'r' / 'data' / 'train')
   train.verify()
   assert made['train'] == train.manifest
@@ -97,9 +97,7 @@ def test_both_splits_with_what_they_come_from(tmp_path):
 def test_chunks_and_seeds_differ(tmp_path):
   for name, seed in (('a', 0), ('b', 1)):
     sampling.make_dataset(
-      tiny.World(),
-      tmp_path / name,
-      Sampling(seed=seed, num=128, num_heldout=8),
+      tiny.World(), tmp_path / name, Sampling(seed=seed, num=128, num_heldout=8)
     )
   a, b = (rows(tmp_path / name / 'data' / 'train') for name in 'ab')
   assert a[:64] != a[64:]
@@ -107,37 +105,29 @@ def test_chunks_and_seeds_differ(tmp_path):
 
 
 def test_an_interrupted_run_ends_with_the_same_bytes(tmp_path):
-  sampling.make_dataset(Killed(), tmp_path / 'whole', Sampling(seed=3, **SIZES))
+  sampling.make_dataset(Killed(), tmp_path / 'whole', FEW)
   for stop in (0, 1, 3, 2, 1):  # Each go sees so many more calls.
     Killed.calls[0], Killed.after[0] = 0, stop
     with pytest.raises(KeyboardInterrupt):
-      sampling.make_dataset(
-        Killed(),
-        tmp_path / 'cut',
-        Sampling(seed=3, **SIZES),
-      )
+      sampling.make_dataset(Killed(), tmp_path / 'cut', FEW)
   Killed.after[0] = 10**9
-  sampling.make_dataset(Killed(), tmp_path / 'cut', Sampling(seed=3, **SIZES))
+  sampling.make_dataset(Killed(), tmp_path / 'cut', FEW)
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
 def test_an_interrupted_run_does_not_start_over(tmp_path):
   Killed.calls[0], Killed.after[0] = 0, 5
   with pytest.raises(KeyboardInterrupt):
-    sampling.make_dataset(Killed(), tmp_path / 'r', Sampling(seed=3, **SIZES))
+    sampling.make_dataset(Killed(), tmp_path / 'r', FEW)
   Killed.calls[0], Killed.after[0] = 0, 10**9
-  sampling.make_dataset(Killed(), tmp_path / 'r', Sampling(seed=3, **SIZES))
+  sampling.make_dataset(Killed(), tmp_path / 'r', FEW)
   assert Killed.calls[0] < 5 + 3  # Eight in an unbroken run.
 
 
 def test_again_changes_nothing(tmp_path):
-  made = sampling.make_dataset(
-    tiny.World(), tmp_path, Sampling(seed=3, **SIZES)
-  )
+  made = sampling.make_dataset(tiny.World(), tmp_path, FEW)
   before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
-  assert made == sampling.make_dataset(
-    tiny.World(), tmp_path, Sampling(seed=3, **SIZES)
-  )
+  assert made == sampling.make_dataset(tiny.World(), tmp_path, FEW)
   assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob('*')}
 
 
@@ -145,18 +135,14 @@ def test_again_changes_nothing(tmp_path):
   'change', [{'seed': 4}, {'num': 401}, {'num_heldout': 31}]
 )
 def test_a_folder_of_another_run_is_refused_and_kept(tmp_path, change):
-  sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=3, **SIZES))
+  sampling.make_dataset(tiny.World(), tmp_path, FEW)
   before = tree(tmp_path)
   with pytest.raises(core.InputError, match='another sample run'):
     sampling.make_dataset(
-      tiny.World(),
-      tmp_path,
-      Sampling(**{'seed': 3, **SIZES, **change}),
+      tiny.World(), tmp_path, dataclasses.replace(FEW, **change)
     )
   with pytest.raises(core.InputError, match='another sample run'):
-    sampling.make_dataset(
-      tiny.World(ending=False), tmp_path, Sampling(seed=3, **SIZES)
-    )
+    sampling.make_dataset(tiny.World(ending=False), tmp_path, FEW)
   assert tree(tmp_path) == before
 
 
@@ -173,28 +159,28 @@ def test_a_later_version_may_know_more_facts_of_a_world():
 
 
 def test_a_store_of_another_run_is_refused_without_its_claim_too(tmp_path):
-  sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=3, **SIZES))
+  sampling.make_dataset(tiny.World(), tmp_path, FEW)
   (tmp_path / 'sample.run.json').unlink()
   before = tree(tmp_path)
   with pytest.raises(core.InputError, match='another train run'):
-    sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=4, **SIZES))
+    sampling.make_dataset(
+      tiny.World(), tmp_path, dataclasses.replace(FEW, seed=4)
+    )
   assert tree(tmp_path) == before
 
 
 def test_a_damaged_store_is_refused_not_reused(tmp_path):
-  sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=3, **SIZES))
+  sampling.make_dataset(tiny.World(), tmp_path, FEW)
   shard = tmp_path / 'data' / 'train' / '00000.tokens'
   shard.write_bytes(shard.read_bytes()[:-1])
   with pytest.raises(core.InputError, match=r'00000\.tokens is truncated'):
-    sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=3, **SIZES))
+    sampling.make_dataset(tiny.World(), tmp_path, FEW)
 
 
 @pytest.mark.parametrize('at', sampling.SPLITS)
 def test_bad_input_leaves_nothing(tmp_path, at):
   with pytest.raises(core.InputError, match='no path'):
-    sampling.make_dataset(
-      Broken(at=at), tmp_path / 'r', Sampling(seed=3, **SIZES)
-    )
+    sampling.make_dataset(Broken(at=at), tmp_path / 'r', FEW)
   assert not list(tmp_path.iterdir())
 
 
@@ -202,12 +188,12 @@ def test_bad_input_keeps_what_was_there(tmp_path):
   (tmp_path / 'data').mkdir()
   (tmp_path / 'data' / 'mine.txt').write_text('mine')
   with pytest.raises(core.InputError, match='no path'):
-    sampling.make_dataset(Broken(), tmp_path, Sampling(seed=3, **SIZES))
+    sampling.make_dataset(Broken(), tmp_path, FEW)
   assert tree(tmp_path) == {'data/mine.txt': b'mine'}
 
 
 def test_a_distinct_world_repeats_nothing_across_chunks(tmp_path):
-  made = sampling.make_dataset(Distinct(), tmp_path, Sampling(seed=3, **SIZES))
+  made = sampling.make_dataset(Distinct(), tmp_path, FEW)
   results = rows(tmp_path / 'data' / 'train')
   assert len(results) == len(set(results)) == made['train']['rows']
   # This world has few sequences: sampling stops when no new ones come.
@@ -224,7 +210,7 @@ def test_hashes_do_not_depend_on_padding():
 
 
 def test_check_refuses_data_of_another_vocabulary(tmp_path):
-  sampling.make_dataset(tiny.World(), tmp_path, Sampling(seed=3, **SIZES))
+  sampling.make_dataset(tiny.World(), tmp_path, FEW)
   data = store.open(tmp_path / 'data' / 'train')
   sampling.check_vocab(data, tiny.World())
 
@@ -236,9 +222,7 @@ def test_check_refuses_data_of_another_vocabulary(tmp_path):
 
 
 def test_manifests_hold_nothing_of_the_machine(tmp_path):
-  made = sampling.make_dataset(
-    tiny.World(), tmp_path / 'r', Sampling(seed=3, **SIZES)
-  )
+  made = sampling.make_dataset(tiny.World(), tmp_path / 'r', FEW)
   assert str(tmp_path) not in json.dumps(made)
 
 

@@ -76,22 +76,6 @@ def test_a_long_line_is_one_error(tmp_path, monkeypatch):
     chess_rows(tmp_path, f'{MOVES}\n{"e4 " * 9_999}\n')
 
 
-def test_the_cases_of_chess_are_read(cases, tmp_path):
-  right = chess_rows(tmp_path / '.', MOVES)[0]
-  for number, name in enumerate(('castle_h1.jsonl', 'castle_ok.jsonl')):
-    folder = tmp_path / str(number)
-    folder.mkdir()
-    text = (cases / '14' / name).read_text()
-    assert chess_rows(folder, text, name) == [right]
-  for name in ('san.jsonl', 'numbered.txt', 'transcripts.csv'):
-    folder = tmp_path / name
-    folder.mkdir()
-    rows = chess_rows(folder, (cases / '14' / name).read_text(), name)
-    assert len(rows) == 2
-    assert rows[0].endswith('e1g1 f8e7')
-    assert rows[1].endswith('e2e3 e8g8')
-
-
 # Othello.
 
 
@@ -156,16 +140,6 @@ def test_moves_may_be_numbered(tmp_path):
   even = [row for row in plain if len(row) % 2 == 0]
   assert kept(tmp_path, pairs)[0] == even
   assert kept(tmp_path, every)[0] == kept(tmp_path, dashes)[0] == plain[:1]
-
-
-def test_the_cases_of_othello_are_the_same_games(cases):
-  games = {}
-  for name in ('pass_none.txt', 'pass_words.txt'):
-    read = records.read(str(cases / '12' / name), lost=0)
-    games[name] = read.sequences.tokens.tolist()
-  assert [*games.values()] == [games['pass_none.txt']] * 2
-  numbered = records.read(str(cases / '12' / 'numbered.txt'), lost=0)
-  assert numbered.sequences.tokens.tolist() == games['pass_none.txt'][3:]
 
 
 def test_ingestion_reads_games_as_records_do(tmp_path):
@@ -259,11 +233,6 @@ def test_a_standard_start_is_an_ordinary_game(tmp_path):
   fen = ' '.join(notation.START_FEN.split()[:4])
   path.write_text(pgn([notation.START_FEN, fen] * 3, '1. e4 e5 *'))
   assert read_pgn(path) == [['e2e4', 'e7e5']] * 6
-
-
-def test_the_study_is_two_games_of_three(cases):
-  games = read_pgn(cases / '21' / 'study.pgn', start=ENDGAME)
-  assert [game == 'from position' for game in games] == [False, False, True]
 
 
 # Ids and targets.

@@ -274,14 +274,14 @@ def free(design: str, num: int, repeats: int) -> Row:
   """One row; coverage is of those samples that have an interval at all."""
   mean, draw = FREE[design]
   rng = _rng(design, num)
-  found = []
+  blocks = []
   for start in range(0, repeats, _DRAWN):
     shape = min(_DRAWN, repeats - start), num
     totals, weights = draw(rng, shape)
     low, high, _ = statistics.unbounded_interval(totals, weights)
     value = totals.sum(1) / weights.sum(1)
-    found.append((high < mean, low > mean, high - low, value))
-  at = np.concatenate(found, 1)
+    blocks.append((high < mean, low > mean, high - low, value))
+  at = np.concatenate(blocks, 1)
   several = np.isfinite(at[2])
   row = _row(design, num, mean, at[:, several])
   row['none'] = 1 - float(several.mean())
@@ -316,58 +316,40 @@ def rows(design: str, repeats: int = REPEATS) -> list[Row]:
   ]
 
 
-COLUMNS = (
-  'design',
-  'clusters',
-  'truth',
-  'repeats',
-  'coverage',
-  'below',
-  'above',
-  'width',
-  'ideal_ratio',
-  'near',
-  'width_ratio',
-  'none',
-)
-
-
-def read() -> list[Row]:
-  """The kept table, numbers as numbers."""
-  with open(TABLE, encoding='utf-8', newline='') as file:
+def read(table: pathlib.Path = TABLE) -> list[Row]:
+  """A kept table, numbers as numbers; the first column is a name."""
+  with open(table, encoding='utf-8', newline='') as file:
+    lines = csv.DictReader(file)
+    name = (lines.fieldnames or [''])[0]
     return [
-      {
-        key: text if key == 'design' else float(text)
-        for key, text in row.items()
-        if text
-      }
-      for row in csv.DictReader(file)
+      {key: x if key == name else float(x) for key, x in line.items() if x}
+      for line in lines
     ]
 
 
-def write(found: list[Row]) -> None:
-  """Replaces the rows of the designs that are in `found`."""
-  new = {row['design'] for row in found}
-  kept = [r for r in read() if r['design'] not in new] if TABLE.exists() else []
-  order = [*BOUNDED, *FREE]
-  kept = sorted(
-    [*kept, *found],
-    key=lambda row: (order.index(row['design']), row['clusters'], row['truth']),
-  )
-  with open(TABLE, 'w', encoding='utf-8', newline='') as file:
-    writer = csv.DictWriter(file, COLUMNS, lineterminator='\n')
+def write(
+  measured: list[Row], names: list[str], table: pathlib.Path = TABLE
+) -> None:
+  """Replaces the rows of the names that were measured; in order of names."""
+  key = next(iter(measured[0]))
+  new = {row[key] for row in measured}
+  rows = [row for row in read(table) if row[key] not in new] + measured
+  rows.sort(key=lambda row: names.index(str(row[key])))
+  columns = dict.fromkeys(column for row in rows for column in row)
+  with open(table, 'w', encoding='utf-8', newline='') as file:
+    writer = csv.DictWriter(file, [*columns], lineterminator='\n')
     writer.writeheader()
-    for row in kept:
+    for row in rows:
       writer.writerow(
         {
-          key: f'{x:.5g}' if isinstance(x, float) else x
-          for key, x in row.items()
+          column: f'{x:.5g}' if isinstance(x, float) else x
+          for column, x in row.items()
         }
       )
 
 
 if __name__ == '__main__':
-  names = sys.argv[1:] or [*BOUNDED, *FREE]
+  designs = [*BOUNDED, *FREE]
   with concurrent.futures.ProcessPoolExecutor() as pool:
-    for found in pool.map(rows, names):
-      write(found)
+    for made in pool.map(rows, sys.argv[1:] or designs):
+      write(made, designs)

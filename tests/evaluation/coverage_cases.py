@@ -4,13 +4,11 @@
 
 measures cases (all of them) anew and keeps the rows in coverage_cases.csv,
 beside this file; coverage_study_test.py holds them to what is asked. A case
-draws small samples, as a metric gives them. Columns that end in _before are of
-the intervals that each case was first measured with.
+draws small samples, as a metric gives them.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import pathlib
@@ -21,13 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.evaluation import coverage
+from tests.evaluation.coverage import Row
 from wm import core
 from wm.evaluation import coin_tasks, comparisons, statistics
 
 TABLE = pathlib.Path(__file__).with_name('coverage_cases.csv')
 REPEATS = 2000
 NORMAL = 1.959964
-Row = dict[str, str | float]
 Interval = tuple[float, float | None, float | None]
 
 
@@ -243,46 +242,7 @@ def row(name: str, num: int, repeats: int = REPEATS) -> Row:
   return measured
 
 
-COLUMNS = (
-  *('case', 'size', 'truth', 'repeats', 'none', 'coverage', 'below', 'above'),
-  *('width', 'ideal_ratio', 'none_before', 'coverage_before'),
-  'ideal_ratio_before',
-)
-
-
-def read() -> list[Row]:
-  """The kept table, numbers as numbers."""
-  if not TABLE.exists():
-    return []
-  with open(TABLE, encoding='utf-8', newline='') as file:
-    return [
-      {k: x if k == 'case' else float(x) for k, x in line.items() if x}
-      for line in csv.DictReader(file)
-    ]
-
-
-def write(rows: list[Row]) -> None:
-  """Replaces rows of these cases and sizes; what was before stays."""
-  table = {(line['case'], line['size']): line for line in read()}
-  for line in rows:
-    key = line['case'], line['size']
-    before = table.get(key, {})
-    earlier = {k: x for k, x in before.items() if k.endswith('_before')}
-    table[key] = {**earlier, **line}
-  order = [(name, num) for name, case in CASES.items() for num in case.sizes]
-  with open(TABLE, 'w', encoding='utf-8', newline='') as file:
-    writer = csv.DictWriter(file, COLUMNS, lineterminator='\n')
-    writer.writeheader()
-    for key in order:
-      if key in table:
-        writer.writerow(
-          {
-            k: f'{x:.5g}' if isinstance(x, float) else x
-            for k, x in table[key].items()
-          }
-        )
-
-
 if __name__ == '__main__':
   for case_name in sys.argv[1:] or CASES:
-    write([row(case_name, num) for num in CASES[case_name].sizes])
+    made = [row(case_name, num) for num in CASES[case_name].sizes]
+    coverage.write(made, [*CASES], TABLE)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.evaluation import coverage, coverage_cases, coverage_real
+from tests.evaluation import coverage, coverage_cases
 from wm.evaluation import statistics
 
 
@@ -173,7 +173,7 @@ def _short_cases(rows: list[coverage.Row]) -> list[tuple[str, float]]:
 
 
 def test_named_cases_are_covered_and_not_wide():
-  rows = coverage_cases.read()
+  rows = coverage.read(coverage_cases.TABLE)
   assert [(row['case'], row['size']) for row in rows] == [
     (name, size)
     for name, case in coverage_cases.CASES.items()
@@ -211,7 +211,9 @@ def test_named_cases_are_of_this_code(name, size):
   again = coverage_cases.row(name, size, 400)
   key = name, size
   expected = next(
-    row for row in coverage_cases.read() if (row['case'], row['size']) == key
+    row
+    for row in coverage.read(coverage_cases.TABLE)
+    if (row['case'], row['size']) == key
   )
   assert again['none'] == pytest.approx(
     expected['none'], abs=4 * _error(0.5, 400)
@@ -219,27 +221,3 @@ def test_named_cases_are_of_this_code(name, size):
   assert not _short_cases([again])
   if expected['none'] < 1:
     assert again['width'] == pytest.approx(expected['width'], rel=0.1)
-
-
-def test_real_metrics_are_covered():
-  """Of trials of metrics; two standard errors of so many samples."""
-  rows = coverage_real.read()
-  assert {row['run'].split(':')[0] for row in rows} == {
-    'next_token',
-    'compression',
-    'distinction',
-    'detour',
-  }
-  short = [
-    (row['run'], row['trials'])
-    for row in rows
-    if row['coverage'] < 0.94 - 2 * _error(0.94, row['repeats'])
-  ]
-  assert not short
-
-
-@pytest.mark.slow
-def test_real_metrics_again():
-  rows = list(coverage_real.rows(300, 200))
-  assert len(rows) > 60
-  assert np.mean([row['coverage'] for row in rows]) >= 0.94

@@ -9,9 +9,8 @@ from tests.marks import few
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
-from wm.evaluation import engine, statistics
+from wm.evaluation import engine
 from wm.metrics import compression, distinction, next_token, probe
-from wm.models.base import family
 from wm.models.nn import network
 from wm.models.serving import networks
 
@@ -48,34 +47,6 @@ def test_batch_and_devices_do_not_matter(metric, monkeypatch):
     for item, other in zip(first, results, strict=True):
       np.testing.assert_array_equal(item.value, other.value)
       np.testing.assert_array_equal(item.reason, other.reason)
-
-
-def families() -> list[str]:
-  return [
-    name
-    for name in registry.names('model')
-    if issubclass(registry.find('model', name), family.NetworkModel)
-  ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('where', ['lattice(length=16)', 'chess(length=16)'])
-@pytest.mark.parametrize('family', families())
-def test_every_family_is_measured_by_every_kind_of_metric(family, where):
-  """By whole sequences, by sessions and by activations."""
-  world = registry.make('world', where)
-  predictor = registry.make('model', f'{family}(layers=1, width=32)').predictor(
-    world, 0
-  )
-  for metric in (
-    compression.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
-    distinction.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
-    next_token.Metric(num=3),
-    probe.Metric(num=20),
-  ):
-    assert not lacks(metric, type(predictor), type(world))
-    results = [statistics.summarize(s) for s in metric(predictor, world, 0)]
-    assert max(item['n'] for item in results) > 0, metric.name
 
 
 def test_a_model_of_states_has_activations_and_no_next_token():

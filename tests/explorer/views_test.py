@@ -111,14 +111,6 @@ def test_following_the_rules_or_a_model_is_a_function_of_the_seed(city, walk):
       assert set(drawn) <= set(city.walk(tokens)['legal'])
 
 
-def test_padding_changes_no_probability(city, walk):
-  reader = city.loaded[SMALL].predictor
-  tokens = np.array([walk[:3]], np.int32)
-  plain = np.asarray(reader.log_probs(tokens, np.array([3])))[0, 2]
-  p = {t: q for t, q, *_ in city.walk(tokens[0])['models'][SMALL]['tokens']}
-  assert p == pytest.approx({t: float(np.exp(plain[t])) for t in p}, abs=1e-6)
-
-
 def test_clicks_in_any_order_give_what_a_whole_pass_gives(city):
   reader = city.loaded[SMALL].predictor
   sequences = city.world.sample(12, 1)

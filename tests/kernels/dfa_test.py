@@ -109,9 +109,16 @@ def test_steps_agree_with_the_reference(seed):
 
 
 @pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('published', [None, dfa.Published()])
-def test_products_agree_with_the_reference(seed, published):
+@pytest.mark.parametrize('kind', ['exact', 'published', 'own turns'])
+def test_products_agree_with_the_reference(seed, kind):
   delta, *states, _, _ = batch(seed, size=60)
+  published = None if kind == 'exact' else dfa.Published()
+  if kind == 'own turns':  # In any order, and some rows without an entry.
+    rng = np.random.default_rng(seed)
+    labels = np.where(delta >= 0, np.arange(delta.shape[1]), core.DEAD)
+    turns = rng.permuted(labels, axis=1)
+    turns = np.take_along_axis(turns, np.argsort(turns < 0, 1, 'stable'), 1)
+    published = dfa.Published(turns, rng.random(len(delta)) < 0.9)
   for depth in (1, 4):
     both = (
       module.boundary(delta, *states, depth, published=published)
@@ -174,16 +181,6 @@ def test_boundary_is_the_definition(case):
 
 
 @LAWS
-@given(pairs())
-def test_published_variant_only_misses_elements(case):
-  delta, (a, b, goal_a, goal_b), depth = case
-  args = delta, [a], [b], [goal_a], [goal_b], depth
-  exact = listed(dfa.boundary(*args))
-  kept = listed(dfa.boundary(*args, published=dfa.Published()))
-  assert set(kept) <= {s for s in exact if delta.shape[1] not in s}
-
-
-@LAWS
 @given(automata(rows=14), st.integers(0, 2**32 - 1))
 def test_minimising(delta, seed):
   classes = np.random.default_rng(seed).integers(0, 2, len(delta))
@@ -199,16 +196,6 @@ def test_minimising(delta, seed):
   np.testing.assert_array_equal(merged[blocks], classes)
   again = dfa.minimize(quotient, merged)
   np.testing.assert_array_equal(again, np.arange(number))
-
-
-@LAWS
-@given(automata(rows=4, labels=2))
-def test_rows_share_a_block_exactly_when_they_share_a_language(delta):
-  blocks = dfa.minimize(delta, np.zeros(len(delta), int))
-  # Unequal languages of S rows differ in a suffix of fewer than S + 1 labels.
-  words = [language(delta, row, dfa.NO_GOAL, 4) for row in range(len(delta))]
-  for a, b in itertools.combinations(range(len(delta)), 2):
-    assert (blocks[a] == blocks[b]) == (words[a] == words[b])
 
 
 @LAWS
@@ -243,26 +230,6 @@ def test_reverse_walks(seed):
   np.testing.assert_array_equal(ends, rows[ok])
   sample = dfa.reverse_walk(edges, rows[7:9], steps[7:9], seeds[7:9])
   np.testing.assert_array_equal(sample[1], origins[7:9])
-
-
-def test_reverse_walk_is_uniform_over_in_edges():
-  """Row 0 is entered from 1 by two labels and from 2 by one: 2/3 and 1/3."""
-  delta = np.array([[-1, -1, -1], [0, 0, 1], [2, 2, 0]], np.int32)
-  edges = dfa.predecessors(delta)
-  num = 30000
-  labels, origins, ok = dfa.reverse_walk(
-    edges, np.zeros(num, int), np.ones(num, int), np.arange(num)
-  )
-  assert ok.all()
-  assert abs((origins == 1).mean() - 2 / 3) < 0.012
-  for label in range(3):
-    assert abs((labels[:, 0] == label).mean() - 1 / 3) < 0.012
-  # A row that nothing enters ends the walk.
-  walled = dfa.predecessors(np.array([[1], [-1]], np.int32))
-  assert dfa.reverse_walk(walled, [1, 1], [1, 2], [0, 0])[2].tolist() == [
-    True,
-    False,
-  ]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import numpy as np
 from wm.kernels import othello, othello_games
 
 
-def same(one, other):
+def same(first, other):
   """Are two tuples of arrays equal, types included?"""
   return all(
     a.dtype == b.dtype and np.array_equal(a, b)
-    for a, b in zip(one, other, strict=True)
+    for a, b in zip(first, other, strict=True)
   )
 
 
@@ -20,7 +20,7 @@ def midgame(num, seed, size=8):
   return othello.replay(tokens, cut, size)[1:]
 
 
-def one(columns, n):
+def position(columns, n):
   """Position n of columns."""
   return tuple(column[n : n + 1] for column in columns)
 

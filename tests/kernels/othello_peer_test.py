@@ -16,8 +16,8 @@ BOTH = othello, ref
 
 @pytest.mark.parametrize('size', othello.SIZES)
 def test_compiled_is_the_plain_reference(size):
-  columns = boards.midgame(25, 1, size)
-  bits = np.random.default_rng(1).integers(-2, 66, 25)
+  columns = boards.midgame(100, 1, size)
+  bits = np.random.default_rng(1).integers(-2, 66, 100)
   tokens, lengths = othello_games.play(12, 2, size=size)
   spoilt = tokens.copy()
   spoilt[::2, 3] = 7
@@ -30,7 +30,7 @@ def test_compiled_is_the_plain_reference(size):
     result, plain = (getattr(kernels, name)(*args, size) for kernels in BOTH)
     assert np.array_equal(result, plain) or boards.same(result, plain)
   for n in range(4):
-    pair = boards.one(columns, n), boards.one(columns, n + 1)
+    pair = boards.position(columns, n), boards.position(columns, n + 1)
     result, plain = (
       (
         kernels.count(pair[0], 3, size),

@@ -60,20 +60,20 @@ def _own(position: Position) -> tuple[int, int]:
   return (white, black) if side == 1 else (black, white)
 
 
-def _legal(position: Position, squares: int) -> int:
+def legal_squares(position: Position, squares: int) -> int:
   if position[2] not in (0, 1):
     return 0
   return _moves(*_own(position), squares)
 
 
-def _after(position: Position, square: int, squares: int) -> Position:
+def moved(position: Position, square: int, squares: int) -> Position:
   """The position after a legal move; the turn passes where it must."""
   own, opp = _own(position)
   turned = _turned(own, opp, square)
   own, opp = own | turned | 1 << square, opp & ~turned
   black, white = (own, opp) if position[2] == 0 else (opp, own)
   for side in (1 - position[2], position[2]):
-    if _legal((black, white, side), squares):
+    if legal_squares((black, white, side), squares):
       return black, white, side
   return black, white, 2
 
@@ -95,7 +95,7 @@ def legal(position: rules.Position, size: int = 8) -> np.ndarray:
   """Legal squares of each position."""
   squares = int(rules.mask(size))
   rows = _positions(position)
-  return np.array([_legal(row, squares) for row in rows], np.uint64)
+  return np.array([legal_squares(row, squares) for row in rows], np.uint64)
 
 
 def advance(
@@ -105,9 +105,9 @@ def advance(
   squares, after, ok = int(rules.mask(size)), [], []
   rows = _positions(position)
   for row, square in zip(rows, np.asarray(bits).tolist(), strict=True):
-    fine = 0 <= square < 64 and _legal(row, squares) >> square & 1
+    fine = 0 <= square < 64 and legal_squares(row, squares) >> square & 1
     ok.append(fine)
-    after.append(_after(row, square, squares) if fine else row)
+    after.append(moved(row, square, squares) if fine else row)
   return (*_packed(after), np.array(ok, bool))
 
 
@@ -116,9 +116,9 @@ def _line(tokens: list[int], size: int) -> list[Position]:
   line, bits = [_START], rules.squares(size)
   for token in tokens:
     square = int(bits[token - 1]) if 1 <= token <= len(bits) else 64
-    if not _legal(line[-1], int(rules.mask(size))) >> square & 1:
+    if not legal_squares(line[-1], int(rules.mask(size))) >> square & 1:
       break
-    line.append(_after(line[-1], square, int(rules.mask(size))))
+    line.append(moved(line[-1], square, int(rules.mask(size))))
   return line
 
 
@@ -164,7 +164,7 @@ def play(
   for n in range(num):
     mixed = splitmix(seed & (2**64 - 1)) ^ (first + n)
     position = _START
-    while moves := _set(_legal(position, squares)):
+    while moves := _set(legal_squares(position, squares)):
       ply = int(lengths[n])
       noisy = below(mixed, _NOISE + ply, 1 << 32) < int(noise * 2**32)
       if policy != 'uniform' and not noisy:
@@ -172,7 +172,7 @@ def play(
       square = moves[below(mixed, ply, len(moves))]
       tokens[n, ply] = token_of[square]
       lengths[n] += 1
-      position = _after(position, square, squares)
+      position = moved(position, square, squares)
   return tokens, lengths
 
 
@@ -182,7 +182,7 @@ def _favoured(
   """The moves among which the policy draws."""
   squares, worth = int(rules.mask(size)), []
   for square in moves:
-    after = _after(position, square, squares)
+    after = moved(position, square, squares)
     sign = 1 if position[2] == 0 else -1
     worth.append(sign * _minimax(after, size, depth - 1))
   best = [m for m, w in zip(moves, worth, strict=True) if w == max(worth)]
@@ -195,8 +195,8 @@ def _minimax(position: Position, size: int, depth: int) -> int:
     return _judged(position, size)
   squares = int(rules.mask(size))
   result = [
-    _minimax(_after(position, square, squares), size, depth - 1)
-    for square in _set(_legal(position, squares))
+    _minimax(moved(position, square, squares), size, depth - 1)
+    for square in _set(legal_squares(position, squares))
   ]
   return max(result) if position[2] == 0 else min(result)
 
@@ -228,9 +228,9 @@ def count(position: rules.Position, depth: int, size: int = 8) -> list[int]:
   counts, level = [], _positions(position)
   for _ in range(depth):
     level = [
-      _after(row, square, squares)
+      moved(row, square, squares)
       for row in level
-      for square in _set(_legal(row, squares))
+      for square in _set(legal_squares(row, squares))
     ]
     counts.append(len(level))
   return counts
@@ -246,8 +246,8 @@ def _product(
     _positions(first)[0],
     _positions(second)[0],
     depth,
-    lambda p: token_of[_set(_legal(p, squares))].tolist(),
-    lambda p, token: _after(p, int(bits[token - 1]), squares),
+    lambda p: token_of[_set(legal_squares(p, squares))].tolist(),
+    lambda p, token: moved(p, int(bits[token - 1]), squares),
   )
 
 
@@ -326,9 +326,9 @@ def _orders(
   squares = int(rules.mask(size))
   for token in left:
     square = int(rules.squares(size)[token - 1])
-    if _legal(position, squares) >> square & 1:
+    if legal_squares(position, squares) >> square & 1:
       rest = [other for other in left if other != token]
       for order, reached in _orders(
-        _after(position, square, squares), rest, size
+        moved(position, square, squares), rest, size
       ):
         yield [token, *order], reached

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import pgn_ref as ref
 from wm import core
-from wm.kernels import chess, pgn
-from wm.kernels.chess import san as chess_san
+from wm.kernels import pgn
 from wm.worlds.chess import notation as chess_notation
 
 both = pytest.mark.parametrize('kernels', [pgn, ref])
@@ -169,27 +168,6 @@ def test_compiled_and_plain_read_alike(pieces):
   for item, two in zip(*result, strict=True):
     assert item.dtype == two.dtype
     assert item.tolist() == two.tolist()
-
-
-def test_reads_what_chess_san_reads():
-  moves, lengths, _ = chess.play(50, seed=3, most=200)
-  words, _ = chess_san.write(moves, lengths)
-  games = [
-    b' '.join(row[:length].tolist())
-    for row, length in zip(words, lengths, strict=True)
-  ]
-  games[7] += b' Zz9 e4'
-  text = b'\n'.join(games)
-  ends = np.cumsum([len(game) + 1 for game in games]) - 1
-  starts = ends - [len(game) for game in games]
-  result = pgn.read(text, starts, ends)
-  assert result.lengths.tolist() == lengths.tolist()
-  assert result.moves.dtype == np.uint16
-  used = np.arange(moves.shape[1]) < lengths[:, None]
-  assert result.moves.tolist() == moves[used].tolist()
-  assert np.flatnonzero(result.errors).tolist() == [7]
-  first, last = result.words[7]
-  assert text[first:last] == b'Zz9'
 
 
 def test_splits_as_python_chess_does():

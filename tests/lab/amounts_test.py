@@ -11,8 +11,6 @@ from wm.evaluation import statistics
 from wm.lab import units
 from wm.lab.findings import Quantity
 
-PRECISION = Quantity('compression', 'precision')
-
 
 def test_the_shortest_spec_that_has_the_fields_is_meant():
   result = unit(
@@ -122,26 +120,6 @@ def test_counts_and_shares_of_maps():
 
 
 # Intervals over seeds.
-
-
-def covered(between: float, within: float, seeds: int, runs: int) -> float:
-  """Share of intervals that hold the mean over all seeds, 10."""
-  rng = np.random.default_rng(1)
-  truth = 10 + between * rng.standard_normal((runs, seeds))
-  value = truth + within * rng.standard_normal((runs, seeds))
-  half = 1.96 * within
-  hits = 0
-  for row in value:
-    _, low, high = statistics.over_seeds(row, row - half, row + half)
-    hits += low <= 10 <= high
-  return hits / runs
-
-
-@pytest.mark.parametrize('seeds', [2, 3, 5])
-@pytest.mark.parametrize(('between', 'within'), [(0, 1), (1, 0.01), (1, 1)])
-def test_intervals_over_seeds_hold_the_mean(between, within, seeds):
-  """Of 2,000 intervals of coverage .95, fewer than .937 is 3 errors away."""
-  assert covered(between, within, seeds, 2000) > 0.937
 
 
 def test_an_interval_over_seeds_has_clusters_inside():

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.lab.units_made_up import WALKS, entry, finding, judged, unit
 from wm.evaluation import comparisons
 from wm.lab import verdicts
-from wm.lab.verdicts import ABSENT, SHOWN
 
 
 def _rates(
@@ -93,34 +91,6 @@ def test_seeds_that_agree_exactly_have_the_variance_of_their_trials():
   assert alike.variance == pytest.approx(0.01 / 3)
 
 
-def test_whole_verdicts_have_the_size_and_power_that_are_stated():
-  """Through result files' entries, as pages judge them; 400 studies each."""
-  rng = np.random.default_rng(6)
-  claim = finding(WALKS)
-  rates = {}
-  for effect in (0.0, 4.0):
-    seen = [
-      judged(
-        claim,
-        {
-          'walks': [
-            unit('walks', n, entry(0.5 + 0.02 * x, half=0.004))
-            for n, x in enumerate(rng.normal(effect, 1, 3))
-          ],
-          'paths': [
-            unit('paths', n, entry(0.5 + 0.02 * x, half=0.004))
-            for n, x in enumerate(rng.normal(0, 1, 3))
-          ],
-        },
-      ).verdict
-      for _ in range(400)
-    ]
-    rates[effect] = seen.count(SHOWN) / 400, seen.count(ABSENT) / 400
-  assert sum(rates[0.0]) < 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
-  assert rates[4.0][0] > 0.8
-  assert rates[4.0][1] == 0
-
-
 # Shares of 1,000 trials in seeds of a beta distribution, by the ratio of the
 # seeds' spread to their distance from 1.
 @pytest.mark.parametrize('seeds', [3, 5, 8])
@@ -142,24 +112,3 @@ def test_shares_near_1_are_not_found_above_what_they_are(seeds, ratio, mean):
     shown += max(p, comparisons.nearer(row, mean, 1.0)) <= verdicts.ALPHA
   limit = 1.5 * verdicts.ALPHA
   assert shown / runs < limit + 3 * (limit / runs) ** 0.5
-
-
-def test_models_that_grok_or_not_are_refused_where_it_shows():
-  """Four of five seeds of each row grok; of five seeds, in 1,000 studies."""
-  rng = np.random.default_rng(2)
-  counts = {}
-  for _ in range(1000):
-    walks, paths = (
-      np.where(rng.random(5) < 0.8, 0.98, 0.3) + rng.normal(0, 0.01, 5)
-      for _ in range(2)
-    )
-    seen = judged(
-      finding(WALKS, seeds=5),
-      {
-        name: [unit(name, n, entry(x)) for n, x in enumerate(of)]
-        for name, of in (('walks', walks), ('paths', paths))
-      },
-    ).verdict
-    counts[seen] = counts.get(seen, 0) + 1
-  assert counts.get(SHOWN, 0) + counts.get(ABSENT, 0) < 0.05 * 1000
-  assert counts['bimodal'] > 0.5 * 1000

@@ -77,15 +77,9 @@ HOSTILE = (
   *('(turn east ', ' and ', 'Possible: ', '<|channel|>', '<|channel|>final'),
   *('<|channel|>final<|message|>', '[THINK]', '\u7b54\u6848\u662f', '\u662f '),
   *('a\u0336', '\u00ab', '\u00bb', '1 or ', 'answer: turn east\n', '$\\boxed{'),
-  *(
-    '\\text{',
-    'Q1: yes; ',
-    'yes -> ',
-    '...',
-    'option ',
-    'no, ',
-    '[{"a": "b"},',
-  ),
+  *('\\text{', 'Q1: yes; ', 'yes -> ', '...', 'option ', 'no, '),
+  *('[{"a": "b"},', '[', "['", "['a', ", "[' ", '[1 ', '[\'"', '[ \t', "{'a'"),
+  *('<think>', '</think>', '```\n', 'answer: no ', '\\', ' ', '1, ', '(1'),
 )
 
 

@@ -1,7 +1,6 @@
 """What is read of a model's text, and of text that means no good."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -51,6 +50,14 @@ def test_reasoning_is_counted_and_not_read():
   assert values.number(text, 'room')[:3] == (2, '', 20)
   assert replies.visible('ab</think>c')[:3] == ('c', '', 2)
   assert replies.visible('a < b')[:3] == ('a < b', '', 0)
+  call = '<|channel|>commentary to=functions.submit<|message|>{}<|end|>'
+  assert replies.visible(call)[:3] == ('{}', '', 0)
+
+
+def test_one_of_two_words_is_checked():
+  for yes, mark, other in ((True, 'x', ' '), (False, ' ', 'x')):
+    text = f'- [{mark}] yes\n- [{other}] no'
+    assert grammar.yes_no(text).value is yes
 
 
 def test_the_last_answer_counts():
@@ -157,41 +164,3 @@ def test_any_text_is_read_without_error(text):
     result = read(text)
     assert result.failure in {'', *replies.FAILURES}
     assert (result.value is None) == bool(result.failure)
-
-
-HOSTILE = (
-  '[',
-  "['",
-  "['a', ",
-  "[' ",
-  '[1 ',
-  '[\'"',
-  '[ \t',
-  "{'a'",
-  '<think>',
-  '</think>',
-  '```\n',
-  'answer: no ',
-  'no ',
-  '\\',
-  '\\boxed{',
-  ' ',
-  '1. ',
-  '1, ',
-  'seat ',
-  '(1',
-)
-
-
-def test_time_grows_with_the_length_alone():
-  def seconds(size):
-    start = time.process_time()
-    for piece in HOSTILE:
-      text = (piece * size)[:size]
-      for read in READERS:
-        read(text)
-    return time.process_time() - start
-
-  small = min(seconds(500) for _ in range(3))
-  # Quadratic time would be 256 times as much.
-  assert seconds(8_000) < 100 * max(small, 1e-3)

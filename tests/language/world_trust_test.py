@@ -82,8 +82,7 @@ def test_a_report_of_a_log(folder, log, values):
   assert '--trust=dl2/evil.py ' in line
   assert not pathlib.Path('dl2', 'ran').exists()
   flags = '--runs=logs', '--out=out', '--trust=dl2'
-  code, _, err = binaries.run('report', *flags)
-  assert code == 0, err
+  binaries.printed('report', *flags)
   assert pathlib.Path('dl2', 'ran').exists()
 
 

@@ -12,11 +12,14 @@ import io
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import types
 from unittest import mock
 
 from absl.testing import flagsaver
+
+from tests import compiler
 
 LAUNCH = str(pathlib.Path(__file__).resolve().parents[2] / 'launch')
 
@@ -25,6 +28,18 @@ def heard() -> None:
   """Signals that a process in the background, or under nohup, ignores else."""
   signal.signal(signal.SIGINT, signal.default_int_handler)
   signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def start(binary: str, *flags: str) -> subprocess.Popen:
+  """A process of its own."""
+  return subprocess.Popen(
+    [sys.executable, f'{LAUNCH}/{binary}.py', *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    env={**os.environ, 'XLA_FLAGS': compiler.flags()},
+    preexec_fn=heard,
+  )
 
 
 def common() -> types.ModuleType:
@@ -71,3 +86,10 @@ def refused(binary: str, *flags: str, cwd: str | os.PathLike = '.') -> str:
   lines = err.strip().splitlines()
   assert len(lines) == 1, err
   return lines[0]
+
+
+def printed(binary: str, *flags: str, cwd: str | os.PathLike = '.') -> str:
+  """What a run prints to stdout that must end well."""
+  code, out, err = run(binary, *flags, cwd=cwd)
+  assert code == 0, err
+  return out

@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,17 +22,6 @@ SAID = {
   130: 'interrupted; run the same command again to go on\n',
   75: 'stopped; run the same command again to go on\n',
 }
-
-
-def start(root, binary: str, *flags: str) -> subprocess.Popen:
-  return subprocess.Popen(
-    [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-    env=ENV,
-    preexec_fn=binaries.heard,
-  )
 
 
 @pytest.mark.process
@@ -55,13 +43,13 @@ def test_a_closed_stdout_gets_nothing_and_no_file_does(root, tmp_path):
 
 @pytest.mark.process
 @pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGUSR1])
-def test_a_warning_of_a_scheduler_leaves_a_checkpoint(root, tmp_path, number):
+def test_a_warning_of_a_scheduler_leaves_a_checkpoint(tmp_path, number):
   world = '--world=lattice(size=3, length=12)'
   out = f'--out={tmp_path}/run'
-  start(root, 'sample', world, '--num=50', '--num_heldout=5', out).wait(600)
+  binaries.start('sample', world, '--num=50', '--num_heldout=5', out).wait(600)
   model = '--model=transformer(layers=1, width=8, heads=1)'
   steps = '--steps=1000000', '--save_every=1000000', '--eval_every=1000000'
-  process = start(root, 'train', world, model, out, *steps)
+  process = binaries.start('train', world, model, out, *steps)
   log = tmp_path / 'run' / 'metrics.jsonl'
   while process.poll() is None and not (log.exists() and log.stat().st_size):
     time.sleep(0.1)
@@ -107,10 +95,8 @@ def test_a_limit_of_addresses_is_one_line(root, tmp_path):
     ('sample', (CITY, '--num=50', '--num_heldout=5')),
   ],
 )
-def test_a_closed_pipe_is_no_fault_and_loses_nothing(
-  root, tmp_path, binary, flags
-):
-  process = start(root, binary, *flags, f'--out={tmp_path}/run')
+def test_a_closed_pipe_is_no_fault_and_loses_nothing(tmp_path, binary, flags):
+  process = binaries.start(binary, *flags, f'--out={tmp_path}/run')
   process.stdout.close()
   assert process.stderr.read() == ''
   assert process.wait(600) == -signal.SIGPIPE
@@ -152,30 +138,6 @@ def send(process: subprocess.Popen, number: int, after: float) -> int:
 
 
 @pytest.mark.slow
-def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
-  whole, cut = tmp_path / 'whole', tmp_path / 'cut'
-  flags = [CITY, '--model=transformer(layers=1, width=8)', '--batch=8']
-  flags += ['--steps=400', '--eval_every=40', '--save_every=70']
-  data = start(root, 'sample', CITY, '--num=200', f'--out={whole}')
-  data.communicate(timeout=600)
-  flags += [f'--data={whole}/data']
-  for _ in range(2):  # The second time, most is compiled already.
-    shutil.rmtree(whole / 'checkpoints', ignore_errors=True)
-    begin = time.monotonic()
-    start(root, 'train', *flags, f'--out={whole}').communicate(timeout=600)
-    long = time.monotonic() - begin
-  dice = random.Random(0)
-  lines = [dice.choice([signal.SIGINT, signal.SIGTERM]) for _ in range(20)]
-  moments = [dice.random() * long for _ in lines]
-  for number, after in zip([*lines, 0], [*moments, 600], strict=True):
-    process = start(root, 'train', *flags, f'--out={cut}')
-    if send(process, number, after) == 0:
-      result = [(run / 'metrics.jsonl').read_bytes() for run in (whole, cut)]
-      assert result[0] == result[1]
-      shutil.rmtree(cut)  # The next one begins anew.
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
   ('binary', 'flags'),
   [
@@ -203,10 +165,10 @@ def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
     ('count', ('--world=chess()', '--depth=7')),
   ],
 )
-def test_every_binary_is_stopped_at_any_moment(root, tmp_path, binary, flags):
+def test_every_binary_is_stopped_at_any_moment(tmp_path, binary, flags):
   dice = random.Random(binary)
   for k in range(4):
-    process = start(root, binary, *flags, f'--out={tmp_path}/{k}')
+    process = binaries.start(binary, *flags, f'--out={tmp_path}/{k}')
     number = dice.choice([signal.SIGINT, signal.SIGTERM])
     send(process, number, 6 * dice.random())
   assert not list(tmp_path.rglob('*.tmp'))

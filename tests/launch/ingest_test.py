@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.data.pgn_texts import pgn, random_games, url
-from tests.launch.sample_test import refused, run
+from tests.launch import binaries
 
 GAMES = 11_000  # Two blocks and a bit.
 
@@ -22,18 +22,9 @@ def folder(tmp_path_factory):
   return folder
 
 
-@pytest.mark.process
-def test_help_shows_its_flags_and_loads_no_package(root):
-  code, out, err = run(root, 'ingest', '--help')
-  assert code == 0, err
-  assert '--pgn' in out
-  assert '--games' in out
-  assert '--num:' not in out
-
-
-def test_it_says_what_became_of_the_games(root, folder, tmp_path):
-  code, out, err = run(
-    root, 'ingest', f'--pgn={folder}/few.pgn', f'--out={tmp_path}/r'
+def test_it_says_what_became_of_the_games(folder, tmp_path):
+  code, out, err = binaries.run(
+    'ingest', f'--pgn={folder}/few.pgn', f'--out={tmp_path}/r'
   )
   assert code == 0, err
   assert err == ''
@@ -79,25 +70,21 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
   ],
 )
 def test_bad_input_is_one_line_and_nothing_is_left(
-  root, tmp_path, monkeypatch, flags, words
+  tmp_path, monkeypatch, flags, words
 ):
   monkeypatch.chdir(tmp_path)
   (tmp_path / 'prose').write_text('Once upon\na time')
-  assert re.search(words, refused(root, 'ingest', *flags))
+  assert re.search(words, binaries.refused('ingest', *flags))
   assert [path.name for path in tmp_path.iterdir()] == ['prose']
 
 
-def blocks(out):
-  return sorted((out / 'data' / 'ingest.partial').glob('*.npz'))
-
-
-def test_a_damaged_file_is_told(root, folder, tmp_path):
+def test_a_damaged_file_is_told(folder, tmp_path):
   import gzip
 
   pack = gzip.compress((folder / 'few.pgn').read_bytes())
   (tmp_path / 'few.pgn.gz').write_bytes(pack[:-2000])
-  code, out, err = run(
-    root, 'ingest', f'--pgn={tmp_path}/few.pgn.gz', f'--out={tmp_path}/r'
+  code, out, err = binaries.run(
+    'ingest', f'--pgn={tmp_path}/few.pgn.gz', f'--out={tmp_path}/r'
   )
   assert code == 0
   assert re.fullmatch(
@@ -107,12 +94,10 @@ def test_a_damaged_file_is_told(root, folder, tmp_path):
   assert '1 cut off' in out
 
 
-def test_what_it_makes_is_trained_on(root, tmp_path):
+def test_what_it_makes_is_trained_on(tmp_path):
   games = random_games(700, seed=2, most=30)
   sites = [url(k) for k in range(700)]
   (tmp_path / 'few.pgn').write_text(pgn(games, sites))
   flags = ('--world=chess(length=40)', f'--out={tmp_path}/r')
-  code, _, err = run(root, 'ingest', f'--pgn={tmp_path}/few.pgn', *flags)
-  assert code == 0, err
-  code, _, err = run(root, 'train', *flags, '--model=ngram()', '--steps=1')
-  assert code == 0, err
+  binaries.printed('ingest', f'--pgn={tmp_path}/few.pgn', *flags)
+  binaries.printed('train', *flags, '--model=ngram()', '--steps=1')

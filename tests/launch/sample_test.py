@@ -3,7 +3,6 @@
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,28 +11,6 @@ import pytest
 from tests.launch import binaries
 
 CITY = '--world=maps(rows=4, columns=4)'
-
-
-def start(root, binary: str, *flags: str) -> subprocess.Popen:
-  return subprocess.Popen(
-    [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-
-
-def run(root, binary: str, *flags: str) -> tuple[int, str, str]:
-  if '--help' not in flags:
-    return binaries.run(binary, *flags)
-  process = start(root, binary, *flags)
-  out, err = process.communicate(timeout=600)
-  return process.returncode, out, err
-
-
-def refused(root, binary: str, *flags: str) -> str:
-  del root
-  return binaries.refused(binary, *flags)
 
 
 def tree(folder: pathlib.Path) -> dict[str, bytes]:
@@ -45,19 +22,26 @@ def tree(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize('binary', ['sample', 'list'])
-def test_help_shows_its_flags_and_loads_no_package(root, binary):
-  code, out, err = run(root, binary, '--help')
-  assert code == 0, err
-  assert '--world' in out
-  assert '--[no]scan' not in out
-  assert ('--num_heldout' in out) == (binary == 'sample')
+@pytest.mark.parametrize(
+  ('binary', 'flag', 'other'),
+  [
+    ('sample', '--num_heldout', '--[no]scan'),
+    ('list', '--world', '--num_heldout'),
+    ('score', '--checkpoint', '--steps'),
+    ('ingest', '--games', '--num:'),
+  ],
+)
+def test_help_shows_its_flags_alone(binary, flag, other):
+  process = binaries.start(binary, '--help')
+  out, err = process.communicate(timeout=600)
+  assert process.returncode == 0, err
+  assert flag in out
+  assert other not in out
 
 
-def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
+def test_sampling_makes_both_splits_and_says_so(tmp_path):
   flags = (CITY, '--num=500', '--num_heldout=40')
-  code, out, err = run(root, 'sample', *flags, f'--out={tmp_path}/r')
-  assert code == 0, err
+  out = binaries.printed('sample', *flags, f'--out={tmp_path}/r')
   assert re.search(r'data/train: 500 sequences, \d+ tokens', out)
   assert re.search(r'data/heldout: 40 sequences, \d+ tokens', out)
   result = {path.name for path in (tmp_path / 'r' / 'data').iterdir()}
@@ -74,10 +58,6 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
     ((CITY, '--out=x', '--num=many'), 'num'),
     ((CITY, '--out=x', 'extra'), "unexpected argument 'extra'"),
     (('--world=mpas()', '--out=x'), "'mpas'.*did you mean 'maps'"),
-    (('--world=maps(raws=4)', '--out=x'), "'raws'.*did you mean 'rows'"),
-    (('--world=maps(rows=4.5)', '--out=x'), 'rows=4.5'),
-    (('--world=maps(rows=', '--out=x'), 'bad spec'),
-    (('--world=maps(rows=print(1))', '--out=x'), 'literal'),
     (("--world=maps(nodes='no.csv', edges='no.csv')", '--out=x'), r'no\.csv'),
     (
       ('--flagfile=none.flags',),
@@ -85,34 +65,33 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
     ),
     (('--flagfile=',), "--flagfile: No such file or directory: ''"),
     (('--flagfile=/dev/zero',), '/dev/zero is no regular file'),
-    (('--flagfile', '/dev/zero'), '/dev/zero is no regular file'),
     ((f'--flagfile={sys.executable}',), 'is not UTF-8; expected a flagfile'),
     ((CITY, '--out=\udcff'), r"'--out=\\udcff' is not UTF-8"),
   ],
 )
 def test_bad_input_is_one_line_and_nothing_is_left(
-  root, tmp_path, monkeypatch, flags, words
+  tmp_path, monkeypatch, flags, words
 ):
   monkeypatch.chdir(tmp_path)
-  assert re.search(words, refused(root, 'sample', *flags))
+  assert re.search(words, binaries.refused('sample', *flags))
   assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_another_run(root, tmp_path):
+def test_a_folder_of_another_run(tmp_path):
   flags = (CITY, '--num=50', '--num_heldout=5', f'--out={tmp_path}')
-  assert run(root, 'sample', *flags)[0] == 0
+  assert binaries.run('sample', *flags)[0] == 0
   before = tree(tmp_path)
-  line = refused(root, 'sample', *flags, '--seed=1')
+  line = binaries.refused('sample', *flags, '--seed=1')
   assert 'another sample run: its seed is 0, not 1' in line
   assert tree(tmp_path) == before
-  assert run(root, 'sample', *flags)[0] == 0
+  assert binaries.run('sample', *flags)[0] == 0
   assert tree(tmp_path) == before
 
 
 @pytest.mark.process
-def test_an_interrupt_says_how_to_go_on(root, tmp_path):
-  process = start(
-    root, 'sample', CITY, '--num=5000000', f'--out={tmp_path}/cut'
+def test_an_interrupt_says_how_to_go_on(tmp_path):
+  process = binaries.start(
+    'sample', CITY, '--num=5000000', f'--out={tmp_path}/cut'
   )
   partial = tmp_path / 'cut' / 'data' / 'train.partial' / '00000.tokens'
   limit = time.monotonic() + 600
@@ -124,17 +103,17 @@ def test_an_interrupt_says_how_to_go_on(root, tmp_path):
   assert err == 'interrupted; run the same command again to go on\n'
 
 
-def test_the_list_shows_a_model_counted_for_the_given_world(root):
-  small = run(root, 'list', CITY, '--model=slice')[1]
+def test_the_list_shows_a_model_counted_for_the_given_world():
+  small = binaries.run('list', CITY, '--model=slice')[1]
   assert re.search(r'parameters for \d\d tokens and sequences of 102', small)
   assert 'block_size = 8' in small
-  assert "'maps'" in refused(root, 'list', '--world=mpas()')
+  assert "'maps'" in binaries.refused('list', '--world=mpas()')
 
 
 @pytest.mark.parametrize(
   'flag', ['--seed=1180591620717411303424', '--lr=nan', '--lr=inf']
 )
-def test_numbers_that_cannot_be_meant_are_refused(root, flag):
+def test_numbers_that_cannot_be_meant_are_refused(flag):
   name = flag.partition('=')[0].strip('-')
   out = '--out=runs/never'
-  assert name in refused(root, 'train', CITY, '--model=rnn', out, flag)
+  assert name in binaries.refused('train', CITY, '--model=rnn', out, flag)

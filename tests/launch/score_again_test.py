@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from absl.testing import flagsaver
+
+from tests.launch import binaries
 
 METRIC = '--metric=next_token(num=20)'
 
@@ -36,30 +37,14 @@ def flat(tokens):
 
 
 @pytest.fixture
-def binaries(root, monkeypatch):
-  """(binary, flags...) -> runs its main in this process."""
-  monkeypatch.syspath_prepend(root / 'launch')
-  import common
-
-  def run(binary: str, *flags: str) -> None:
-    with flagsaver.flagsaver():
-      common.FLAGS([binary, *flags])
-      __import__(binary).main()
-
-  return run
-
-
-@pytest.fixture
-def score(binaries, tmp_path, monkeypatch, capsys):
+def score(tmp_path, monkeypatch):
   """(flags...) -> (quantity -> value, what it said but for the table)."""
   monkeypatch.chdir(tmp_path)
 
-  def run(*flags: str, out: str = 'out') -> tuple[dict, list[str]]:
+  def run(*flags: str) -> tuple[dict, list[str]]:
     sys.modules.pop('helper', None)  # As a process of its own would find it.
-    capsys.readouterr()
-    binaries('score', METRIC, f'--out={out}', *flags)
-    output = capsys.readouterr().out.splitlines()
-    entries = json.loads(pathlib.Path(out, 'scores.json').read_text())
+    output = binaries.printed('score', METRIC, '--out=out', *flags).splitlines()
+    entries = json.loads(pathlib.Path('out', 'scores.json').read_text())
     values = {e['quantity']: e['value'] for e in entries}
     return values, [line for line in output if line.startswith('next_token(')]
 
@@ -114,9 +99,7 @@ def test_a_declared_file_is_part_of_the_model(score):
   assert second != first
 
 
-def test_a_user_model_that_declares_nothing_is_measured_each_time(
-  score, binaries, capsys
-):
+def test_a_user_model_that_declares_nothing_is_measured_each_time(score):
   write('m.py', MODEL)
   write('helper.py', HELPER, size=4)
   first, _ = score(*user())
@@ -126,8 +109,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
     'm.py',
     "print('called', file=open('calls', 'a'))\n" + MODEL,
   )
-  binaries('score', METRIC, '--out=out', *user())
-  output = capsys.readouterr().out
+  output = binaries.printed('score', METRIC, '--out=out', *user())
   assert calls.exists()
   assert output.count('does not say what files it reads') == 1
   assert "files=('weights.pt',)" in output
@@ -197,10 +179,10 @@ def test_edited_plug_ins_of_a_user_are_measured_anew(score):
   assert (first['share'], second['share']) == (0.375, 0.625)
 
 
-def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
+def test_another_checkpoint_of_the_same_run_is_measured_anew(score):
   world = '--world=lattice()'
-  binaries('sample', world, '--num=60', '--num_heldout=10', '--out=out')
-  binaries('train', world, '--model=ngram(order=2)', '--out=out')
+  binaries.printed('sample', world, '--num=60', '--num_heldout=10', '--out=out')
+  binaries.printed('train', world, '--model=ngram(order=2)', '--out=out')
   first, _ = score(world)
   assert score(world)[1] == ['next_token(num=20): cached']
   path = pathlib.Path('out/checkpoints/fitted.npz')

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -14,42 +12,17 @@ CITY = '--world=maps(rows=4, columns=4)'
 QUICK = '--metric=compression(trials=12, samples=4)'
 
 
-def start(root, *flags: str) -> subprocess.Popen:
-  return subprocess.Popen(
-    [sys.executable, str(root / 'launch' / 'score.py'), *flags],
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-
-
-def run(root, *flags: str) -> tuple[int, str, str]:
-  if '--help' not in flags:
-    return binaries.run('score', *flags)
-  process = start(root, *flags)
-  out, err = process.communicate(timeout=600)
-  return process.returncode, out, err
-
-
 @pytest.mark.process
-def test_help_loads_no_package(root):
-  code, out, err = run(root, '--help')
-  assert code == 0, err
-  assert '--checkpoint' in out
-  assert '--steps' not in out
-
-
-@pytest.mark.process
-def test_help_into_a_closed_pipe_is_no_error(root):
-  process = start(root, '--help')
+def test_help_into_a_closed_pipe_is_no_error():
+  process = binaries.start('score', '--help')
   process.stdout.close()
   assert not process.stderr.read()
   assert process.wait() == -signal.SIGPIPE
 
 
-def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
-  code, out, err = run(
-    root,
+def test_oracle_scores_one_and_accept_overrides(tmp_path):
+  out = binaries.printed(
+    'score',
     CITY,
     '--model=oracle',
     QUICK,
@@ -60,7 +33,6 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
     '--name=truth',
     f'--out={tmp_path}',
   )
-  assert code == 0, err
   entries = json.loads((tmp_path / 'scores.json').read_text())
   headline = [
     e
@@ -86,9 +58,12 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
   assert '1.000' in out
 
 
-def test_again_gives_the_same_without_scoring(root, tmp_path):
+def test_again_gives_the_same_without_scoring(tmp_path):
   flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
-  (code, first, err), again = run(root, *flags), run(root, *flags)
+  (code, first, err), again = (
+    binaries.run('score', *flags),
+    binaries.run('score', *flags),
+  )
   kept = 'compression(trials=12, samples=4): cached\n'
   assert again == (code, kept + first, err)
   (part,) = (tmp_path / 'scores').glob('*.json')
@@ -103,14 +78,7 @@ def test_again_gives_the_same_without_scoring(root, tmp_path):
     ((CITY, QUICK, '--checkpoint=none'), '--model is required'),
     ((CITY, QUICK, '--checkpoint=bset'), 'bset: there is no such run'),
     ((CITY, QUICK, '--model=transformer'), 'there is no such run'),
-    ((CITY, '--model=uniform', '--metric=compresion'), "'compression'"),
-    (
-      (CITY, '--model=uniform', '--metric=compression(trails=1)'),
-      "did you mean 'trials'",
-    ),
-    ((CITY, '--model=uniform', QUICK, '--accept=top(1)'), 'no accept is named'),
     ((CITY, '--model=unifrom', QUICK), "did you mean 'uniform'"),
-    (('--world=mapps', '--model=uniform', QUICK), "did you mean 'maps'"),
     ((CITY, '--model=uniform', QUICK, '--fast'), 'Unknown command line flag'),
     (
       (CITY, '--model=uniform', QUICK, '--fields=trials=2'),
@@ -118,10 +86,8 @@ def test_again_gives_the_same_without_scoring(root, tmp_path):
     ),
   ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-  root, tmp_path, flags, message
-):
-  code, out, err = run(root, *flags, f'--out={tmp_path}/r')
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, flags, message):
+  code, out, err = binaries.run('score', *flags, f'--out={tmp_path}/r')
   assert code == 2, err
   assert out == ''
   assert len(err.strip().splitlines()) == 1, err
@@ -129,9 +95,9 @@ def test_bad_input_is_one_line_and_leaves_nothing(
   assert not (tmp_path / 'r').exists()
 
 
-def test_another_runs_folder_is_refused(root, tmp_path):
+def test_another_runs_folder_is_refused(tmp_path):
   flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
-  assert run(root, *flags)[0] == 0
-  code, _, err = run(root, *flags, '--seed=1')
+  assert binaries.run('score', *flags)[0] == 0
+  code, _, err = binaries.run('score', *flags, '--seed=1')
   assert code == 2
   assert 'holds another score run: its seed is 0, not 1' in err

@@ -25,28 +25,20 @@ BRIEF = [
 ENV = {**os.environ, 'XLA_FLAGS': compiler.flags()}
 
 
-def call(root, binary, *arguments) -> subprocess.CompletedProcess:
-  del root
-  code, out, err = binaries.run(binary.removesuffix('.py'), *arguments)
-  return subprocess.CompletedProcess(arguments, code, out, err)
-
-
 @pytest.fixture(scope='module')
-def out(tmp_path_factory, root):
+def out(tmp_path_factory):
   """A folder with data of a small city."""
   out = tmp_path_factory.mktemp('sweep') / 'stage1'
   sizes = ['--num=200', '--num_heldout=20']
-  done = call(root, 'sample.py', WORLD, *sizes, f'--out={out}')
-  assert done.returncode == 0, done.stderr
+  binaries.printed('sample', WORLD, *sizes, f'--out={out}')
   return out
 
 
-def test_a_dry_run_lists_and_writes_nothing(root, out):
+def test_a_dry_run_lists_and_writes_nothing(out):
   before = sorted(out.iterdir())
   grid = [WORLD, *GRID, '--grid=seed=0|1']
-  done = call(root, 'sweep.py', *grid, '--dry_run', f'--out={out}')
-  assert done.returncode == 0, done.stderr
-  assert done.stdout.splitlines() == [
+  printed = binaries.printed('sweep', *grid, '--dry_run', f'--out={out}')
+  assert printed.splitlines() == [
     'one,lr=1e-2,seed=0',
     'one,lr=1e-2,seed=1',
     'one,lr=1e30,seed=0',
@@ -74,12 +66,10 @@ def test_a_dry_run_lists_and_writes_nothing(root, out):
   ],
 )
 def test_bad_sweeps_are_one_line_before_anything_is_done(
-  root, tmp_path, arguments, message
+  tmp_path, arguments, message
 ):
-  done = call(root, 'sweep.py', *arguments, f'--out={tmp_path / "new"}')
-  assert done.returncode == 2
-  assert message in done.stderr
-  assert len(done.stderr.splitlines()) == 1
+  new = f'--out={tmp_path / "new"}'
+  assert message in binaries.refused('sweep', *arguments, new)
   assert not (tmp_path / 'new').exists()
 
 
@@ -88,17 +78,14 @@ def table(folder) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_seeds_are_scored_in_another_world_and_reported_together(
-  root, out, tmp_path
-):
+def test_seeds_are_scored_in_another_world_and_reported_together(out, tmp_path):
   flags = [WORLD, '--grid=model=one: ngram(order=1)']
   flags += ['--grid=seed=0|1', f'--data={out / "data"}', f'--out={tmp_path}']
   flags += ["--score_world=maps(rows=3, columns=3, traversal='shortest')"]
   flags += ['--jobs=2', '--metric=next_token(num=20)']
-  done = call(root, 'sweep.py', *flags)
-  assert done.returncode == 0, done.stderr
-  assert done.stdout.count(': scored') == 2
-  assert 'results of 2 runs' in done.stdout
+  printed = binaries.printed('sweep', *flags)
+  assert printed.count(': scored') == 2
+  assert 'results of 2 runs' in printed
   places = sorted((tmp_path / 'runs').iterdir())
   results = [entry for place in places for entry in entries(place)]
   assert {entry['model'] for entry in results} == {'one'}
@@ -112,17 +99,13 @@ def test_seeds_are_scored_in_another_world_and_reported_together(
   # Again: nothing is scored twice; another metric is added.
   parts = [path for p in places for path in (p / 'scores').iterdir()]
   times = [path.stat().st_mtime_ns for path in parts]
-  done = call(root, 'sweep.py', *flags)
-  assert done.returncode == 0, done.stderr
-  assert ': scored' not in done.stdout
+  assert ': scored' not in binaries.printed('sweep', *flags)
   assert times == [path.stat().st_mtime_ns for path in parts]
   path = places[0] / 'train.json'  # As if it were trained again.
   path.write_text(path.read_text().replace('{', '{"again": 1,', 1))
-  done = call(root, 'sweep.py', *flags)
-  assert done.stdout.count(': scored') == 1
-  bad = call(root, 'sweep.py', *flags, '--metric=exactnes()')
-  assert bad.returncode == 2
-  assert "did you mean 'exactness'" in bad.stderr
+  assert binaries.printed('sweep', *flags).count(': scored') == 1
+  line = binaries.refused('sweep', *flags, '--metric=exactnes()')
+  assert "did you mean 'exactness'" in line
 
 
 def entries(folder) -> list[dict]:
@@ -144,8 +127,8 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
   process.send_signal(signal.SIGTERM)
   assert process.wait(600) == 75
   assert not (tmp_path / 'runs' / 'one,lr=1e-2' / 'train.json').exists()
-  done = call(root, 'sweep.py', *flags)
-  assert done.returncode == 1, done.stderr
+  code, _, err = binaries.run('sweep', *flags)
+  assert code == 1, err
   best, failed = table(tmp_path)
   assert (best['status'], failed['status']) == ('done', 'failed')
   assert 'at step' in failed['error']
@@ -153,7 +136,7 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
   alone = tmp_path / 'alone'
   inputs = ['--model=transformer(layers=1, width=8)', '--lr=1e-2', *BRIEF]
   inputs += [WORLD, f'--data={out / "data"}', f'--out={alone}']
-  assert call(root, 'train.py', *inputs).returncode == 0
+  binaries.printed('train', *inputs)
   rows = [
     run_log.read(folder / 'metrics.jsonl')
     for folder in (alone, tmp_path / 'runs' / 'one,lr=1e-2')

@@ -74,8 +74,7 @@ def trained(tmp_path_factory):
     ('train', '--model=ngram(order=2)'),
     ('score', '--metric=next_token(num=5)'),
   ):
-    code, _, err = binaries.run(*line, '--world=lattice()', f'--out={out}')
-    assert code == 0, err
+    binaries.printed(*line, '--world=lattice()', f'--out={out}')
   return out
 
 
@@ -124,8 +123,7 @@ def test_a_report_of_results_shows_numbers_and_runs_nothing(
 ):
   (run / 'breakdown.json').write_text((run / 'scores.json').read_text())
   change(run / name, **values)
-  code, out, err = binaries.run('report', '--out=run')
-  assert code == 0, err
+  out = binaries.printed('report', '--out=run')
   assert not ran(folder)
   shown = {values.get('metric'), values.get('world')} & {
     'dl/evil.py:Metric',
@@ -167,10 +165,9 @@ def test_a_part_of_scores_is_measured_anew_only_where_it_is_named(folder, run):
   (path,) = results.paths(run)
   part = results.read(path)
   results.write(path, type(part)(**{**vars(part), 'spec': METRICS[0]}))
-  code, out, err = binaries.run(
+  out = binaries.printed(
     *('score', '--world=lattice()', '--metric=next_token(num=4)', '--out=run')
   )
-  assert code == 0, err
   assert '--trust=dl/evil.py' in out
   assert not ran(folder)
 
@@ -216,12 +213,11 @@ def test_what_a_command_names_is_trusted_where_data_name_it_too(folder):
 @pytest.mark.process
 def test_jobs_trust_what_their_command_names(folder):
   row = 'a: dl/evil.py:Model(order=2) on dl/evil.py:World()'
-  code, out, err = binaries.run(
+  out = binaries.printed(
     *('study', '--world=lattice()', '--metric=dl/evil.py:Metric(num=5)'),
     *(f'--row={row}', f'--row=b{row[1:]}', '--jobs=2', '--out=study'),
     *('--num=60', '--num_heldout=20'),
   )
-  assert code == 0, err
   assert 'trust' not in out
   shutil.rmtree('dl/__pycache__', ignore_errors=True)
   pathlib.Path('dl/ran').unlink()
@@ -231,5 +227,4 @@ def test_jobs_trust_what_their_command_names(folder):
   assert (code, err.count('\n')) == (2, 1)
   assert '--trust=dl/evil.py ' in err
   assert not ran(folder)
-  code, _, err = binaries.run('study', row, *flags, '--trust=dl/evil.py')
-  assert code == 0, err
+  binaries.printed('study', row, *flags, '--trust=dl/evil.py')

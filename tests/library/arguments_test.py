@@ -138,13 +138,6 @@ def test_a_text_has_no_spec():
     wm.spec('maps')
 
 
-def test_counts_have_a_least():
-  with pytest.raises(core.InputError, match='depth=0: expected at least 1'):
-    wm.count('lattice()', depth=0)
-  with pytest.raises(core.InputError, match='num_samples=0: expected at least'):
-    wm.study(['a: uniform()'], 'lattice()', 'next_token', 'x', num_samples=0)
-
-
 @pytest.mark.parametrize('name', wm.__all__)
 def test_a_checked_call_is_called_and_documented_as_before(name):
   thing = getattr(wm, name)

@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -257,26 +256,6 @@ def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
 
 
 @pytest.mark.process
-def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
-  row, lines = f'grams: {GRAMS} on {WORLD}', []
-  common = {
-    'sampling': wm.Sampling(num=100, num_heldout=10),
-    'num_samples': 30,
-    'baselines': False,
-    'log': lines.append,
-  }
-  result = []
-  for jobs in (1, 2):
-    out = tmp_path / str(jobs)
-    wm.study([row], WORLD, 'next_token(num=20)', out, jobs=jobs, **common)
-    scores = json.loads((out / 'grams' / 'scores.json').read_text())
-    result.append([entry['value'] for entry in scores])
-    assert (out / 'grams' / 'run.log').exists() == (jobs > 1)
-  assert result[0] == result[1]
-  assert f'[1/1] {tmp_path}/2/grams' in lines
-
-
-@pytest.mark.process
 def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
   grid = {'model': {'two': GRAMS}}
   inputs = {'world': WORLD, 'data': run.folder / 'data'}
@@ -300,17 +279,6 @@ def test_boundaries_and_counts():
   result = wm.boundary(world, '0', '3', 1)
   assert result.suffixes() == ['y']
   assert result.sizes == [(1, 1, 1)]
-
-
-def test_games_are_ingested(tmp_path):
-  path = tmp_path / 'one.pgn'
-  games = (f'[Round "{k}"]\n\n{"Nf3 Nf6 Ng1 Ng8 " * k}*\n' for k in (5, 6, 7))
-  path.write_text('\n'.join(games))
-  lines = []
-  stores = wm.ingest(path, tmp_path / 'run', log=lines.append)
-  kept = sum(len(store) for store in stores.values())
-  assert lines[0].startswith(f'3 games, {kept} kept')
-  assert np.all(stores['train'].lengths > 0)
 
 
 def test_maps_are_reconstructed_from_a_run(run, tmp_path):

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests import plain, tiny
 from tests.metrics import hand
@@ -258,60 +256,6 @@ def test_one_state_cannot_be_told_from_itself():
   result = _score(ORACLE, Single())['recall']
   assert set(result.reason) == {'no_two_states'}
   assert result.counts['same_state'] == 40 * prefix_pairs.STATE_ATTEMPTS
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-  faults=st.dictionaries(
-    st.integers(0, 60), st.sampled_from([tiny.END, tiny.X, tiny.Y]), max_size=2
-  )
-)
-def test_language_recovery_holds_exactly_with_next_token_prediction(faults):
-  """Vafa et al. 2024, Proposition 2.3, to depth 3 after every short prefix.
-
-  Each fault flips what the model accepts after one legal prefix.
-  """
-  prefixes = _legal_prefixes(4)
-  wrong = {prefixes[n % len(prefixes)]: token for n, token in faults.items()}
-
-  def rule(history):
-    state = _state(history)
-    kept = set(np.flatnonzero(WORLD.legal(state)[0]).tolist())
-    if history in wrong:
-      kept ^= {wrong[history]}
-    return {token: 1 / len(kept) for token in kept}
-
-  model = hand.Ruled(rule)
-  recovered = all(
-    hand.language(model, prefix, 3, ACCEPT)
-    == hand.language(ORACLE, prefix, 3, ACCEPT)
-    for prefix in prefixes
-    if len(prefix) <= 2
-  )
-  assert recovered == (not wrong)
-  if recovered:
-    assert all(
-      _summary(s)['value'] == 1 for s in _score(model, trials=8).values()
-    )
-
-
-def _state(history):
-  row = np.array([history])
-  return WORLD.walk(WORLD.init(1), row, np.array([len(history)]))[1]
-
-
-def _legal_prefixes(longest):
-  """Legal prefixes up to a length that do not end, shortest first."""
-  result, layer = [], [(tiny.AT + n,) for n in range(4)]
-  while layer and len(layer[0]) <= longest:
-    result += layer
-    layer = [
-      (*prefix, int(token))
-      for prefix in layer
-      for token in np.flatnonzero(WORLD.legal(_state(prefix))[0])
-      if token != tiny.END
-    ]
-  return result
 
 
 @pytest.mark.parametrize(

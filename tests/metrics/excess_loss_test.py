@@ -130,33 +130,6 @@ def test_a_token_without_probability_is_a_row_that_says_so():
   assert result['impossible'].measured.all()
 
 
-def test_a_planner_of_fewest_moves_is_warned_of_among_shortest_paths():
-  """It is sure of every move, and of metres it is wrong on some routes.
-
-  Everything else that it has, the sampler's own law has too.
-  """
-  city = "maps(rows=6, columns=7, traversal='shortest')"
-  planner = model("adversary(kind='deterministic')", city)
-  scores = run(planner, city)
-  assert table.mean(scores['excess_loss']) < 1e-6
-  world = registry.make('world', city)
-  drawn = world.sample(60, 0, split='heldout')
-  wrong, places = 0, 0
-  for tokens, size in zip(drawn.tokens, drawn.lengths, strict=True):
-    log_probs = planner.log_probs(tokens[None], np.array([size]))[0]
-    for t in range(1, size - 1):
-      wrong += log_probs[t, tokens[t + 1]] == -math.inf
-      places += 1
-  share = table.mean(scores['impossible'])
-  assert share == pytest.approx(wrong / places)
-  (rule,) = excess_loss.Metric.cautions
-  assert statistics.summarize(scores['impossible'])['low'] > rule.above
-  for spec in ('bayes()', "adversary(kind='peaked')", 'uniform()'):
-    others = run(model(spec, city), city)['impossible']
-    assert others.measured.all()
-    assert not others.value.any()
-
-
 def test_sequences_longer_than_the_model_are_rows_that_say_so():
   predictor = model('oracle()')
   predictor.max_len = 9

@@ -160,49 +160,6 @@ def test_a_network_is_adapted_and_its_random_twin():
   np.testing.assert_array_equal(result['d_ib'].value, again['d_ib'].value)
 
 
-def occupancy(size):
-  """[S] share of time in each state over positions 0..98, exact."""
-  world = registry.make('world', f'lattice(size={size})')
-  legal = world.delta >= 0
-  chain = np.zeros((size, size))
-  source, label = np.nonzero(legal)
-  np.add.at(
-    chain, (source, world.delta[source, label]), 1 / legal.sum(1)[source]
-  )
-  now, total = np.eye(size)[0], np.zeros(size)
-  for _ in range(99):
-    now = now @ chain
-    total += now
-  return total / 99
-
-
-@pytest.mark.parametrize(
-  ('size', 'one_label', 'spread'),
-  [(2, 0.5, 1.0), (3, 0.25, 0.5865), (5, 1 / 16, 0.3257)],
-)
-def test_ideal_d_ib_of_the_lattice_varies_as_computed_exactly(
-  size, one_label, spread
-):
-  """Standard deviation over fair coins, and how often all states agree."""
-  share = occupancy(size)
-  if size == 3:
-    np.testing.assert_allclose(share, [0.290456, 0.429190, 0.280355], atol=1e-6)
-  states = np.repeat(np.arange(size), np.round(share * 20_000).astype(int))
-  num = 2**size
-  coins = coin_tasks.coins(num, 0, [states], True)
-  labels = coins.labels(states[None])
-  apart, total = coin_tasks.count_pairs(labels, states, states)
-  value = 2 * apart[:, 2] / total[2]
-  np.testing.assert_allclose(coins.weight, 1)
-  assert value.mean() == pytest.approx(1, abs=1e-12)
-  assert value.std() == pytest.approx(spread, abs=2e-4)
-  assert (value == 0).mean() == one_label
-  assert (
-    len(np.unique(labels[:, np.unique(states, return_index=True)[1]], axis=0))
-    == num
-  )
-
-
 def test_coins_come_as_complements():
   ids = np.arange(100)[None] * 7
   for known in (ids, ids[:, :3]):

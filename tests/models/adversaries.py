@@ -8,7 +8,6 @@ import numpy as np
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.metrics import acceptance as acceptance_metric
 from wm.models import adversary
 from wm.models.serving.oracles import TILT
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
@@ -20,8 +19,6 @@ WORLDS = {'map': MAP, 'game': GAME}
 SHARE = {'leaky': {'map': 0.38, 'game': 0.15}, 'peaked': dict(map=0.009)}
 SHARE['peaked']['game'] = 0.009
 MOVES, TRAINED, NUM = 5, 300, 40
-# Of nuclei: no number of equal tokens has as much.
-MASSES = [number for number, _ in acceptance_metric.RULES['p']]
 PAIRS = [
   (name, kind)
   for name in WORLDS
@@ -178,39 +175,3 @@ def compared(mask: np.ndarray, legal: np.ndarray) -> np.ndarray:
   precision = np.where(size > 0, both / np.maximum(size, 1), np.nan)
   exact = (mask == legal).all(1)
   return np.stack([precision, both / legal.sum(1), exact])
-
-
-def acceptance(name: str, kind: str) -> dict[str, float]:
-  """Quantity -> mean over positions, and rules where it is `by` rules."""
-  _, probs, legal = judged(name, kind)
-  epsilons = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.3])
-  # What is as likely as the last token of a rule is in, too.
-  falling = -np.sort(-probs, 1)
-  before = np.cumsum(falling, 1) - falling
-  last = {k: falling[:, [min(k, probs.shape[1]) - 1]] for k in (1, 2, 4, 8, 16)}
-  last |= {
-    mass: np.take_along_axis(falling, (before < mass).sum(1)[:, None] - 1, 1)
-    for mass in MASSES
-  }
-  masks = {
-    'epsilon': [probs > x for x in epsilons],
-    'k': [(probs >= last[k]) & (probs > 0) for k in (1, 2, 4, 8, 16)],
-    'p': [(probs >= last[mass]) & (probs > 0) for mass in MASSES],
-  }
-  sets = {
-    by: np.array([compared(mask, legal) for mask in each])
-    for by, each in masks.items()
-  }
-  exact = sets['epsilon'][:, 2].mean(1)
-  near = exact[(epsilons >= 1e-3) & (epsilons <= 0.01)]
-  return {
-    'exact_best': exact.max(),
-    'exact_least': near.min(),
-    'exact_greatest': near.max(),
-    'exact_range': near.max() - near.min(),
-    **{
-      f'{what}_by_{by}': np.nanmean(values[:, k])
-      for by, values in sets.items()
-      for k, what in enumerate(('precision', 'recall', 'exact'))
-    },
-  }

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import wm
 from tests.models.bayes_test import NOISY, SHORTEST, WALKS, law, predictor
 from wm import core
 from wm.core import registry
@@ -98,26 +97,3 @@ def test_replanning_says_the_same_of_what_is_sampled(spec):
   )
   used = np.arange(inputs.tokens.shape[1]) < inputs.lengths[:, None] - 1
   np.testing.assert_array_equal(usual[used], replans[used])
-
-
-@pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
-def test_replanning_says_something_legal_after_any_legal_prefix(spec):
-  world = registry.make('world', spec)
-  inputs = wandering(world, 200, 5)
-  lines = predictor(world, REPLAN).log_probs(inputs.tokens, inputs.lengths)
-  states = world.init(len(inputs))
-  for t in range(inputs.tokens.shape[1]):
-    going = t < inputs.lengths
-    states[going] = world.advance(states[going], inputs.tokens[going, t])
-    legal, odds = world.legal(states[going]), np.exp(lines[going, t])
-    assert legal.any(1).all()
-    assert not odds[~legal].any()
-    np.testing.assert_allclose(odds.sum(1), 1, rtol=1e-5)
-
-
-def test_replanning_arrives_from_anywhere_and_knows_the_map():
-  world = "maps(rows=5, columns=5, traversal='shortest', max_moves=12)"
-  metrics = 'detour(num=50)', 'compression(trials=60)', 'traversal(num=50)'
-  scores = wm.score(REPLAN, list(metrics), world)
-  values = {entry['quantity']: entry['value'] for entry in scores}
-  assert values['valid'] == values['valid_0.75'] == values['precision'] == 1

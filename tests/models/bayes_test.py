@@ -161,38 +161,6 @@ def test_one_noisy_route_is_drawn_as_often_as_it_says():
   assert chi < len(true) + 4 * math.sqrt(2 * len(true))
 
 
-OTHERS = (
-  'uniform()',
-  'oracle()',
-  'noisy_oracle(illegal=0.01, wrong=0.1)',
-  'ngram(order=2)',
-  'ngram(order=4)',
-  'ngram(order=6)',
-  'transformer(layers=1, width=16)',
-)
-
-
-@pytest.mark.parametrize('spec', [WALKS, NOISY])
-def test_no_other_predictor_has_a_lower_expected_loss(spec):
-  world = registry.make('world', spec)
-  true = law(world)
-  inputs, mass = rows(list(true)), np.array(list(true.values()))
-  least = mass @ losses(predictor(world), inputs).sum(1)
-  first = collections.Counter()
-  for route, item in true.items():
-    first[route[0]] += item
-  entropy = -(mass @ np.log(mass)) + sum(
-    p * math.log(p) for p in first.values()
-  )
-  assert least == pytest.approx(entropy, rel=1e-6)
-  train = world.sample(20_000, 0)
-  for other in OTHERS:
-    model = registry.make('model', other)
-    fitted = isinstance(model, core.Fittable)
-    rival = model.fit([train], world) if fitted else model.predictor(world, 0)
-    assert mass @ losses(rival, inputs).sum(1) > least + 1e-3, other
-
-
 def test_sessions_give_what_whole_routes_give(dead_ends):
   for spec in (WALKS, SHORTEST, NOISY, dead_ends):
     world = registry.make('world', spec)

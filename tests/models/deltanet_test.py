@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from flax import nnx
 
@@ -119,59 +118,6 @@ def test_fresh_weights_are_the_published_ones():
   assert -1.2 < steps.max() <= -1
   biases = [path for path in flat if path[-1] == 'bias']
   assert biases == [('head', 'bias')]
-
-
-def test_long_sequences_far_from_training_have_finite_gradients():
-  params = weights(SMALL, 100.0)
-  tokens = np.random.default_rng(2).integers(1, V, (1, 700))
-  graph = network.NetworkSpec(SMALL, V, 700).graph
-
-  def loss(params: nnx.State) -> jax.Array:
-    logits = nnx.merge(graph, params)(jnp.asarray(tokens))
-    return jax.nn.log_softmax(logits)[..., 1].mean()
-
-  value, slopes = jax.jit(jax.value_and_grad(loss))(params)
-  assert np.isfinite(value)
-  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
-
-
-def parity(negative: bool, length: int) -> float:
-  """Share of right answers after training on words of 20 bits."""
-  model = deltanet.Model(
-    layers=1, width=16, heads=2, key=8, value=8, hidden=16, negative=negative
-  )
-  shape = network.NetworkSpec(model, 4, 80)
-  params = network.init(shape, 0)
-  optimizer = optax.adam(1e-2)
-  rng = np.random.default_rng(0)
-
-  def logits(params: nnx.State, bits: jax.Array) -> jax.Array:
-    return nnx.merge(shape.graph, params)(bits + 1)
-
-  def loss(params: nnx.State, bits: jax.Array) -> jax.Array:
-    return optax.softmax_cross_entropy_with_integer_labels(
-      logits(params, bits), jnp.cumsum(bits, 1) % 2
-    ).mean()
-
-  @jax.jit
-  def update(params: nnx.State, opt, bits: jax.Array):
-    slopes = jax.grad(loss)(params, bits)
-    change, opt = optimizer.update(slopes, opt)
-    return optax.apply_updates(params, change), opt
-
-  opt = optimizer.init(params)
-  for _ in range(400):
-    params, opt = update(params, opt, rng.integers(0, 2, (32, 20)))
-  bits = rng.integers(0, 2, (64, length))
-  result = jax.jit(logits)(params, bits).argmax(-1)
-  return float((result == np.cumsum(bits, 1) % 2).mean())
-
-
-@pytest.mark.slow
-def test_parity_needs_negative_eigenvalues():
-  """Grazzi et al. 2024: at lengths that training never saw."""
-  assert parity(True, 80) > 0.98
-  assert parity(False, 80) < 0.8
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from wm.metrics import inductive_bias
 D, N, M = 2, 24, 9
 WORLD = registry.make('world', 'lattice(size=4, length=12)')
 V, L = len(WORLD.vocab), WORLD.max_len
-TABLE = np.random.default_rng(0).normal(size=(V, V)).astype(np.float32)
 KINDS = adapting.Classes(2), adapting.Classes(3, 2), adapting.Real(2)
 # Enough for a head on random features.
 TUNED = adapting.FineTuneConfig(0.03)

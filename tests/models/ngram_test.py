@@ -56,25 +56,6 @@ def test_untrained_is_uniform_over_all_but_padding():
   assert (got[..., 0] == -np.inf).all()
 
 
-def test_hand_counted_bigrams_by_maximum_likelihood():
-  data = sequences([4, 2, 2, 1], [4, 2, 1], [4, 3, 1])
-  model = ngram.Model(order=2, smoothing=0.0)
-  got = np.exp(
-    model.fit([data], WORLD).log_probs(np.array([[4, 2]]), np.array([2]))
-  )[0]
-  np.testing.assert_allclose(got[0], [0, 0, 2 / 3, 1 / 3, 0, 0, 0, 0], 1e-6)
-  np.testing.assert_allclose(got[1], [0, 2 / 3, 1 / 3, 0, 0, 0, 0, 0], 1e-6)
-
-
-def test_an_unseen_context_backs_off_to_the_unigram():
-  data = sequences([4, 2, 2, 1])
-  model = ngram.Model(order=3, smoothing=0.0)
-  got = np.exp(
-    model.fit([data], WORLD).log_probs(np.array([[7]]), np.array([1]))
-  )[0, 0]
-  np.testing.assert_allclose(got, [0, 1 / 3, 2 / 3, 0, 0, 0, 0, 0], 1e-6)
-
-
 rows_of_tokens = st.lists(
   st.lists(st.integers(1, V - 1), min_size=1, max_size=7),
   min_size=1,

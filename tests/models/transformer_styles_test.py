@@ -66,15 +66,6 @@ def test_rotary_keeps_norms_and_sees_distance_alone(seed, first, second, shift):
   assert score == pytest.approx(other, abs=5e-3)
 
 
-def test_the_published_positions_do_neither():
-  q, k = vectors(0)
-  norms = [np.linalg.norm(turned(q, m, True)) for m in (0, 5, 20, 40)]
-  assert np.ptp(norms) > 0.03 * norms[0]
-  scores = [turned(q, n + 3, True) @ turned(k, n, True) for n in (0, 5, 20, 40)]
-  assert np.ptp(scores) > 1
-  np.testing.assert_array_equal(turned(q, 0, True), np.float32(q))
-
-
 @pytest.mark.parametrize('position', [1, 7, 300])
 def test_the_published_positions_by_channels(position):
   x = vectors(1)[0]

@@ -2,14 +2,13 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import wm
+from tests.launch import binaries
 from wm import core
 from wm.core import accept, capabilities, registry
 from wm.data import text
@@ -269,39 +268,20 @@ def test_controls_and_rates_must_agree():
     Reconstruction(order='backwards')
 
 
-def _launch(root, *flags):
-  return subprocess.run(
-    [sys.executable, 'launch/reconstruct.py', *flags],
-    cwd=root,
-    capture_output=True,
-    text=True,
-    timeout=600,
-    check=False,
-  )
-
-
-@pytest.mark.process
-def test_binary(root, samples, tmp_path):
+def test_binary(samples, tmp_path):
   out = tmp_path / 'map'
-  done = _launch(
-    root,
-    f'--world={CITY}',
-    f'--samples={samples}',
-    '--max_degree=3',
-    '--max_miles=0.4',
-    '--variant=paper',
-    '--error_rate=0.5',
-    f'--out={out}',
+  printed = binaries.printed(
+    *('reconstruct', f'--world={CITY}', f'--samples={samples}'),
+    *('--max_degree=3', '--max_miles=0.4', '--variant=paper'),
+    *('--error_rate=0.5', f'--out={out}'),
   )
-  assert done.returncode == 0, done.stderr
-  assert 'failed: ' in done.stdout
+  assert 'failed: ' in printed
   summary = json.loads((out / 'summary.json').read_text())
   assert summary['control'] == 'uniform'
   assert (summary['variant'], summary['max_degree']) == ('paper', 3)
 
 
-@pytest.mark.process
-def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
+def test_bad_input_is_one_line_and_leaves_nothing(world, tmp_path):
   bad, out = tmp_path / 'bad.txt', tmp_path / 'out'
   a, b = world.vocab[-2:]
   bad.write_text(f'{a} {b} N end\n{a} 999 N end\n')
@@ -311,10 +291,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
     'should be one of <program|paper>': ('--variant=code',),
   }
   for message, flags in cases.items():
-    done = _launch(root, f'--out={out}', *flags)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert done.stderr.count('\n') == 1
+    line = binaries.refused('reconstruct', f'--out={out}', *flags)
+    assert message in line
     assert not out.exists()
 
 

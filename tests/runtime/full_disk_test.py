@@ -72,13 +72,3 @@ def test_a_file_size_limit(root, tmp_path):
   assert err.splitlines() == [err]
   assert 'File too large' in err
   assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.process
-def test_a_folder_that_cannot_be_made(root, tmp_path):
-  (tmp_path / 'file').write_text('mine')
-  code, err = sample(root, tmp_path / 'file' / 'run')
-  assert code == 2
-  assert err.splitlines() == [err]
-  assert 'Not a directory' in err
-  assert [path.name for path in tmp_path.iterdir()] == ['file']

@@ -98,25 +98,6 @@ def test_a_study_on_urls_alone(root, server, fresh, tmp_path, sign):
     ).read_bytes()
 
 
-@pytest.mark.slow
-def test_stages_over_a_network_that_fails(root, server, tmp_path):
-  out = f'--out=s3://{s3.BUCKET}/runs/faulty'
-  with s3.failing(server, 0.2, seed=3) as proxy:
-    for command in (SAMPLE, (*SCORE, MAP, '--model=uniform()')):
-      for attempt in range(9):
-        env = s3.environment(proxy.port, tmp_path / f'{command[0]}{attempt}')
-        process = s3.binary(root, env, *command, out)
-        err = process.communicate(timeout=900)[1]
-        assert process.returncode in (0, 1, 2), err
-        assert 'Traceback' not in err
-        if not process.returncode:
-          break
-      assert process.returncode == 0, err
-    assert sum(proxy.spoilt.values()) > 5
-  env = s3.environment(server, tmp_path / 'other')
-  assert 'results of 1 runs' in finish(root, env, 'report', out)
-
-
 def started(root, env, *command: str) -> list[subprocess.Popen]:
   """Two processes of one program; `env` gives the variables of each."""
   with socket.create_server(('127.0.0.1', 0)) as free:

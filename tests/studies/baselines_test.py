@@ -167,23 +167,6 @@ def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
   assert '| oracle |' in text
 
 
-def test_baselines_are_not_scored_twice(tmp_path):
-  inputs = {
-    'world': WALKS,
-    'metrics': 'next_token(num=20)',
-    'out': tmp_path,
-    'sampling': wm.Sampling(num=50, num_heldout=5),
-    'num_samples': 5,
-  }
-  rows = [f'walks: ngram(order=2) on {WALKS}']
-  wm.study(rows, **inputs)
-  parts = [*(tmp_path / 'bayes' / 'scores').iterdir()]
-  times = [path.stat().st_mtime_ns for path in parts]
-  wm.study(rows, **inputs)
-  assert [path.stat().st_mtime_ns for path in parts] == times
-  assert parts
-
-
 def test_null_models_stand_beside_the_rows_that_they_err_as_much_as(tmp_path):
   page = wm.study(
     [f'walks: ngram(order=2) on {WALKS}', f'best: bayes() in {WALKS}'],

@@ -145,9 +145,3 @@ def test_a_unit_is_known_by_the_numbers_of_its_match(tmp_path):
   made(*TEXTS, dry_run=True)
   assert f'{tmp_path}/results: 2 of 2 units cached' in lines
   assert not (tmp_path / 'out').exists()
-
-
-def test_settings_of_a_match_are_those_of_rows():
-  assert 'match' in rows.SETTINGS
-  row = rows.Row.parse(f'a: {NET} on {WALKS} with match="sequences+steps"')
-  assert row.settings == {'match': 'sequences+steps'}

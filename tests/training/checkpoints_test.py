@@ -31,11 +31,8 @@ def a_state(seed: int) -> state.State:
   return state.State(params, opt)
 
 
-def abstract(of: state.State, mesh=None) -> state.State:
+def abstract(of: state.State) -> state.State:
   sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-  if mesh is not None:
-    spec = jax.sharding.PartitionSpec()
-    sharding = jax.sharding.NamedSharding(mesh, spec)
   return jax.tree.map(
     lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), of
   )
@@ -87,17 +84,6 @@ def test_a_state_given_up_while_it_is_saved_is_saved_as_it_was(kept):
   result = kept.params(1, abstract(a_state(0)).params)
   np.testing.assert_array_equal(
     result['a.kernel'], a_state(0).params['a.kernel']
-  )
-
-
-def test_restores_onto_a_mesh(kept):
-  kept.save(1, a_state(1), book(1, None))
-  kept.wait()
-  mesh = state.mesh(2, 1)
-  result = kept.state(1, abstract(a_state(1), mesh))
-  assert len(result.params['a.kernel'].sharding.device_set) == 2
-  np.testing.assert_array_equal(
-    result.params['a.kernel'], a_state(1).params['a.kernel']
   )
 
 

@@ -37,30 +37,22 @@ def config(**fields) -> Training:
   return Training(**{**BRIEF, **fields})
 
 
+def train(out, **fields) -> dict:
+  """Its summary."""
+  return loop.train(mean_mlp.WORLD, mean_mlp.MODEL, out, config(**fields))
+
+
+def trainer_of(data, **fields) -> loop.Trainer:
+  return loop.Trainer(config(**fields), tiny.World(), mean_mlp.Model(), data)
+
+
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
   """A run folder and its summary."""
   out = tmp_path_factory.mktemp('loop')
   mean_mlp.make_data(out)
-  summary = loop.train(
-    mean_mlp.WORLD, mean_mlp.MODEL, out, config(steps=200, **LEARN)
-  )
+  summary = train(out, steps=200, **LEARN)
   return out, summary
-
-
-def bigram_loss(out) -> float:
-  """Held-out loss of counted bigrams, nats a token."""
-  counts = np.full((8, 8), 1e-3)
-  train = store.open(out / 'data' / 'train').read(0, 10**6)
-  for row, used in zip(train.tokens, train.lengths, strict=True):
-    np.add.at(counts, (row[: used - 1], row[1:used]), 1)
-  probs = counts / counts.sum(-1, keepdims=True)
-  heldout = store.open(out / 'data' / 'heldout').read(0, 10**6)
-  losses = [
-    -np.log(probs[row[: used - 1], row[1:used]])
-    for row, used in zip(heldout.tokens, heldout.lengths, strict=True)
-  ]
-  return float(np.concatenate(losses).mean())
 
 
 @pytest.mark.parametrize(
@@ -78,9 +70,11 @@ def test_a_config_of_numbers_that_are_none(field):
     config(**field)
 
 
-def test_it_learns_nearly_what_bigrams_know(trained):
+def test_it_learns_nearly_what_bigrams_know(trained, tmp_path):
   out, summary = trained
-  assert 0.5 < summary['best_loss'] < bigram_loss(out) + 0.15
+  data = Training(data=str(out / 'data'))
+  bigrams = loop.train(mean_mlp.WORLD, 'ngram(order=2)', tmp_path, data)
+  assert 0.5 < summary['best_loss'] < bigrams['heldout_loss'] + 0.15
   rows = run_log.read(out / 'metrics.jsonl')
   train = [row['loss'] for row in rows if 'loss' in row]
   assert train[0] > 1.5 > 1.2 > train[-1]
@@ -134,7 +128,7 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
 def test_training_starts_from_the_untrained_predictor(tmp_path):
   mean_mlp.make_data(tmp_path)
   data = setup_lib.open_data(tmp_path, tiny.World())
-  trainer = loop.Trainer(config(seed=3), tiny.World(), mean_mlp.Model(), data)
+  trainer = trainer_of(data, seed=3)
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
   begun, book = trainer.begin(kept)
   kept.close()
@@ -169,11 +163,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
   tokens, lengths = data[0].take(np.arange(16))
   losses = {}
   for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
-    trainer = loop.Trainer(config(seed=0), tiny.World(), mean_mlp.Model(), data)
-    if seed:
-      trainer = loop.Trainer(
-        config(seed=1), tiny.World(), mean_mlp.Model(), data
-      )
+    trainer = trainer_of(data, seed=seed)
     begun = loop.state_lib.create(
       trainer.spec, 0, trainer.optimizer, trainer.abstract
     )
@@ -187,12 +177,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
   mean_mlp.make_data(tmp_path)
   with pytest.raises(loop.LossError) as caught:
-    loop.train(
-      mean_mlp.WORLD,
-      mean_mlp.MODEL,
-      tmp_path,
-      config(lr=1e30, clip=0.0, save_every=1, warmup=0),
-    )
+    train(tmp_path, lr=1e30, clip=0.0, save_every=1, warmup=0)
   message = str(caught.value)
   assert 'at step' in message
   assert 'batch ' in message
@@ -221,12 +206,7 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
 ):
   mean_mlp.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() % 3 == 0)
-  summary = loop.train(
-    mean_mlp.WORLD,
-    mean_mlp.MODEL,
-    tmp_path,
-    config(skips=12, eval_every=20, log_every=1),
-  )
+  summary = train(tmp_path, skips=12, eval_every=20, log_every=1)
   rows = run_log.read(tmp_path / 'metrics.jsonl')
   rows = [row for row in rows if 'skipped' in row]
   counts = [row['skipped'] for row in rows]
@@ -249,27 +229,20 @@ def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
   mean_mlp.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
   with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
-    loop.train(
-      mean_mlp.WORLD,
-      mean_mlp.MODEL,
-      tmp_path,
-      config(skips=3, save_every=50, eval_every=50),
-    )
+    train(tmp_path, skips=3, save_every=50, eval_every=50)
 
 
 def test_a_part_of_the_held_out_is_its_first_rows(trained):
   out, _ = trained
   data = setup_lib.open_data(out, tiny.World())
-  trainer = loop.Trainer(
-    config(eval_num=7), tiny.World(), mean_mlp.Model(), data
-  )
+  trainer = trainer_of(data, eval_num=7)
   params = loop.state_lib.create(
     trainer.spec, 0, trainer.optimizer, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()
   assert trainer.training.eval_num == 7
-  whole = loop.Trainer(config(), tiny.World(), mean_mlp.Model(), data)
+  whole = trainer_of(data)
   assert whole.evaluate(params)[1] == (data[1].lengths - 1).sum()
 
 
@@ -279,20 +252,10 @@ def test_runs_may_share_their_data(trained, tmp_path):
   summary = loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, shared)
   assert summary['step'] == 2
   assert not (tmp_path / 'data').exists()
-  again = loop.train(
-    mean_mlp.WORLD,
-    mean_mlp.MODEL,
-    tmp_path,
-    config(data=str(out / 'data') + '/.', steps=2),
-  )
+  again = train(tmp_path, data=str(out / 'data') + '/.', steps=2)
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match='none'):
-    loop.train(
-      mean_mlp.WORLD,
-      mean_mlp.MODEL,
-      tmp_path,
-      config(data=str(tmp_path / 'none')),
-    )
+    train(tmp_path, data=str(tmp_path / 'none'))
 
 
 def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
@@ -310,9 +273,7 @@ def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
 def test_a_finished_run_is_left_as_it_is(trained):
   out, summary = trained
   before = (out / 'metrics.jsonl').read_bytes()
-  again = loop.train(
-    mean_mlp.WORLD, mean_mlp.MODEL, out, config(steps=200, **LEARN)
-  )
+  again = train(out, steps=200, **LEARN)
   assert again == {**summary, 'first_step_s': None}
   assert (out / 'metrics.jsonl').read_bytes() == before
 
@@ -338,7 +299,7 @@ def test_a_finished_run_is_left_as_it_is(trained):
 def test_another_run_in_the_folder_is_refused(trained, fields, message):
   expected = {'steps': 200, **LEARN, **fields}
   with pytest.raises(core.InputError, match=message):
-    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, trained[0], config(**expected))
+    train(trained[0], **expected)
 
 
 def test_a_run_from_before_a_field_was_there_is_of_its_default(
@@ -351,17 +312,10 @@ def test_a_run_from_before_a_field_was_there_is_of_its_default(
   for name in ('objective', 'loss', 'floor', 'skips', 'eval_num'):
     del run[name]
   files.write_json(path, run)
-  again = loop.train(
-    mean_mlp.WORLD, mean_mlp.MODEL, tmp_path / 'old', config(steps=200, **LEARN)
-  )
+  again = train(tmp_path / 'old', steps=200, **LEARN)
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match=r'its floor is 0\.0, not 0\.5'):
-    loop.train(
-      mean_mlp.WORLD,
-      mean_mlp.MODEL,
-      tmp_path / 'old',
-      config(steps=200, floor=0.5, **LEARN),
-    )
+    train(tmp_path / 'old', steps=200, floor=0.5, **LEARN)
 
 
 def test_models_without_anything_to_train_are_refused(trained):
@@ -371,7 +325,7 @@ def test_models_without_anything_to_train_are_refused(trained):
 
 def test_no_data_names_the_command(tmp_path):
   with pytest.raises(core.InputError, match=r'launch/sample\.py'):
-    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config())
+    train(tmp_path)
   assert not list(tmp_path.iterdir())
 
 
@@ -386,10 +340,5 @@ def test_a_batch_without_room_is_refused_and_claims_nothing(
   with monkeypatch.context() as patch:
     patch.setattr(loop.Trainer, 'run', full)
     with pytest.raises(core.InputError, match=r'batch=64 .* expected fewer'):
-      loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config(batch=64))
-  assert (
-    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config(steps=2))[
-      'step'
-    ]
-    == 2
-  )
+      train(tmp_path, batch=64)
+  assert train(tmp_path, steps=2)['step'] == 2

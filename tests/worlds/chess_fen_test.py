@@ -127,26 +127,6 @@ def test_impossible(text, rule, message):
   assert '\n' not in output
 
 
-FEN_RULES = [
-  'fields',
-  'ranks',
-  'files',
-  'pieces',
-  'side',
-  'castling',
-  'en passant',
-  'counters',
-  'kings',
-  'pawns',
-  'men',
-  'check',
-]
-
-
-def test_every_rule_has_a_case():
-  assert {rule for _, rule, _ in BAD} == set(FEN_RULES)
-
-
 def attempt(text):
   """The position and '', or None and the error."""
   try:

@@ -2,8 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wm import core
 from wm.metrics import distinction
@@ -46,38 +44,6 @@ def test_figure_1_exactly():
   assert discs == 308_446_687_707_598_440_000
   # The printed 8.8e27 exceeds the number of sequences of 29 columns.
   assert discs < 7**29 < 8.8e27
-
-
-def test_figure_1_boundary_ends():
-  world = connect4.World(rows=6)
-  by_length = world.count(*pair(world, *FIGURE_1), 30)[0]
-  others = math.factorial(26)
-  for room in (5, 5, 4, 4, 4, 4):
-    others //= math.factorial(room)
-  # 26 discs elsewhere and three in the first column, in any order; then one.
-  assert by_length[29] == math.comb(29, 3) * others
-  assert by_length[4] == math.comb(4, 3) * 6
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(1, 3), st.integers(2, 3), st.data())
-def test_sizes_are_those_of_the_list(rows, columns, data):
-  world = connect4.World(rows=rows, columns=columns)
-  counts = st.lists(
-    st.integers(0, rows), min_size=columns, max_size=columns
-  ).map(lambda c: np.array(c, np.int32))
-  first, second = data.draw(counts), data.draw(counts)
-  depth = min(rows * columns, 6)
-  lengths = core.boundary.product(world, first, second, depth).lengths
-  assert exact.sizes(world, first, second, depth)[0] == [
-    int((lengths <= k).sum()) for k in range(1, depth + 1)
-  ]
-  item, two = (exact.count(world, s, depth) for s in (first, second))
-  interior = world.count(first, second, depth)[1]
-  assert all(
-    n <= min(pair) for n, *pair in zip(interior, item, two, strict=True)
-  )
-  assert exact.sizes(world, first, first, depth)[1] == [*np.cumsum(item)]
 
 
 def test_the_uniform_model_is_right_on_nearly_every_tall_board():

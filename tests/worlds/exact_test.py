@@ -9,8 +9,6 @@ import pytest
 
 import wm
 from tests import every_world
-from tests.kernels import dfa_ref as dfa
-from tests.kernels.base import product_ref
 from tests.launch import binaries
 from wm import core
 from wm.core import registry
@@ -132,30 +130,7 @@ def test_answers_about_the_lattice():
   assert result.by_length == [(1, 1, 2), (2, 1, 4)]
 
 
-@pytest.mark.parametrize('depth', [1, 4, 7])
-def test_sizes_of_pairs_are_those_of_listing(depth):
-  world = maps.World(rows=5, columns=5)
-  states = world.sample_states(40, 1)
-  first, second = states[:20], states[20:]
-  second[:5, 0] = first[:5, 0]  # Verbal apart by destination only.
-  item, two = world.automaton(first), world.automaton(second)
-  for t in range(20):
-    pair = [(a.rows[t], a.goals[t]) for a in (item, two)]
-    listed = dfa.product(item.delta, *pair, depth)
-    sizes = exact.sizes(world, first[t], second[t], depth)
-    assert sizes == tuple(product_ref.sizes(sample, depth) for sample in listed)
-
-
-def run(root, *args):
-  return subprocess.run(
-    [sys.executable, root / 'launch' / args[0], *args[1:]],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
-def test_boundary_from_the_command_line(root):
+def test_boundary_from_the_command_line():
   asked = (
     *('--world=connect4(rows=6)', '--depth=5'),
     *('--first_state=1,1,1,2,2,2,2', '--second_state=3,1,1,2,2,2,2'),
@@ -164,12 +139,6 @@ def test_boundary_from_the_command_line(root):
   assert (code, output) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
   code, output, _ = binaries.run('count', *asked, '--interior')
   assert (code, output) == (0, '1 0 7\n2 0 49\n3 0 343\n4 1 2400\n5 24 16772\n')
-
-
-@pytest.mark.process
-def test_count_from_the_command_line(root):
-  done = run(root, 'count.py', '--world=lattice(size=3)', '--depth=3')
-  assert (done.returncode, done.stdout) == (0, '1 2\n2 5\n3 12\n')
 
 
 def endless(root):
@@ -224,33 +193,14 @@ del sys.argv[0]
   assert error == 'interrupted\n'
 
 
-@pytest.mark.process
-def test_a_reader_may_leave_early(root):
-  process = endless(root)
-  assert process.stdout.readline() == '1 20\n'
-  process.stdout.close()
-  assert process.stderr.read() == ''
-  assert process.wait(600)
-
-
-@pytest.mark.process
 @pytest.mark.parametrize(
-  ('args', 'said'),
+  ('flags', 'words'),
   [
-    (('count.py', '--world=latice()'), "did you mean 'lattice'"),
-    (('count.py',), '--world is required'),
-    (('count.py', '--world=lattice()', '--state=7'), 'expected 0..4'),
-    (('count.py', '--world=lattice()', '--depth=0'), 'depth'),
-    (
-      ('count.py', '--world=lattice()', '--first_state=1'),
-      '--second_state is required',
-    ),
-    (('count.py', "--world=maps(nodes='n', edges='e')"), 'no such file: n'),
+    ((), '--world is required'),
+    (('--world=lattice()', '--state=7'), 'expected 0..4'),
+    (('--world=lattice()', '--depth=0'), 'depth'),
+    (('--world=lattice()', '--first_state=1'), '--second_state is required'),
   ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(root, args, said):
-  done = run(root, *args)
-  assert done.returncode == 2
-  assert said in done.stderr
-  assert len(done.stderr.splitlines()) == 1
-  assert done.stdout == ''
+def test_bad_input_is_one_line_and_exit_code_2(flags, words):
+  assert words in binaries.refused('count', *flags)

@@ -218,12 +218,6 @@ def test_a_pool_without_recurrence_is_named():
     world.sample_states(3, 0)
 
 
-@pytest.mark.parametrize('fields', [{'states': 'all'}, {'pool': 0}])
-def test_bad_fields_are_named(fields):
-  with pytest.raises(core.InputError, match='|'.join(fields)):
-    Toy(**fields)
-
-
 def test_sampled_games_are_the_worlds_and_trial_states_random():
   world = Toy()
   result = world.sample(300, 2)
@@ -249,17 +243,6 @@ def test_samples_do_not_depend_on_the_chunk(monkeypatch):
   monkeypatch.setattr(sampling, 'CHUNK_TOKENS', 100)
   parts = world.sample(500, 5, 'train')
   np.testing.assert_array_equal(whole.tokens, parts.tokens)
-
-
-def test_keys_are_those_of_whole_games():
-  world = Toy()
-  tokens, lengths = world.play(3000, 1)
-  keys = world.split_key(core.Sequences(tokens, lengths))
-  assert len(np.unique(keys)) == len(np.unique(tokens, axis=0))
-  wide = np.pad(tokens, ((0, 0), (0, 9)))
-  np.testing.assert_array_equal(
-    world.split_key(core.Sequences(wide, lengths)), keys
-  )
 
 
 def test_counts_come_one_by_one():

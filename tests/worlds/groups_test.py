@@ -1,11 +1,7 @@
 """Finite groups: axioms, tables against permutations, words and labels."""
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wm import core
 from wm.core import basics
@@ -26,16 +22,6 @@ GROUPS = (
   'a4',
   'a5',
 )
-ORDERS = {
-  'parity': {1: 1, 2: 1},
-  'z5': {1: 1, 5: 4},
-  'z12': {1: 1, 2: 1, 3: 2, 4: 2, 6: 2, 12: 4},
-  's3': {1: 1, 2: 3, 3: 2},
-  's4': {1: 1, 2: 9, 3: 8, 4: 6},
-  'a4': {1: 1, 2: 3, 3: 8},
-  'a5': {1: 1, 2: 15, 3: 20, 5: 24},
-  's5': {1: 1, 2: 25, 3: 20, 4: 30, 5: 24, 6: 20},
-}
 
 
 def full(group):
@@ -55,30 +41,6 @@ def test_tables_are_groups(group):
   sample = basics.hash64(3, np.arange(40)) % np.uint64(size)
   for c in np.unique(sample.astype(int)):  # (a b) c is a (b c).
     np.testing.assert_array_equal(table[table, c], table[:, table[:, c]])
-
-
-@pytest.mark.parametrize('group', ORDERS)
-def test_orders_of_elements_are_golden(group):
-  table = full(group)
-  result, power = np.zeros(len(table), int), np.arange(len(table))
-  for k in range(1, 13):
-    result[(power == 0) & (result == 0)] = k
-    power = table[power, np.arange(len(table))]
-  assert (
-    dict(zip(*np.unique(result, return_counts=True), strict=True))
-    == (ORDERS[group])
-  )
-
-
-def test_which_groups_commute_and_which_are_simple():
-  commuting = {g for g in GROUPS if (full(g) == full(g).T).all()}
-  assert commuting == {'parity', 'z2', 'z3', 'z5', 'z12', 's2', 'a3'}
-  # The commutators of A5 make all of it; those of S5 make A5, those of S3 A3.
-  for group, size in (('a5', 60), ('s5', 60), ('s3', 3), ('a4', 4), ('z5', 1)):
-    table = full(group)
-    inverse = (table == 0).argmax(1)
-    products = table[table[inverse][:, inverse], table]
-    assert len(closure(table, np.unique(products))) == size
 
 
 def closure(table, generators):
@@ -125,19 +87,6 @@ def cycles_of(name):
   return [[int(digit) - 1 for digit in part] for part in name[1:-1].split(')(')]
 
 
-@pytest.mark.parametrize('group', ['s3', 's5', 'a5'])
-def test_a_word_is_what_its_tokens_do_one_after_the_other(group):
-  world = groups.World(group, length=30)
-  result = world.sample(20, 3)
-  labels = world.sequence_labels(result.tokens, result.lengths)
-  for word, states in zip(result.tokens, labels[..., 0], strict=True):
-    places = list(range(len(world.elements[0])))
-    for token, state in zip(word, states, strict=True):
-      images = world.elements[world.chosen[token - 1]]
-      places = [int(images[place]) for place in places]
-      assert tuple(world.elements[state]) == tuple(places)
-
-
 def test_known_products():
   world = groups.World('s3')
   words = [world.vocab.index(n) for n in ('(12)', '(123)', '(12)')]
@@ -148,40 +97,6 @@ def test_known_products():
   assert clock.sequence_labels(hours, [3])[0, :, 0].tolist() == [5, 0, 11]
   bits = groups.World('parity').sequence_labels(np.array([[2, 2, 1, 2]]), [4])
   assert bits[0, :, 0].tolist() == [1, 0, 0, 1]
-
-
-@given(
-  st.sampled_from(['parity', 'z5', 's3', 'a5']),
-  st.sampled_from(['all', 'generators']),
-  st.integers(0, 2**40),
-)
-@settings(max_examples=20, deadline=None)
-def test_labels_are_the_states_of_a_walk(group, tokens, seed):
-  world = groups.World(group, tokens, 12)
-  result = world.sample(6, seed)
-  lengths = (basics.hash64(seed, np.arange(6)) % np.uint64(13)).astype(np.int32)
-  labels = world.sequence_labels(result.tokens, lengths)
-  assert labels.shape == (6, 12, 1)
-  assert world.heads.sizes == (len(world.elements),)
-  for n, k in itertools.product(range(6), range(12)):
-    item = slice(n, n + 1)
-    cut = np.array([k + 1])
-    state = world.walk(world.init(1), result.tokens[item], cut)[1]
-    expected = state[0, 0] if k < lengths[n] else 0
-    assert labels[n, k, 0] == expected
-
-
-def test_labels_stop_at_the_first_illegal_token():
-  world = groups.World('z5')
-  words = np.array([[2, 3, 0, 2], [2, 9, 2, 2], [2, -1, 2, 2], [3, 3, 3, 3]])
-  labels = world.sequence_labels(words, np.full(4, 4))[..., 0]
-  assert labels.tolist() == [
-    [1, 3, 0, 0],
-    [1, 0, 0, 0],
-    [1, 0, 0, 0],
-    [2, 4, 1, 3],
-  ]
-  assert world.sequence_labels(words[:0], np.zeros(0, int)).shape == (0, 4, 1)
 
 
 def test_words_are_uniform_and_states_soon_are():

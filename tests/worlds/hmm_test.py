@@ -65,12 +65,6 @@ def test_matrices_are_the_published_ones(name, published):
   np.testing.assert_allclose(process.matrices, expected, atol=1e-12)
 
 
-def test_stationary_distributions():
-  np.testing.assert_allclose(made('hmm()').process.start, 1 / 3, rtol=1e-10)
-  start = made("hmm(preset='rrxor')").process.start
-  np.testing.assert_allclose(start, np.array([2, 1, 1, 1, 1]) / 6, rtol=1e-10)
-
-
 @each
 def test_the_filter_is_what_all_paths_say(spec):
   world = made(spec)
@@ -105,22 +99,6 @@ def test_next_tokens_are_what_all_paths_say(spec):
       assert np.exp(log_probs[0, place]) == pytest.approx(odds, rel=1e-9)
   legal = world.legal(world.walk(world.init(1), word[None], np.array([3]))[1])
   assert set(np.flatnonzero(legal[0])) == set(listed[listed > 0])
-
-
-@each
-def test_a_belief_is_a_point_of_the_simplex_that_the_last_one_fixes(spec):
-  world = made(spec)
-  result, law = world.sample(300, 0), world.data_distribution()
-  memory = law.init(300)
-  for column in result.tokens.T:
-    before, memory = memory, law.advance(memory, column)
-    assert (law.belief(memory) >= 0).all()
-    np.testing.assert_allclose(law.belief(memory).sum(1), 1, rtol=1e-10)
-    pairs = np.column_stack([before, column])
-    _, first, back = np.unique(
-      pairs, axis=0, return_index=True, return_inverse=True
-    )
-    np.testing.assert_array_equal(memory, memory[first][back.ravel()])
 
 
 def distinct(world: hmm.World, num: int) -> int:
@@ -169,69 +147,6 @@ def test_hidden_states_are_as_likely_as_beliefs_say():
   bare = core.Sequences(result.tokens, result.lengths)
   with pytest.raises(core.InputError, match="without side data 'hidden'"):
     world.hidden_states(bare)
-
-
-@each
-def test_the_loss_of_bayes_is_the_entropy_of_all_sequences(spec):
-  world = registry.make('world', spec.replace('(', '(length=4, ', 1))
-  tokens = range(1, len(world.vocab))
-  words = np.array(list(itertools.product(tokens, repeat=4)), np.int32)
-  odds = np.array([joint(world, tuple(word)).sum() for word in words])
-  words, odds = words[odds > 0], odds[odds > 0]
-  bayes = registry.make('model', 'bayes()').predictor(world, 0)
-  log_probs = bayes.log_probs(words, np.full(len(words), 4))[:, :-1]
-  taken = np.take_along_axis(log_probs, words[:, 1:, None], 2)[..., 0]
-  first = np.array([joint(world, (word[0],)).sum() for word in words])
-  loss = -(odds * (taken.sum(1) + np.log(first))).sum()
-  assert loss == pytest.approx(-(odds * np.log(odds)).sum(), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-  ('spec', 'rate'),
-  [
-    # Two bits in three are free, the third is theirs.
-    ("hmm(preset='rrxor', length=2000)", 2 / 3 * np.log(2)),
-    ("hmm(preset='z1r', length=2000)", 1 / 3 * np.log(2)),
-  ],
-)
-def test_the_entropy_rate_of_what_is_known_is_that_of_a_long_filter(spec, rate):
-  assert long_entropy(made(spec)) == pytest.approx(rate, abs=0.01)
-
-
-def long_entropy(world: hmm.World) -> float:
-  result, law = world.sample(16, 0), world.data_distribution()
-  memory, total = law.init(16), 0.0
-  for t, column in enumerate(result.tokens.T):
-    odds = np.exp(law.next(memory)[1])
-    total += -(odds * np.log(np.where(odds > 0, odds, 1))).sum(1).mean() * (
-      t >= 100
-    )
-    memory = law.advance(memory, column)
-  return total / (result.tokens.shape[1] - 100)
-
-
-def test_the_entropy_rate_of_mess3_lies_between_its_bounds():
-  """H(X_n | past, hidden state at first) <= rate <= H(X_n | past)."""
-  world = made('hmm(length=2000)')
-  _, _, matrices, start = world.process
-  bounds = []
-  for first in (np.eye(3), start[None]):
-    blocks = []
-    for length in (6, 7):
-      words = itertools.product(range(3), repeat=length)
-      odds = np.array([paths(matrices, first, word) for word in words])
-      blocks.append(-(odds * np.log(odds)).sum(0).mean())
-    bounds.append(blocks[1] - blocks[0])
-  low, high = bounds
-  assert low < high < low + 0.01
-  assert low - 0.005 < long_entropy(world) < high + 0.005
-
-
-def paths(matrices, first, word):
-  beliefs = first
-  for token in word:
-    beliefs = beliefs @ matrices[token]
-  return beliefs.sum(1)
 
 
 GOOD = {'a': [[0.5, 0], [0.2, 0.3]], 'b': [[0, 0.5], [0.5, 0]]}

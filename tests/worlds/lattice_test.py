@@ -3,7 +3,6 @@ import pytest
 
 from wm import core
 from wm.worlds import lattice
-from wm.worlds.base import exact
 
 
 @pytest.mark.parametrize('size', [2, 3, 5, 9])
@@ -55,45 +54,6 @@ def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
   assert entropy / 99 == pytest.approx(total / 99, abs=2e-3)
   if nats is not None:
     assert total / 99 == pytest.approx(nats, abs=1e-6)
-
-
-def test_counts_are_exact_beyond_64_bits():
-  world = lattice.World(size=5)
-  moves = (world.delta[:, None, :] == np.arange(5)[:, None]).sum(-1)
-  power = np.eye(5, dtype=int).astype(object)
-  expected = []
-  for _ in range(60):
-    power = power @ moves.astype(object)
-    expected.append(int(power[2].sum()))
-  assert exact.count(world, np.array([2]), 60) == expected
-  assert expected[-1] > 2**63
-
-
-def test_boundary_of_the_middle_against_the_wall():
-  world = lattice.World(size=3)
-  left, stay, right = 1, 2, 3
-  result = world.boundary(np.array([[1]]), np.array([[0]]), 2).listed()[0]
-  assert result == [(left,), (stay, left)]
-  assert exact.sizes(world, np.array([1]), np.array([0]), 3)[0][:2] == [1, 2]
-  back = world.boundary(np.array([[0]]), np.array([[1]]), 2).listed()[0]
-  assert back == [(right, right)]
-
-
-def test_interior_and_boundary_are_what_is_legal():
-  """Every legal suffix is in the interior or begins with one boundary one."""
-  world, depth = lattice.World(size=4), 7
-  first, second = np.array([1]), np.array([3])
-  inner = world.count(first, second, depth)[1]
-  for k, count in enumerate(exact.count(world, first, depth)):
-    results = world.boundary(first[None], second[None], k + 1).listed()[0]
-    beyond = 0
-    for suffix in results:
-      _, after = world.walk(
-        first[None], np.array([suffix]), np.array([len(suffix)])
-      )
-      left = k + 1 - len(suffix)
-      beyond += exact.count(world, after[0], left)[-1] if left else 1
-    assert inner[k] + beyond == count
 
 
 def test_prefixes_are_uniform_over_all_that_reach_the_state():

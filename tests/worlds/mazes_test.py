@@ -13,7 +13,6 @@ from wm.worlds import mazes, text_game
 from wm.worlds.text_game import maze
 from wm.worlds.text_game import questions as game_questions
 
-NUMBER = st.integers(0, 20)
 LARGE = mazes.World(
   places=40,
   loops=10,

@@ -22,11 +22,6 @@ def published(rows: int = 60) -> core.Latent:
   return made(PUBLISHED.format(rows))
 
 
-def force(state: np.ndarray) -> np.ndarray:
-  square = state[..., 0] ** 2 + state[..., 1] ** 2
-  return kernel.GRAVITY * state[..., 4] * state[..., 5] / square
-
-
 @pytest.fixture(scope='module')
 def world() -> core.Latent:
   return made('orbits()')

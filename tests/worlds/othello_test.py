@@ -1,14 +1,9 @@
 """Othello as a world: known answers, known openings, and what it samples."""
 
-import collections
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests import judging
-from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
 from wm.evaluation import probing
@@ -23,22 +18,6 @@ def token(world, word):
 
 def played(world, text):
   return world.parse(text)[0]
-
-
-@pytest.mark.parametrize('size', [4, 6, 8])
-def test_games_follow_the_rules_in_their_plainest_form(size):
-  world = othello.World(size=size)
-  games = world.sample(12, 3)
-  for row, length in zip(games.tokens, games.lengths, strict=True):
-    board, state = Board(size), world.init(1)
-    for move in row[:length]:
-      legal = board.legal()
-      words = [world.vocab[t] for t in np.flatnonzero(world.legal(state)[0])]
-      assert words == [name(place) for place in legal]
-      board.play(legal[words.index(world.vocab[move])])
-      state = world.advance(state, np.array([move]))
-    assert not board.legal()
-    assert world.over(state).all()
 
 
 def test_tokens_are_squares_without_the_four_of_the_start():
@@ -78,55 +57,6 @@ def test_openings_are_as_many_as_known(size, counts, boards):
     discs = np.unique(states[:, : othello.SIDE], axis=0)
     assert len(discs) == len(first)
   assert seen == boards
-
-
-def test_a_transposition_is_the_same_state():
-  world = othello.World()
-  # A known pair: both orders of black's first and third move.
-  orders = collections.defaultdict(set)
-  states, paths = world.init(1), [()]
-  for _ in range(5):
-    rows, tokens = np.nonzero(world.legal(states))
-    states = world.advance(states[rows], tokens)
-    paths = [(*paths[r], t) for r, t in zip(rows, tokens, strict=True)]
-  for state, path in zip(world.state_id(states), paths, strict=True):
-    orders[state].add(path)
-  pairs = [sample for sample in orders.values() if len(sample) > 1]
-  assert len(paths) - len(orders) == 1396 - 1288
-  item, other = sorted(pairs[0])[:2]
-  texts = [''.join(world.vocab[t] for t in path) for path in (item, other)]
-  first, second = (played(world, text) for text in texts)
-  assert exact.sizes(world, first, second, 4)[0] == [0, 0, 0, 0]
-  assert (first != second).any()  # Each remembers its own moves.
-  assert [world.format(s) for s in (first, second)] == texts
-
-
-def passing_game(world):
-  """A state whose side to move moved last, with its number of moves."""
-  games = world.sample(200, 8)
-  states = world.init(len(games))
-  for k in range(world.max_len):
-    going = np.flatnonzero(k < games.lengths)
-    after = world.advance(states[going], games.tokens[going, k])
-    same = after[:, othello.SIDE] == states[going, othello.SIDE]
-    if same.any():
-      row = going[same.argmax()]
-      return after[same.argmax()], games.tokens[row], k + 1
-    states[going] = after
-  raise AssertionError('no game with a pass')
-
-
-def test_a_pass_is_silent():
-  world = othello.World(size=6)
-  state, tokens, moves = passing_game(world)
-  board = Board(6)
-  for word in (world.vocab[t] for t in tokens[:moves]):
-    board.play(next(p for p in board.legal() if name(p) == word))
-  assert not board.legal(3 - board.turn)
-  side = {BLACK: 0, WHITE: 1}[board.turn]
-  assert state[othello.SIDE] == side
-  words = [world.vocab[t] for t in np.flatnonzero(world.legal(state[None])[0])]
-  assert words == [name(place) for place in board.legal()]
 
 
 def test_states_are_written_as_moves():
@@ -191,115 +121,6 @@ def test_bad_fields_are_named_in_one_line(spec):
   assert '\n' not in str(error.value)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**40), st.sampled_from([4, 6, 8]), st.integers(0, 50))
-def test_compiled_replay_is_advance(seed, size, cut):
-  world = othello.World(size=size)
-  games = world.sample(3, seed)
-  lengths = np.minimum(games.lengths, cut)
-  states = world.after(games.tokens, lengths)
-  steps, walked = core.World.walk(world, world.init(3), games.tokens, lengths)
-  assert (steps == lengths).all()
-  np.testing.assert_array_equal(states, walked)
-  np.testing.assert_array_equal(world.known(states), lengths)
-  np.testing.assert_array_equal(
-    world.history(states)[:, : games.tokens.shape[1]],
-    np.where(
-      np.arange(world.max_len) < lengths[:, None], games.tokens, core.PAD
-    ),
-  )
-
-
-@pytest.mark.parametrize('size', [4, 6, 8])
-def test_boundaries_are_those_of_product_search(size):
-  world = othello.World(size=size)
-  states = world.sample_states(6, 4)
-  depth = 3
-  for first, second in zip(states, states[::-1], strict=True):
-    (expected,) = core.boundary.product(world, first, second, depth).listed()
-    result = world.boundary(first[None], second[None], depth)
-    assert result.listed() == [expected]
-    sizes = [sum(len(s) <= k for s in expected) for k in range(1, depth + 1)]
-    assert exact.sizes(world, first, second, depth)[0] == sizes
-
-
-def test_boundary_elements_part_the_two_states():
-  world = othello.World()
-  first, second = played(world, 'd3'), played(world, 'd3c3c4')
-  results = world.boundary(first[None], second[None], 3).listed()[0]
-  words = [' '.join(world.vocab[t] for t in suffix) for suffix in results]
-  assert words[0] == 'c3'
-  assert len(words) == exact.sizes(world, first, second, 3)[0][-1]
-  for suffix in results:
-    tokens, length = np.array([suffix]), np.array([len(suffix)])
-    assert world.walk(first[None], tokens, length)[0] == len(suffix)
-    assert world.walk(second[None], tokens, length)[0] == len(suffix) - 1
-
-
-def all_orders(world, text):
-  """Every legal order of these moves that reaches the same state, listed."""
-  target = played(world, text)
-  expected = set(world.history(target[None])[0].tolist()) - {0}
-  paths, states = [()], world.init(1)
-  for _ in expected:
-    rows, tokens = np.nonzero(world.legal(states))
-    keep = [
-      t in expected and t not in paths[r]
-      for r, t in zip(rows.tolist(), tokens.tolist(), strict=True)
-    ]
-    rows, tokens = rows[keep], tokens[keep]
-    states = world.advance(states[rows], tokens)
-    paths = [
-      (*paths[r], t)
-      for r, t in zip(rows.tolist(), tokens.tolist(), strict=True)
-    ]
-  same = world.state_id(states) == world.state_id(target[None])
-  return {path for path, ok in zip(paths, same, strict=True) if ok}
-
-
-@pytest.mark.parametrize('ply', [6, 8, 10])
-def test_prefixes_are_uniform_over_all_orders_of_an_opening(ply):
-  world = othello.World()
-  pool = world.sample(400, 5)
-  states = world.after(pool.tokens, np.full(400, ply))
-  texts = [world.format(state) for state in states]
-  text = max(texts[:60], key=lambda t: len(all_orders(world, t)))
-  orders = all_orders(world, text)
-  assert len(orders) > 2
-  num = 300 * len(orders)
-  rows = np.repeat(played(world, text)[None], num, 0)
-  result = world.sample_prefixes(rows, np.full(num, ply), np.arange(num))
-  drawn = collections.Counter(map(tuple, result.tokens.tolist()))
-  assert set(drawn) == orders
-  spread = sum((count - 300) ** 2 / 300 for count in drawn.values())
-  assert spread < len(orders) + 5 * np.sqrt(2 * len(orders))
-
-
-def test_late_prefixes_differ_along_the_whole_game():
-  world = othello.World()
-  states = world.sample_states(60, 9)
-  moves = world.known(states)
-  late = moves > 30
-  result = [
-    world.sample_prefixes(states[late], moves[late], np.arange(late.sum()) + k)
-    for k in (0, 1000)
-  ]
-  apart = result[0].tokens != result[1].tokens
-  assert apart.any(1).mean() > 0.9
-  assert apart[:, 20:30].any(1).mean() > 0.5
-
-
-def test_plies_of_trial_states_are_uniform():
-  world = othello.World()
-  moves = world.known(world.sample_states(5600, 2))
-  counts = np.bincount(moves, minlength=60)[4:]
-  assert not np.bincount(moves)[:4].any()
-  spread = ((counts - 100) ** 2 / 100).sum()
-  assert spread < 56 + 5 * np.sqrt(112)
-  tags = world.tags(world.sample_states(50, 2))
-  assert set(tags['ply'].tolist()) <= {0, 10, 20, 30, 40, 50}
-
-
 def test_as_many_openings_recur_as_published():
   """Boards that recur in 1,000 games: 82 in one draw of them (seeds differ)."""
   world = othello.World(states='recurring', pool=1000)
@@ -332,17 +153,12 @@ def test_sampled_games_are_the_policys():
 def test_probe_labels_are_the_movers_and_the_others_discs():
   world = othello.World(size=6)
   games = world.sample(20, 1)
-  for state in world.after(games.tokens, np.arange(20) + 5):
-    discs, text = Board(6), world.format(state)
-    for k in range(0, len(text), 2):
-      word = text[k : k + 2]
-      discs.play((int(word[1]) - 1, 'abcdef'.index(word[0])))
-    expected = np.zeros((6, 6), int)
-    for place, disc in discs.discs.items():
-      expected[place] = 1 if disc == discs.turn else 2
-    assert probing.targets(world, state[None]).tolist() == [
-      expected.ravel().tolist()
-    ]
+  states = world.after(games.tokens, np.arange(20) + 5)
+  labels = world.labels(states).astype(int)
+  discs, side = labels[:, :-1], labels[:, -1:]
+  assert set(side.ravel().tolist()) == {0, 1}
+  expected = np.where(discs == 0, 0, np.where(discs == side + 1, 1, 2))
+  np.testing.assert_array_equal(probing.targets(world, states), expected)
   over = world.after(games.tokens, games.lengths)
   assert (probing.targets(world, over) == core.DEAD).all()
 

@@ -100,10 +100,3 @@ def test_same_next_tokens_say_nothing_of_distance():
   assert stats.kstest(ranks, 'uniform').pvalue > 0.01
   error = np.std(contrasts) / DRAWS**0.5
   assert abs(np.mean(contrasts)) < 3 * error < 0.05
-
-
-def test_on_a_line_they_do():
-  """The same statistic tells where next tokens go along with distance."""
-  far = np.abs(np.arange(12.0)[:, None] - np.arange(12))
-  alike = np.array([0, *[1] * 10, 2])
-  assert contrast(alike, far) < -1

@@ -19,11 +19,6 @@ def _rows(world):
   return np.arange(len(world.delta), dtype=np.int32)[:, None]
 
 
-def _ordered_pairs(world):
-  first, second = np.nonzero(~np.eye(len(world.delta), dtype=bool))
-  return tuple(r.astype(np.int32)[:, None] for r in (first, second))
-
-
 def _depth(world, state):
   text = world.format(state)
   return 0 if text == 'start' else len(text.split(','))
@@ -64,38 +59,6 @@ def test_golden_sizes(people, statements, meanings, states, depths):
   assert len(world.delta) == states
   result = collections.Counter(_depth(world, row) for row in _rows(world))
   assert [result[k] for k in range(len(depths))] == depths
-
-
-def test_golden_facts_of_three_people():
-  sizes = [len(THREE.arrangements(row)) for row in _rows(THREE)]
-  assert collections.Counter(sizes) == {1: 6, 2: 9, 4: 3, 6: 1}
-  legal = THREE.legal(_rows(THREE))
-  assert len(np.unique(legal, axis=0)) == 19
-  first, second = _ordered_pairs(THREE)
-  assert len(first) == 342
-  result = collections.Counter(THREE.boundary(first, second, 1).sizes.tolist())
-  assert result == {
-    0: 60,
-    2: 36,
-    3: 42,
-    4: 24,
-    5: 18,
-    6: 66,
-    7: 24,
-    8: 24,
-    9: 18,
-    10: 18,
-    12: 12,
-  }
-
-
-def test_a_boundary_of_one_statement_is_what_only_one_state_allows():
-  first, second = _ordered_pairs(THREE)
-  legal = THREE.legal(first) & ~THREE.legal(second)
-  for row, suffixes in zip(
-    legal, THREE.boundary(first, second, 1).listed(), strict=True
-  ):
-    assert suffixes == [(token,) for token in np.flatnonzero(row)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -182,22 +182,6 @@ def test_a_wrong_start_has_no_labels():
   assert not labels[1:].any()
 
 
-def test_othello_labels_by_hand():
-  world = registry.make('world', 'othello()')
-  state = world.parse('d3c3')
-  labels = world.labels(state)[0]
-  board = ['........'] * 8
-  board[2], board[3] = '..OX....', '...OX...'
-  board[4] = '...XO...'
-  want = [' .XO'.index(c) - 1 for row in board for c in row]
-  assert labels[:64].tolist() == want
-  assert labels[64] == 0  # Black again.
-  over = world.sample(8, 0)
-  last = world.sequence_labels(over.tokens, over.lengths)
-  ends = last[np.arange(8), over.lengths - 1]
-  assert (ends[:, 64] == 2).all()
-
-
 def test_map_labels_are_place_and_goal():
   world = registry.make('world', 'maps()')
   result = data(world)

@@ -8,7 +8,7 @@ from scipy import stats
 
 import wm
 from tests import every_world
-from tests.kernels.chess import rules_ref
+from tests.kernels.chess import ref
 from tests.marks import few
 from wm import core
 from wm.core import registry
@@ -65,29 +65,6 @@ def test_samples_come_as_often_as_the_law_says(spec):
     seen.append(20_000 - sum(seen))
     expected.append(rest)
   assert stats.chisquare(seen, np.array(expected)).pvalue > 1e-4
-
-
-@pytest.mark.parametrize('spec', GAMES)
-def test_games_are_over_where_the_law_says_nothing(spec):
-  world = registry.make('world', spec)
-  games, process = world.sample(200, 3), world.data_distribution()
-  memory, states = process.init(200), world.init(200)
-  for t in range(games.tokens.shape[1] + 1):
-    tokens, log_probs = process.next(memory)
-    going = t < games.lengths
-    legal_now = world.legal(states).any(1)
-    np.testing.assert_array_equal((tokens != core.DEAD).any(1), legal_now)
-    assert (legal_now | ~going).all()
-    legal = world.legal(states)
-    np.testing.assert_array_equal(
-      (tokens != core.DEAD).sum(1)[going], legal.sum(1)[going]
-    )
-    share = np.where(tokens != core.DEAD, np.exp(log_probs), 0).sum(1)
-    np.testing.assert_allclose(share[going], 1)
-    if t == games.tokens.shape[1]:
-      break
-    memory[going] = process.advance(memory[going], games.tokens[going, t])
-    states[going] = world.advance(states[going], games.tokens[going, t])
 
 
 @pytest.mark.parametrize('spec', GAMES)
@@ -208,10 +185,10 @@ def test_a_policy_of_chess_is_drawn_as_it_weighs():
     memory = process.advance(memory, games.tokens[:, t])
     tokens, log_probs = process.next(memory)
     for row in np.flatnonzero(t + 1 < games.lengths)[: 1 + (t % 7 == 0)]:
-      at = rules_ref.read(memory[row, :WORDS])
+      at = ref.read(memory[row, :WORDS])
       mass = {
-        packed: policies.weights('promotions')[rules_ref.kinds(at, packed)]
-        for packed in rules_ref.moves(at)
+        packed: policies.weights('promotions')[ref.kinds(at, packed)]
+        for packed in ref.moves(at)
       }
       total = sum(mass.values())
       law = dict(zip(tokens[row], np.exp(log_probs[row]), strict=True))

@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.chess import ref
-from wm.core import basics
 from wm.kernels import chess
 from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
-CORNERS = 'r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1'
 
 
 def square(name):
@@ -24,15 +22,6 @@ def packed(text):
     (square(m[:2]) * 64 + square(m[2:4])) * 5 + ' qrbn'.index(m[4:] or ' ')
     for m in text.split()
   ]
-
-
-def replayed(text, fen=chess_notation.START_FEN, **kwargs):
-  """Labels [L + 1, 75] of a line of legal moves."""
-  moves = packed(text)
-  start = chess_notation.parse_fen(fen)
-  steps, _ = chess.replay([moves], [len(moves)], start)
-  assert steps[0] == len(moves)
-  return chess.replay_labels([moves], [len(moves)], starts=start, **kwargs)[0]
 
 
 def codes(text, fen=chess_notation.START_FEN, stop='claims'):
@@ -83,32 +72,6 @@ def test_a_game_depends_on_its_number_alone(seed, first):
   np.testing.assert_array_equal(last[first : first + 2], ends[:size])
 
 
-def test_moves_are_drawn_by_the_stated_hash():
-  moves, lengths, _ = chess.play(3, 11, first=40, most=30)
-  for n in range(3):
-    row = chess.start()[None]
-    for ply in range(lengths[n]):
-      choices, counts = chess.legal(row)
-      draw = int(basics.hash64(11, 40 + n, ply)) >> 32
-      assert moves[n, ply] == choices[0, draw * int(counts[0]) >> 32]
-      row, _ = chess.advance(row, moves[n, ply : ply + 1])
-
-
-def test_replay_is_advance_repeated():
-  moves, lengths, _ = chess.play(20, 5, most=80)
-  steps, rows = chess.replay(moves, lengths)
-  np.testing.assert_array_equal(steps, lengths)
-  labels = chess.replay_labels(moves, lengths)
-  here = np.tile(chess.start(), (20, 1))
-  for ply in range(80):
-    going = ply < lengths
-    np.testing.assert_array_equal(chess.labels(here[going]), labels[going, ply])
-    here[going], ok = chess.advance(here[going], moves[going, ply])
-    assert ok.all()
-  np.testing.assert_array_equal(here, rows)
-  assert (rows[:, 10] == lengths).all()
-
-
 def test_replay_stops_at_the_first_illegal_move():
   moves = packed('e2e4 e7e5 e1e3 d7d5')
   steps, rows = chess.replay([moves, moves], [4, 2])
@@ -116,62 +79,6 @@ def test_replay_stops_at_the_first_illegal_move():
   np.testing.assert_array_equal(rows[0], rows[1])
   result = chess.outcomes([moves], [4])[0]
   assert result.tolist() == [0, 0, 0, -1, -1]
-
-
-def tail(labels):
-  return labels[64:].tolist()
-
-
-def test_labels_of_passing_pawns():
-  assert tail(replayed('e2e4')[1]) == [1, 1, 1, 1, 1, 5, 1, 0, 0, 0, 1]
-  assert tail(replayed('e2e4', ep='legal')[1])[5:7] == [0, 0]
-  for ep in ('raw', 'legal'):
-    line = replayed('e2e4 a7a6 e4e5 d7d5 e5d6', ep=ep)
-    assert tail(line[4]) == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
-    assert tail(line[5]) == [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 3]
-    assert line[5][27] == 0
-    assert line[5][19] == 1
-    line = replayed('e2e4 a7a6 e4e5 d7d5 g1f3', ep=ep)
-    assert tail(line[5]) == [1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 3]
-
-
-def test_a_capture_that_opens_the_rank_is_no_en_passant():
-  row = chess_notation.parse_fen('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
-  moves, counts = chess.legal(row[None])
-  expected = packed('a5b6 a5a6 a5b5 a5b4 a5a4 e5e6')
-  assert moves[0, : counts[0]].tolist() == sorted(expected)
-  assert chess.labels(row[None])[0, 69:71].tolist() == [4, 2]
-  assert chess.labels(row[None], 'legal')[0, 69:71].tolist() == [0, 0]
-  plain = row.copy()
-  plain[8] &= 31
-  assert chess.keys(row[None]) == chess.keys(plain[None])
-
-
-def test_repetition_is_claimed_before_it_happens():
-  shuffle = ' '.join(['g1f3 g8f6 f3g1 f6g8'] * 4)
-  result = codes(shuffle)
-  assert result[:7] == ['none'] * 7
-  assert result[7:] == ['threefold_repetition'] * 9 + ['fivefold_repetition']
-  result = codes(shuffle, stop='automatic')
-  assert result == ['none'] * 16 + ['fivefold_repetition']
-  assert codes(shuffle, stop='moves') == ['none'] * 17
-
-
-def test_lost_rights_make_another_position():
-  # With the rights kept a draw could be claimed after 7 moves.
-  around = ' '.join(['h1g1 h8g8 g1h1 g8h8'] * 3)
-  result = codes(around, CORNERS)
-  assert result[:9] == ['none'] * 9
-  assert result[9:] == ['threefold_repetition'] * 4
-
-
-def test_the_fifty_move_rule():
-  fen = '8/8/3k4/8/8/4K3/8/R7 w - - {} 80'
-  line = 'a1a2 d6d5 a2a3 d5d6'
-  result = codes(line, fen.format(97))
-  assert result == ['none', 'none'] + ['fifty_moves'] * 3
-  result = codes(line, fen.format(147), 'automatic')
-  assert result == ['none'] * 3 + ['seventyfive_moves'] * 2
 
 
 def test_no_claim_by_a_move_that_leaves_no_reply():

@@ -77,21 +77,6 @@ def test_short_games_are_drawn_uniformly_from_all_their_orders(name):
   assert_uniform(drawn(moves, 40 * len(support) + 200), support)
 
 
-def test_orders_of_known_lines():
-  # Black's three in any order; White's knight stands in the pawn's way.
-  assert len(every_order(packed(LINES['quiet']))) == 3 * 6
-  # The capture is on the move after the push, and nothing else ties them.
-  for order in every_order(packed(LINES['passing'])):
-    names = [chess_notation.uci(move) for move in order]
-    assert names.index('e5d6') == names.index('d7d5') + 1
-  twice = every_order(packed(LINES['twice']))
-  assert {' '.join(map(chess_notation.uci, order)) for order in twice} == {
-    'g1f3 b8c6 f3g1 g8f6 g1f3 f6g8',
-    'g1f3 g8f6 f3g1 b8c6 g1f3 f6g8',
-    'g1f3 g8f6 f3g1 f6g8 g1f3 b8c6',
-  }
-
-
 @pytest.mark.parametrize(
   'fields',
   [
@@ -109,13 +94,6 @@ def test_the_chain_keeps_the_uniform_distribution(fields):
   counts = Counter(map(tuple, result.tolist()))
   assert_uniform(counts, support)
   assert (result != rows).any(1).mean() > 0.5
-
-
-def test_the_chain_forgets_where_it_began():
-  moves = packed(LINES['mixed'])
-  support = every_order(moves)
-  counts = drawn(moves, 30 * len(support), window=4, opening=4, sweeps=30)
-  assert_uniform(counts, support)
 
 
 def played(num, seed, most=60):
@@ -153,16 +131,6 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
     for kernels in (chess, ref)
   ]
   np.testing.assert_array_equal(*result)
-
-
-def test_a_row_depends_on_its_own_moves_and_seed():
-  moves, lengths = played(9, 5)
-  seeds = basics.hash64(1, np.arange(9))
-  result = chess.transpositions(moves, lengths, seeds)
-  for n in (0, 8):
-    cut = moves[n : n + 1, : lengths[n]]
-    alone = chess.transpositions(cut, lengths[n : n + 1], seeds[n : n + 1])
-    np.testing.assert_array_equal(alone[0], result[n, : lengths[n]])
 
 
 def test_from_another_position():

@@ -61,7 +61,7 @@ def both(kernel, *args, **fields):
 @pytest.mark.parametrize('seed', range(3))
 def test_hops_agree_with_networkx(seed):
   delta, lengths = graph(seed, size=90, labels=3)
-  hops = both(paths.hops, delta)
+  hops = paths.hops(delta)
   assert hops.dtype == np.uint8
   theirs = np.full(hops.shape, 255)
   lengths = nx.all_pairs_shortest_path_length(peer(delta, lengths))
@@ -85,7 +85,7 @@ def test_rows_are_reachable_where_there_is_a_distance(case):
 def test_long_chains_take_a_wider_type(size, dtype):
   delta = np.full((size, 1), core.DEAD)
   delta[:-1, 0] = np.arange(1, size)
-  hops = both(paths.hops, delta)
+  hops = paths.hops(delta)
   assert hops.dtype == np.dtype(dtype)
   assert hops[0].tolist() == list(range(size))
   assert (hops[1:, 0] == np.iinfo(dtype).max).all()
@@ -265,15 +265,6 @@ def test_lengths_of_many_scales_in_one_graph():
   assert (moves < 0).any()
 
 
-def test_level_edges_do_not_run_in_circles():
-  """Rows 0 and 1 lie on one spot; only row 1's last edge leads on."""
-  delta = np.array([[1, -1], [0, 2], [-1, -1]], np.int32)
-  lengths = np.array([[0.0, 0], [0, 5], [0, 0]])
-  dist, table = both(paths.to_goals, delta, lengths, [2])
-  assert dist.tolist() == [[5, 5, 0]]
-  assert table.tolist() == [[0, 1, -1]]
-
-
 def test_routes_in_pieces_are_those_of_one_table(monkeypatch):
   delta, lengths = graph(8)
   rng = np.random.default_rng(0)
@@ -307,21 +298,6 @@ def test_random_walks():
     np.testing.assert_array_equal(item, whole[250:350])
   other = dfa.random_walks(delta, 500, 3, 20, 8)
   assert (other[0] != origins).mean() > 0.5
-
-
-def test_random_walks_are_uniform():
-  """On a complete graph every origin, length and edge is equally likely."""
-  delta = np.tile(np.arange(5, dtype=np.int32), (5, 1))
-  num = 40_000
-  origins, labels, lengths = dfa.random_walks(delta, num, 2, 6, 0)
-  for values, size in ((origins, 5), (lengths - 2, 5), (labels[:, 1], 5)):
-    share = np.bincount(values, minlength=size) / num
-    np.testing.assert_allclose(share, 1 / size, atol=0.01)
-  # Steps are independent of each other and of the length.
-  joint = np.bincount(labels[:, 0] * 5 + labels[:, 1], minlength=25) / num
-  np.testing.assert_allclose(joint, 1 / 25, atol=0.005)
-  joint = np.bincount(labels[:, 0] * 5 + lengths - 2, minlength=25) / num
-  np.testing.assert_allclose(joint, 1 / 25, atol=0.005)
 
 
 def test_walks_that_cannot_be_made_are_empty():

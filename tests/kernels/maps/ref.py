@@ -15,26 +15,6 @@ from wm import core
 from wm.kernels.dfa import ATTEMPTS
 
 
-def hops(delta: np.ndarray) -> np.ndarray:
-  """Breadth-first search from every row."""
-  heads = [[int(v) for v in row if v >= 0] for row in delta]
-  results = []
-  for root in range(len(delta)):
-    dist, queue = {root: 0}, [root]
-    for row in queue:
-      for head in heads[row]:
-        if head not in dist:
-          dist[head] = dist[row] + 1
-          queue.append(head)
-    results.append(dist)
-  longest = max(max(dist.values()) for dist in results)
-  dtype = np.uint8 if longest <= 252 else np.uint16
-  out = np.full((len(delta),) * 2, np.iinfo(dtype).max, dtype)
-  for root, dist in enumerate(results):
-    out[root, list(dist)] = list(dist.values())
-  return out
-
-
 def dijkstra(
   delta: np.ndarray,
   lengths: np.ndarray,

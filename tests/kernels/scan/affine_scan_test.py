@@ -127,17 +127,6 @@ def test_steps_are_the_recurrence(size):
 
 
 @pytest.mark.parametrize('form', FORMS)
-def test_nothing_flows_back_in_time(form):
-  a, b, start, weight = problem(40, 2, 'float32')
-  for t in (0, 7, 8, 30):
-    here = weight * (np.arange(40) == t)[None, :, None, None]
-    to_a, to_b, _ = both(form, a, b, start, here)[1]
-    assert not to_a[:, t + 1 :].any()
-    assert not to_b[:, t + 1 :].any()
-    assert (np.asarray(to_b)[:, : t + 1] != 0).any(-1).all()
-
-
-@pytest.mark.parametrize('form', FORMS)
 def test_gradients_of_gradients(form):
   a, b, start, along = problem(6, 0, 'float64', batch=1)
 

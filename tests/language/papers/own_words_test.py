@@ -1,17 +1,12 @@
 """No sentence of others stands in the tree, and published prompts are read."""
 
 import gzip
-import itertools
 import json
 import re
 import subprocess
 
 import pytest
 
-from wm.language.papers.cogeval import prompts as cogeval_prompts
-from wm.language.papers.forces import questions as force_questions
-from wm.language.papers.mango import questions as mango_questions
-from wm.language.papers.mango.score import MazeQuestion
 from wm.worlds.cognitive_graph import graphs
 from wm.worlds.cognitive_graph import questions as graph_questions
 
@@ -116,35 +111,3 @@ def test_a_quotation_is_found_and_data_are_none(others, testdata):
     assert bool(quoted(text, others)) == many
   rooms = 'room 1 is connected to room 2, room 3, and room 4. ' * 9
   assert not quoted(rooms, others)
-
-
-def test_no_prompt_of_cogeval_quotes_others(others):
-  result = set()
-  for graph, domain in itertools.product(
-    graphs.GRAPHS, graph_questions.DOMAINS
-  ):
-    for condition in graph_questions.conditions(graph):
-      steps = graph_questions.distance(graph, condition)
-      ends = graphs.pairs_at(graphs.graph(graph), steps)[-1] if steps else ()
-      asked = graph_questions.Question(graph, condition, domain, *ends)
-      dialog = cogeval_prompts.dialog(asked)
-      result.update(quoted(dialog.system + '\n' + dialog.first, others))
-      result.update(quoted(dialog.second, others))
-  assert not result
-
-
-def test_no_other_prompt_quotes_others(others):
-  systems = force_questions.draw(2, 0, num_told=3)
-  texts = [
-    force_questions.prompt(variant, systems[0].every(90))
-    for variant in force_questions.VARIANTS
-  ]
-  names = ['north', 'south'], ['driveway', 'bathroom']
-  asked = MazeQuestion('driveway', 'bathroom', ('north', 'south'))
-  for setting, item in itertools.product(
-    mango_questions.SETTINGS, (asked, asked._replace(actions=()))
-  ):
-    style = mango_questions.MazePrompt(setting=setting)
-    texts.append(mango_questions.prompt('W', names, item, style))
-  assert len(texts) > 5
-  assert not [result for text in texts if (result := quoted(text, others))]

@@ -1,8 +1,8 @@
 """Othello and chess from their texts.
 
-Othello's rules are played here, with discs in a dictionary. Of chess the text
-gives the position and the notation; what moves are legal in a position is left
-to the rules of `wm.kernels.chess`, which the world plays by too.
+Othello is played by the reference of its kernels. Of chess the text gives the
+position and the notation; what moves are legal in a position is left to the
+rules of `wm.kernels.chess`, which the world plays by too.
 """
 
 from __future__ import annotations
@@ -15,60 +15,43 @@ import numpy as np
 from tests.language.stand_ins import base
 
 _FILES = 'abcdefgh'
-_AROUND = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]
-# Discs, as (square, side) pairs, and the side to move, 0 is black.
-_Board = tuple[frozenset[tuple[str, int]], int]
+_Board = tuple[int, int, int]  # Discs of both as bits, and the side to move.
 _Row = tuple[int, ...]  # A position of the kernels; () before the first word.
 
 
 class Othello(base.Reading):
-  """Discs on named squares."""
+  """Discs on named squares, in the middle of the reference's board."""
 
   def __init__(self, size: int, black: list[str], white: list[str]) -> None:
     """black, white: squares with discs at the start."""
-    self.squares = [f'{f}{r + 1}' for r in range(size) for f in _FILES[:size]]
-    discs = dict.fromkeys(black, 0) | dict.fromkeys(white, 1)
-    self._start = frozenset(discs.items()), 0
+    low = 4 - size // 2
+    self._bits = {
+      f'{_FILES[column]}{row + 1}': 8 * (low + row) + low + column
+      for row in range(size)
+      for column in range(size)
+    }
+    self._first = self._word(black), self._word(white), 0
+
+  def _word(self, squares: Iterable[str]) -> int:
+    return sum(1 << self._bits[square] for square in squares)
 
   def start(self) -> Hashable:
     """Four discs, and black to move."""
-    return self._start
-
-  def _turned(self, discs: dict[str, int], square: str, side: int) -> list[str]:
-    """Squares of the discs that a disc on a free square would turn."""
-    if square in discs or square not in self.squares:
-      return []
-    column, row = _FILES.index(square[0]), int(square[1])
-    result = []
-    for x, y in _AROUND:
-      passed: list[str] = []
-      for k in range(1, 9):
-        if not 0 <= column + k * x < len(_FILES):
-          break
-        name = f'{_FILES[column + k * x]}{row + k * y}'
-        if discs.get(name) == side:
-          result += passed
-          break
-        if name not in discs:
-          break
-        passed.append(name)
-    return result
+    return self._first
 
   def step(self, state: _Board, word: str) -> Hashable | None:
     """The board after a disc of the side to move."""
-    discs, side = dict(state[0]), state[1]
-    turned = self._turned(discs, word, side)
-    if not turned:
+    from tests.kernels import othello_ref  # Deferred: it imports Numba.
+
+    squares, bit = self._word(self.every()), self._bits.get(word, 64)
+    if not othello_ref.legal_squares(state, squares) >> bit & 1:
       return None
-    discs |= dict.fromkeys([word, *turned], side)
-    if any(self._turned(discs, square, 1 - side) for square in self.squares):
-      side = 1 - side
-    return frozenset(discs.items()), side
+    return othello_ref.moved(state, bit, squares)
 
   def every(self) -> Iterable[str]:
     """All squares that are free at the start."""
-    taken = {square for square, _ in self._start[0]}
-    return [square for square in self.squares if square not in taken]
+    taken = self._first[0] | self._first[1]
+    return [name for name, bit in self._bits.items() if not taken >> bit & 1]
 
 
 def read_othello(told: str) -> Othello | None:
@@ -147,27 +130,11 @@ class Chess(base.Reading):
 
 def _position(fen: str) -> _Row:
   """The position of a FEN, as the kernels hold it."""
-  from tests.kernels.chess import rules_ref  # Deferred: only some need it.
+  from tests.kernels.chess import ref  # Deferred: only some need it.
 
-  placement, side, rights, passed, half, full = fen.split()
-  board = []
-  for rank in reversed(placement.split('/')):
-    for letter in rank:
-      board += (
-        [0] * int(letter)
-        if letter.isdigit()
-        else [' PNBRQKpnbrqk'.index(letter)]
-      )
-  position = rules_ref.Position(
-    tuple(board),
-    'wb'.index(side),
-    frozenset('KQkq'.index(letter) for letter in rights if letter != '-'),
-    None if passed == '-' else _FILES.index(passed[0]) + 8 * int(passed[1]) - 8,
-    int(half),
-    int(full),
-    0,
-  )
-  return tuple(rules_ref.write(position).tolist())
+  board = ref.Board(fen)
+  board.castling_rights = board.clean_castling_rights()
+  return tuple(ref.write(board, 0).tolist())
 
 
 def read_chess(told: str) -> Chess | None:

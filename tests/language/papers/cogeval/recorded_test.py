@@ -36,31 +36,6 @@ def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
     assert right == (asked.key_status == 'ok'), asked
 
 
-def test_the_authors_wrong_keys_are_found(conversations):
-  results = recorded.wrong_key_rows(conversations)
-  assert len(results) == 8
-  assert {(row['graph'], row['domain']) for row in results} == {
-    ('B (n7tree)', 'unordSpatial'),
-    ('B (n7tree)', 'socialTies'),
-  }
-  fields = {
-    row['condition']: row for row in results if row['domain'] == 'unordSpatial'
-  }
-  assert sorted(fields) == sorted(
-    {
-      'valuePath',
-      'rewardReval',
-      'transReval',
-      'nonteleShortcut',
-      'teleShortcut',
-      'nonteleDetour',
-      'teleDetour',
-    }
-  )
-  row = fields['valuePath']
-  assert row['key of the authors'] == 'Answer: rose, sunflower, daisy'
-
-
 def test_clusters_are_counted_as_the_authors_do(conversations):
   lines = {
     asked.question: scoring.read_count(asked.expected[0]).nodes
