@@ -437,6 +437,9 @@ def expanded(words: Sequence[str], read: tuple[str, ...] = ()) -> list[str]:
         raise flags.Error(
           f'{path} is not UTF-8; expected a flagfile'
         ) from error
+      except OSError as error:
+        line = f'--flagfile={path}: {error.strerror or error}'
+        raise flags.Error(line) from error
       lines = map(str.strip, text.splitlines())
       inner = [x for x in lines if x and not x.startswith(('#', '//'))]
       result += expanded(inner, (*read, str(source)))

@@ -348,7 +348,7 @@ def test_every_committed_result_counts():
   # Of the course of training: all models, at all three levels.
   losses = cells.models[cells.models.metric == 'excess_loss']
   levels = losses.dropna(subset='value').groupby(['world', 'recipe', 'seed'])
-  whole = levels.level.nunique() == 3
+  whole = levels['level'].nunique() == 3
   assert whole.sum() == 280
   small = whole[whole].reset_index().recipe.str.contains('_small_')
   assert small.sum() == 140
