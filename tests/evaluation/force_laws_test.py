@@ -5,7 +5,8 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import force_laws, formulas
+from wm.evaluation import force_laws
+from wm.kernels import symbolic
 
 GRAVITY = 39.4784176044
 
@@ -100,12 +101,16 @@ def test_a_formula_is_newtons_by_its_fit_and_not_by_its_shape(
 
   def search(columns, targets, size, loss):
     seen.extend(columns['r'])
-    shape = columns['m1'] * columns['m2'] / columns['r'] ** 2
-    return [[formulas.Formula('newton', 8, 0.03, shape)]] * len(targets)
+    return [[symbolic.Law((), 8, 0.03, 1.0, 'newton')]] * len(targets)
+
+  def values(code, columns):
+    r, m1, m2 = columns
+    return m1 * m2 / r**2
 
   target = 'log_force'
   verdict = rows.verdict(target, np.log(force)[:, None], 0.05)
-  monkeypatch.setattr(formulas, 'exhaustive', search)
+  monkeypatch.setattr(symbolic, 'search', search)
+  monkeypatch.setattr(symbolic, 'values', values)
   (result,) = rows.searched(target, {'': verdict}, 8).values()
   assert result.right == (power == -2)
   # 1,000 rows of all systems, not those of the first ones.

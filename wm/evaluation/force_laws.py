@@ -19,7 +19,8 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.evaluation import force_tasks, formulas
+from wm.evaluation import force_tasks
+from wm.kernels import symbolic
 
 
 class PowerLaw(NamedTuple):
@@ -160,6 +161,32 @@ class Verdict(NamedTuple):
   size: np.ndarray
 
 
+# Errors up to this multiple of the least are good enough, as in PySR's 'best'.
+ENOUGH = 1.5
+SAME = 1e-6  # Relative difference of two laws that are the same.
+
+
+def best(front: Sequence[symbolic.Law]) -> symbolic.Law:
+  """The law of small error at which the error drops most.
+
+  The rule is PySR's (Cranmer 2023, model_selection='best'): among laws with at
+  most 1.5 times the least error, choose the one with the greatest drop of the
+  log error per unit of size.
+  """
+  least = min(law.error for law in front)
+  before = [front[0], *front]
+
+  def fall(k: int) -> float:
+    last, law = before[k], front[k]
+    if law.size == last.size:
+      return 0.0
+    # PySR's score: the drop of log error per unit of size.
+    return float(np.log(last.error / law.error)) / (law.size - last.size)
+
+  good = [k for k, law in enumerate(front) if law.error <= ENOUGH * least]
+  return front[max(good, key=fall)]
+
+
 class Sought(NamedTuple):
   """The formulas that one speaker's numbers follow in one data set.
 
@@ -171,7 +198,7 @@ class Sought(NamedTuple):
   """
 
   reason: str
-  front: Sequence[formulas.Formula] = ()
+  front: Sequence[symbolic.Law] = ()
   law: str = ''
   right: bool = False
 
@@ -265,9 +292,9 @@ class LawRows(NamedTuple):
     # A constant is fitted by every formula with a constant: no law.
     flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
     loss = 'log' if target.startswith('log_') else 'raw'
-    fronts: list[list[formulas.Formula]] = []
+    fronts: list[list[symbolic.Law]] = []
     if not flat.all():
-      fronts = formulas.exhaustive(columns, sizes[~flat], nodes, loss)
+      fronts = symbolic.search(columns, sizes[~flat], nodes, loss)
     of_speaker = iter(fronts)
     for name, same in zip(asked, flat, strict=True):
       # Fronts are those of the speakers that vary, in order.
@@ -275,11 +302,14 @@ class LawRows(NamedTuple):
       if not front:
         results[name] = Sought('constant' if same else 'no_formula')
         continue
-      law = formulas.best(front)
+      law = best(front)
       # The shape is not enough: of few shapes, that of Newton's law may be the
       # nearest to numbers that follow another power of r.
-      right = speakers[name].newton and formulas.follows(law, truth)
-      results[name] = Sought('', front, law.text, right)
+      ratio = symbolic.values(law.code, np.array([*columns.values()])) / truth
+      # Equal up to a factor where the ratio is constant.
+      same_law = bool(np.ptp(ratio) <= SAME * np.abs(ratio).max())
+      right = speakers[name].newton and same_law
+      results[name] = Sought('', front, str(law), right)
     return results
 
 
@@ -365,7 +395,7 @@ class LawVerdicts(NamedTuple):
     if search and search.reason:
       yield np.nan, search.reason, '', 0
     for law in search.front if search else ():
-      yield law.error, '', law.text, law.size
+      yield law.error, '', str(law), law.size
 
 
 # What bounds quantities; others have no bounds.
