@@ -130,8 +130,6 @@ _ODD_LINES = {
   'of a CSV without fields': ('t.csv', 'id,name\n1,2\n'),
   'of a CSV of one quote': ('t.csv', 'tokens\n"left'),
   'of a long CSV': ('t.csv', 'tokens\n' + 'left ' * 50_000),
-  'of a bad target': ('t.csv', 'tokens,target\nleft right,9 9\n'),
-  'of many targets': ('t.csv', 'tokens,target\nleft,1 1 1\n'),
   'of ids': ('t.txt', '1 2 1\n'),
   'of a line of 20 MB': ('t.txt', 'left ' * 4_000_000),
   'of 20 MB of JSON': ('t.jsonl', '{"tokens": "' + 'left ' * 4_000_000 + '"}'),
