@@ -25,7 +25,7 @@ def automata() -> Iterator[Case]:
     spec = f'automaton(file="a.{suffix}")'
     return world(kind, f'{suffix} {name}', spec, *files, **more)
 
-  for suffix in ('json', 'csv', 'dot'):
+  for suffix in ('json', 'dot'):
     for name, files in shapes(f'a.{suffix}'):
       yield of(suffix, name, *files)
     shut = put(f'a.{suffix}', '{}'), closed(f'a.{suffix}')
@@ -72,17 +72,6 @@ AUTOMATA: Mapping[str, Mapping[str, Text]] = {
     'of 5,000 digits': '{"start": ' + '9' * 5000 + ', "transitions": {}}',
     'UTF-16': json.dumps(DFA).encode('utf-16'),
     'no transitions': '{"start": "a"}',
-  },
-  'csv': {
-    'no columns': 'a,b,c\n1,2,3\n',
-    'short row': 'state,symbol,next\na,b\n',
-    'two starts': 'state,symbol,next\na,,start\nb,,start\na,x,b\n',
-    'two edges': 'state,symbol,next\na,,start\na,x,a\na,x,b\nb,,\n',
-    'state of no row': 'state,symbol,next\na,,start\na,x,b\n',
-    'NUL': 'state,symbol,next\na,,start\na,\0,a\n',
-    'open quote': 'state,symbol,next\n"a,,start\na,x,a\n',
-    'a huge field': f'state,symbol,next\n{"a" * 200_000},,start\n',
-    'CR alone': 'state,symbol,next\ra,,start\ra,x,a,b\r',
   },
   'dot': {
     'cut': 'digraph { a -> ',
