@@ -134,7 +134,6 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'data': (5, OBJECT),
     'keep': ('500', 5),
     'accumulate': ('x', 3),
-    'smoothing': ('x', 1.5),
     'log_every': (0, -1, 'x'),
   },
   'Reconstruction': {
