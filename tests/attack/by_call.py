@@ -133,7 +133,6 @@ FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
     'average': ('x', 0.9),
     'data': (5, OBJECT),
     'keep': ('500', 5),
-    'accumulate': ('x', 3),
     'log_every': (0, -1, 'x'),
   },
   'Reconstruction': {

@@ -130,7 +130,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'train': {
     'objective': ('next two',),
     'keep': ('500', 'every:0', 'every:x', LONG),
-    'accumulate': ('-1', '3', '1000000000'),
     'batching': ('none',),
     'matrix_lr': AMOUNT,
     'warmup': ('-5', '1.5'),
