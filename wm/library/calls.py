@@ -283,10 +283,6 @@ def score(
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
-
-  Of several processes (`jax.distributed` is initialized) each makes the same
-  call. Rows of networks are divided over them; results have the same bits.
-  Process 0 writes them, and alone returns cached ones.
   """
   asked = metrics_of(metrics, scoring.accept, scoring.metric_overrides)
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
@@ -331,8 +327,6 @@ def score_predictor(
   log: Log,
 ) -> list[dict[str, Any]]:
   """Entries of one predictor; files in `out`, if that is given."""
-  if compute.process_index():  # Process 0 writes files and lines.
-    out, log = None, no_log
   with contextlib.ExitStack() as held:
     folder = out or held.enter_context(tempfile.TemporaryDirectory())
     held.enter_context(compute.one_blas())
