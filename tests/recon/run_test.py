@@ -25,8 +25,6 @@ CITY = "maps(rows=5, columns=5, traversal='shortest')"
 FILES = {
   'edges.csv',
   'map.html',
-  'map_close.png',
-  'map_close.svg',
   'map_far.png',
   'map_far.svg',
   'reconstruct.run.json',
