@@ -96,7 +96,7 @@ def test_all_conditions_of_all_graphs_are_asked():
 
 
 def test_repeats_ask_of_other_nodes():
-  few = {'graphs': ['C'], 'domains': ['objects'], 'repeats': 3}
+  few = {'graphs': ['C'], 'domains': ['rooms'], 'repeats': 3}
   results = all_samples(conditions='nstepPath,valuePath', **few)
   ends = {(s.metadata['start'], s.metadata['goal']) for s in results}
   assert ends == {(1, 11), (2, 12), (0, 9), (None, None)}
@@ -127,21 +127,6 @@ def test_logs_of_live_models_are_tabled(logs):
   assert f'{len(frame):,} answers' in result.lead
   with pytest.raises(core.InputError, match='no scored answer'):
     reports.page([])
-
-
-def test_what_has_no_regression_has_a_page(logs):
-  solver = logs['solver']
-  alike = [
-    sample
-    for sample in solver.samples
-    if sample.metadata['graph'] == 'n7tree'
-    and sample.metadata['condition'] == 'valuePath'
-  ]
-  part = solver.model_copy(update={'samples': alike})
-  tables = {table.title: table for table in reports.page([part]).tables}
-  (row,) = tables['Table 2: step-wise regression'].rows
-  assert 'no factor varies' in row[0]
-  assert 'How answers fail' in tables
 
 
 def test_an_evaluation_counts_once_and_says_what_has_no_score(logs, tmp_path):

@@ -212,21 +212,7 @@ def of_answers(frame: pd.DataFrame) -> AnswersPage:
   """
   if not frame['solver'].notna().any():
     raise core.InputError('no scored answer to a question of wm/cogeval')
-  fits: dict[str, Stepwise] = {}
-  try:
-    fits['solver'] = statistics.stepwise(frame, 'solver', terms_of(frame))
-    step_by_step = stepwise_table(fits)
-  except core.InputError as error:
-    # A few logs often have factors that tell each other. Other tables remain.
-    reason = [{'there is none': str(error)}]
-    step_by_step = pages.table('Table 2: step-wise regression', reason)
-  return assembled(
-    lead(frame),
-    frame,
-    [step_by_step, repeats_table(frame, ['solver'])],
-    {'deviances': deviances(fits)},
-    decided(frame),
-  )
+  return assembled(lead(frame), frame, [], {}, decided(frame))
 
 
 def assembled(
@@ -261,12 +247,6 @@ def lead(frame: pd.DataFrame) -> str:
     f'{len(scored):,} answers of {scored["model"].nunique()} models to '
     f'{scored["question"].nunique():,} questions'
   )
-
-
-def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
-  """Table 2's terms, but for factors that do not vary."""
-  varied = {name for name in statistics.FACTORS if frame[name].nunique() > 1}
-  return [term for term in statistics.TERMS if varied.issuperset(term)]
 
 
 def decided(frame: pd.DataFrame) -> list[Claim]:

@@ -47,10 +47,7 @@ class CogEvalOptions(DialogSettings):
   """Questions and conversations; lists are divided by commas."""
 
   graphs: str = field('', "names or letters, '' for all six")
-  domains: str = field(
-    'ordRooms,unordSpatial,socialTies',
-    "of names; also 'objects' and 'letters'",
-  )
+  domains: str = field('ordRooms,unordSpatial,socialTies', 'of names')
   conditions: str = field('', "'' for all of a graph")
   temperatures: str = field('0', 'of sampling')
   repeats: int = field(
