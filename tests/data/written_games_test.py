@@ -131,18 +131,6 @@ def test_passes_may_be_written(tmp_path, word, between):
   assert kept(tmp_path, lines, lost=0)[0] == plain
 
 
-def test_a_pass_where_there_is_none_is_illegal(tmp_path):
-  plain, _ = played()
-  lines = [' '.join(line) for line in plain]
-  _, read = kept(tmp_path, [*lines, 'd3 pass c3', 'pass d3'])
-  assert [str(game) for game in read.rejected] == [
-    "game 9, ply 2: illegal move 'pass' after d3",
-    "game 10, ply 1: illegal move 'pass' after start",
-  ]
-  with pytest.raises(core.InputError, match=r'2 of 10 \(20\.0%\) for one'):
-    kept(tmp_path, [*lines, 'd3 pass c3', 'pass d3'], lost=0.1)
-
-
 def test_moves_may_be_numbered(tmp_path):
   plain, _ = played()
   pairs = []
