@@ -31,7 +31,6 @@ class PowerLaw(NamedTuple):
     errors: quantity -> standard error, of rows that are dependent in clusters.
     constant: the factor.
     r2: share of the variance of the target's logarithm that is explained.
-    r2_raw: share of the variance of the target itself.
     rows, clusters: how many.
   """
 
@@ -39,7 +38,6 @@ class PowerLaw(NamedTuple):
   errors: dict[str, float]
   constant: float
   r2: float
-  r2_raw: float
   rows: int
   clusters: int
 
@@ -110,10 +108,6 @@ def fit_power_law(
   # G / (G - 1) * (n - 1) / (n - k): as residuals are smaller than errors.
   few = clusters / (clusters - 1) * (rows - 1) / (rows - count)
   covariance = few * inverse @ (sums.T @ sums) @ inverse
-  raw = np.exp(y)
-  # R2 of logarithms weighs all magnitudes alike; the raw one the largest
-  # forces.
-  off = raw - np.exp(y - rest)
   return PowerLaw(
     dict(zip(columns, coefficients[1:].tolist(), strict=True)),
     dict(
@@ -121,7 +115,6 @@ def fit_power_law(
     ),
     float(np.exp(coefficients[0] - centre @ coefficients[1:])),
     _variance_share(rest, y),
-    _variance_share(off, raw),
     rows,
     clusters,
   )
