@@ -18,7 +18,7 @@ from wm.language import pages
 from wm.language.pages import AnswersPage, Report, filled
 from wm.language.papers import reports
 from wm.language.papers.cogeval import score as scoring
-from wm.language.papers.cogeval import statistics
+from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
@@ -55,7 +55,7 @@ REPORT = Report(
     'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
     'condition': {name: name for name in questions.GROUP},
     'group': {name: name for name in questions.GROUPS},
-    'turns': {},
+    'turns': {name: name for name in prompts.TURNS},
   },
   measures={
     'beside': _beside,
