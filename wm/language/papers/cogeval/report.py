@@ -17,8 +17,8 @@ from wm import core
 from wm.language import pages
 from wm.language.pages import AnswersPage, Report, filled
 from wm.language.papers import reports
-from wm.language.papers.cogeval import score as scoring
 from wm.language.papers.cogeval import prompts, statistics
+from wm.language.papers.cogeval import score as scoring
 from wm.language.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
