@@ -67,36 +67,24 @@ def fit_power_law(
     group: [T] cluster of each row, such as its system.
 
   Raises:
-    InputError: a value that is not finite and > 0, too few clusters, or a
-      quantity that others determine.
+    InputError: too few clusters, or a quantity that others determine.
   """
-  values = {'target': target, **columns}
-  for name, array in values.items():
-    bad = ~(np.isfinite(array) & (np.asarray(array) > 0))
-    if bad.any():
-      raise core.InputError(
-        f'{int(bad.sum())} of {len(bad)} values of {name} are not finite and '
-        f'> 0, such as {np.asarray(array)[bad][0]}: they have no logarithm'
-      )
   # float64 first: float32 of a logarithm is good for five digits only.
-  logs = [np.log(np.asarray(array, np.float64)) for array in values.values()]
+  arrays = target, *columns.values()
+  logs = [np.log(np.asarray(array, np.float64)) for array in arrays]
   y, x = logs[0], np.stack([np.ones(len(logs[0])), *logs[1:]], axis=1)
   _, cluster = np.unique(group, return_inverse=True)
   rows, count = x.shape
   clusters = int(cluster.max(initial=-1)) + 1
-  if clusters < 2 or rows <= count:
-    raise core.InputError(
-      f'{rows} rows of {clusters} clusters; expected at least {count + 1} rows '
-      'of 2 clusters'
-    )
   # log target = log constant + sum over k of exponent_k log x_k + rest. Centred
   # columns make the intercept independent of exponents, and inversion stable.
   centre = x[:, 1:].mean(0)
   scaled = x - np.append(0, centre)
-  if np.linalg.matrix_rank(scaled) < count:
+  few = clusters < 2 or rows <= count
+  if few or np.linalg.matrix_rank(scaled) < count:
     raise core.InputError(
-      f'{", ".join(columns)}: one of them is constant or follows from the '
-      'others, so that exponents are not determined'
+      f'{rows} rows of {clusters} clusters do not determine exponents of '
+      f'{", ".join(columns)}'
     )
   inverse = np.linalg.inv(scaled.T @ scaled)
   coefficients = inverse @ (scaled.T @ y)
@@ -106,8 +94,8 @@ def fit_power_law(
   sums = np.zeros((clusters, count))
   np.add.at(sums, cluster, scaled * rest[:, None])
   # G / (G - 1) * (n - 1) / (n - k): as residuals are smaller than errors.
-  few = clusters / (clusters - 1) * (rows - 1) / (rows - count)
-  covariance = few * inverse @ (sums.T @ sums) @ inverse
+  factor = clusters / (clusters - 1) * (rows - 1) / (rows - count)
+  covariance = factor * inverse @ (sums.T @ sums) @ inverse
   return PowerLaw(
     dict(zip(columns, coefficients[1:].tolist(), strict=True)),
     dict(
