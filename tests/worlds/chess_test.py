@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import suffixes
 from wm import core
 from wm.kernels import chess as kernels
+from wm.library import exact
 from wm.worlds import chess
-from wm.worlds.base import exact
 from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = (
@@ -52,13 +53,13 @@ def after(world, state, *words):
 @pytest.mark.parametrize('fen', PERFT)
 def test_counts_are_perft(world, fen):
   expected = PERFT[fen]
-  assert exact.count(world, at(world, fen)[0], len(expected)) == expected
+  assert suffixes.count(world, at(world, fen)[0], len(expected)) == expected
 
 
 def test_the_start_token_comes_first(world):
   begin = world.init(1)
   assert np.flatnonzero(world.legal(begin)[0]).tolist() == [1969]
-  assert exact.count(world, begin[0], 4) == [1, 20, 400, 8902]
+  assert suffixes.count(world, begin[0], 4) == [1, 20, 400, 8902]
   assert world.vocab[1969] == '<start>'
   assert len(world.vocab) == 1970
   np.testing.assert_array_equal(

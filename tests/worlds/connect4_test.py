@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import suffixes
 from wm import core
 from wm.metrics import distinction
 from wm.models.serving import oracles
 from wm.worlds import connect4
-from wm.worlds.base import exact
 
 FIGURE_1 = ('1,1,1,2,2,2,2', '3,1,1,2,2,2,2')
 
@@ -27,12 +27,12 @@ def test_three_columns_by_length():
   first, second = pair(world, '0,1,0', '1,0,0')  # Room (2,1,2) and (1,2,2).
   assert world.count(first, second, 4)[1] == [3, 7, 12, 12]
   assert world.count(first, second, 5)[0] == [0, 1, 4, 9, 12]
-  assert exact.sizes(world, first, second, 9)[0][-1] == 26
+  assert suffixes.sizes(world, first, second, 9)[0][-1] == 26
 
 
 def test_figure_1_exactly():
   world = connect4.World(rows=6)
-  sizes = exact.sizes(world, *pair(world, *FIGURE_1), 42)[0]
+  sizes = suffixes.sizes(world, *pair(world, *FIGURE_1), 42)[0]
   by_length = differences(sizes)
   lengths = [k + 1 for k, size in enumerate(by_length) if size]
   assert lengths == list(range(4, 31))
@@ -69,15 +69,15 @@ def test_sizes_are_those_of_the_list(rows, columns, data):
   first, second = data.draw(counts), data.draw(counts)
   depth = min(rows * columns, 6)
   lengths = core.boundary.product(world, first, second, depth).lengths
-  assert exact.sizes(world, first, second, depth)[0] == [
+  assert suffixes.sizes(world, first, second, depth)[0] == [
     int((lengths <= k).sum()) for k in range(1, depth + 1)
   ]
-  item, two = (exact.count(world, s, depth) for s in (first, second))
+  item, two = (suffixes.count(world, s, depth) for s in (first, second))
   interior = world.count(first, second, depth)[1]
   assert all(
     n <= min(pair) for n, *pair in zip(interior, item, two, strict=True)
   )
-  assert exact.sizes(world, first, first, depth)[1] == [*np.cumsum(item)]
+  assert suffixes.sizes(world, first, first, depth)[1] == [*np.cumsum(item)]
 
 
 def test_the_uniform_model_is_right_on_nearly_every_tall_board():

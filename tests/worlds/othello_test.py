@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import judging
+from tests import judging, suffixes
 from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
 from wm.evaluation import probing
 from wm.kernels import othello_games
+from wm.library import exact
 from wm.worlds import othello
-from wm.worlds.base import exact
 
 
 def token(world, word):
@@ -67,7 +67,7 @@ def test_tokens_are_squares_without_the_four_of_the_start():
 )
 def test_openings_are_as_many_as_known(size, counts, boards):
   world = othello.World(size=size)
-  assert exact.count(world, world.init(1)[0], len(counts)) == counts
+  assert suffixes.count(world, world.init(1)[0], len(counts)) == counts
   states, seen = world.init(1), []
   for _ in boards:
     rows, tokens = np.nonzero(world.legal(states))
@@ -96,7 +96,7 @@ def test_a_transposition_is_the_same_state():
   item, other = sorted(pairs[0])[:2]
   texts = [''.join(world.vocab[t] for t in path) for path in (item, other)]
   first, second = (played(world, text) for text in texts)
-  assert exact.sizes(world, first, second, 4)[0] == [0, 0, 0, 0]
+  assert suffixes.sizes(world, first, second, 4)[0] == [0, 0, 0, 0]
   assert (first != second).any()  # Each remembers its own moves.
   assert [world.format(s) for s in (first, second)] == texts
 
@@ -220,7 +220,7 @@ def test_boundaries_are_those_of_product_search(size):
     result = world.boundary(first[None], second[None], depth)
     assert result.listed() == [expected]
     sizes = [sum(len(s) <= k for s in expected) for k in range(1, depth + 1)]
-    assert exact.sizes(world, first, second, depth)[0] == sizes
+    assert suffixes.sizes(world, first, second, depth)[0] == sizes
 
 
 def test_boundary_elements_part_the_two_states():
@@ -229,7 +229,7 @@ def test_boundary_elements_part_the_two_states():
   results = world.boundary(first[None], second[None], 3).listed()[0]
   words = [' '.join(world.vocab[t] for t in suffix) for suffix in results]
   assert words[0] == 'c3'
-  assert len(words) == exact.sizes(world, first, second, 3)[0][-1]
+  assert len(words) == suffixes.sizes(world, first, second, 3)[0][-1]
   for suffix in results:
     tokens, length = np.array([suffix]), np.array([len(suffix)])
     assert world.walk(first[None], tokens, length)[0] == len(suffix)
