@@ -81,24 +81,6 @@ def keywords(cls: type) -> dict[str, Any]:
   return {name: FLAGS[flag].value for name, flag in flags_of(cls).items()}
 
 
-PROCESSES = 'distributed', 'coordinator', 'num_processes', 'process_id'
-
-
-def join_processes() -> bool:
-  """Joins the other processes of a run, where the flags name them.
-
-  Returns:
-    Whether this is process 0, which writes files.
-  """
-  if all(FLAGS[name].value == FLAGS[name].default for name in PROCESSES):
-    return True
-  from wm.runtime import compute
-  from wm.training import setup
-
-  setup.join(values(Training))
-  return compute.process_index() == 0
-
-
 def values(cls: type[T]) -> T:
   """Options as the flags have them."""
   return cls(**keywords(cls))

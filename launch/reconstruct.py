@@ -6,7 +6,7 @@
 
 Without --samples, routes are sampled from the model (--model, --checkpoint)
 for origins and destinations by --pairs. Writes OUT/summary.json, edges.csv,
-map.html (interactive), map_far and map_close as .png and .svg.
+map.html (interactive), and map_far as .png and .svg.
 
 launch/flags/vafa2024/maps.sh makes the twelve maps of a paper.
 """

@@ -42,13 +42,11 @@ def main() -> None:
     wm.course(FLAGS.out, world=FLAGS.score_world, **asked, log=print)
     return
 
-  leads = common.join_processes()
   options = {**common.keywords(common.Scoring), **common.model_source()}
   world = FLAGS.score_world or FLAGS.world
   options |= {'world': world, 'out': FLAGS.out}
   entries = wm.score(**options, log=print)
-  if leads:
-    common.check_measured(entries)
+  common.check_measured(entries)
 
 
 if __name__ == '__main__':
@@ -56,5 +54,4 @@ if __name__ == '__main__':
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
     *('metric_overrides', 'max_calls', 'name', 'strict'),
-    *common.PROCESSES,
   )

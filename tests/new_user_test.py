@@ -277,7 +277,7 @@ REFUSED = {
   ),
   'an automaton as JSON lines': (
     lambda: score('uniform()', world="automaton(file='games.jsonl')"),
-    "unknown suffix '.jsonl'; available: .json, .csv",
+    "unknown suffix '.jsonl'; available: .json, .dot",
   ),
   'a map as JSON': (
     lambda: score('uniform()', world="maps(file='table.json')"),

@@ -169,8 +169,6 @@ def test_parts_of_processes_make_up_the_global_batch(walks):
     np.testing.assert_array_equal(
       np.concatenate([part[k] for part in parts]), whole[k]
     )
-  with pytest.raises(core.InputError, match='5 equal parts'):
-    batches.Batches(walks, 12, 2, num_parts=5)
 
 
 def test_a_process_reads_no_tokens_of_other_parts(walks, monkeypatch):
@@ -196,12 +194,7 @@ def test_no_row_stands_beside_itself_where_the_data_are_enough(few):
     assert len(set(stream.rows(step))) == 13
 
 
-def test_bad_settings(few, tmp_path):
-  for arguments in ({'mode': 'sorted'}, {'multiple': 0}):
-    with pytest.raises(core.InputError, match='buckets'):
-      batches.Batches(few, 4, 0, **arguments)
-  with pytest.raises(core.InputError, match='batches of 0 rows'):
-    batches.Batches(few, 0, 0)
+def test_an_empty_store_is_refused(tmp_path):
   empty = write(tmp_path / 's', np.zeros(0, np.int64))
   with pytest.raises(core.InputError, match='no sequences'):
     batches.Batches(empty, 4, 0)

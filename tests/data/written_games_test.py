@@ -8,8 +8,8 @@ import pytest
 
 import wm
 from wm import core
-from wm.data import exposure, pgn_games
-from wm.worlds import connect4, othello
+from wm.data import pgn_games
+from wm.worlds import othello
 from wm.worlds.chess import notation
 from wm.worlds.othello import records
 
@@ -113,18 +113,6 @@ def test_passes_may_be_written(tmp_path, word, between):
   assert any('pass' in line for line in passes)
   lines = [between.join(line).replace('pass', word) for line in passes]
   assert kept(tmp_path, lines, lost=0)[0] == plain
-
-
-def test_a_pass_where_there_is_none_is_illegal(tmp_path):
-  plain, _ = played()
-  lines = [' '.join(line) for line in plain]
-  _, read = kept(tmp_path, [*lines, 'd3 pass c3', 'pass d3'])
-  assert [str(game) for game in read.rejected] == [
-    "game 9, ply 2: illegal move 'pass' after d3",
-    "game 10, ply 1: illegal move 'pass' after start",
-  ]
-  with pytest.raises(core.InputError, match=r'2 of 10 \(20\.0%\) for one'):
-    kept(tmp_path, [*lines, 'd3 pass c3', 'pass d3'], lost=0.1)
 
 
 def test_moves_may_be_numbered(tmp_path):
@@ -235,7 +223,7 @@ def test_a_standard_start_is_an_ordinary_game(tmp_path):
   assert read_pgn(path) == [['e2e4', 'e7e5']] * 6
 
 
-# Ids and targets.
+# Ids.
 
 GROUP = "groups(group='z5', length=6)"
 
@@ -280,23 +268,6 @@ def test_ids_are_read_with_a_table(tmp_path, kind):
     wm.ingest_text(path, tmp_path / 'new', GROUP)
 
 
-def test_targets_are_checked_against_the_world(tmp_path):
-  inputs, targets = rows_of_ids()
-  path = tmp_path / 'ids.csv'
-  targets[3, 2] = 100 + (targets[3, 2] - 99) % 5
-  path.write_text(table(inputs, targets))
-  says = (
-    rf"ids\.csv, line 5: target 3 is '{targets[3, 2] - 100}'; the world says"
-  )
-  with pytest.raises(core.InputError, match=says):
-    wm.ingest_text(path, tmp_path / 'out', GROUP, tokens=IDS)
-  # The last product alone, and the token that follows, are targets, too.
-  _, targets = rows_of_ids()
-  for number, output in enumerate((targets[:, -1:], np.roll(inputs, -1, 1))):
-    path.write_text(table(inputs, output))
-    wm.ingest_text(path, tmp_path / str(number), GROUP, tokens=IDS)
-
-
 @pytest.mark.parametrize(
   ('tokens', 'says'),
   [
@@ -310,39 +281,3 @@ def test_a_bad_table_is_one_line(tmp_path, tokens, says):
   (tmp_path / 'ids.txt').write_text('100 101\n')
   with pytest.raises(core.InputError, match=says):
     wm.ingest_text(tmp_path / 'ids.txt', tmp_path / 'o', GROUP, tokens=tokens)
-
-
-# Symmetries.
-
-
-@pytest.mark.parametrize(
-  ('world', 'num'),
-  [(othello.World(), 4), (othello.World(size=6), 4), (connect4.World(), 2)],
-)
-def test_images_of_legal_games_are_legal_and_others(world, num):
-  games = world.sample(9, 3)
-  images = world.symmetries()
-  assert images.shape == (num, len(world.vocab))
-  assert images[0].tolist() == [*range(len(world.vocab))]
-  assert len({*map(tuple, images.tolist())}) == num
-  for image in images:
-    steps, _ = world.walk(world.init(9), image[games.tokens], games.lengths)
-    assert steps.tolist() == games.lengths.tolist()
-    # Done twice, each of these is the identity.
-    assert image[image].tolist() == images[0].tolist()
-
-
-def test_mirrored_games_are_counted_and_said(tmp_path):
-  world = connect4.World(rows=2, columns=3)
-  (tmp_path / 'train.txt').write_text('1 2 3 3 2 1\n1 1 2 2 3 3\n')
-  (tmp_path / 'held.txt').write_text('3 2 1 1 2 3\n2 2 1 1 3 3\n')
-  lines = []
-  stores = wm.ingest_text(
-    tmp_path / 'train.txt', tmp_path / 'out', world,
-    heldout=tmp_path / 'held.txt', log=lines.append,
-  )  # fmt: skip
-  assert lines[-1].startswith(
-    '1 of 2 held-out sequences equal training ones up'
-  )
-  measured = exposure.measure(world, stores['train'], stores['heldout'])
-  assert measured['heldout_mirrored'] == 1

@@ -126,9 +126,6 @@ def test_games_are_whole_and_depend_on_their_number_alone(
   [
     (lambda: othello.squares(7), 'board size is 7; available: 4, 6, 8'),
     (lambda: othello_games.play(1, 0, policy='best'), "unknown policy 'best'"),
-    (lambda: othello_games.play(1, 0, noise=1.5), 'noise 1.5'),
-    (lambda: othello_games.play(-1, 0), 'num is -1'),
-    (lambda: othello_games.play(1, 0, policy='search'), 'search depth is 0'),
     (lambda: othello.replay([[20]], [2]), 'tokens have 1 columns'),
     (lambda: othello.legal(([1, 2], [3], [0])), 'batch sizes differ'),
     (lambda: othello.count(othello.start(), -1), 'depth is -1'),
@@ -139,10 +136,6 @@ def test_games_are_whole_and_depend_on_their_number_alone(
     (
       lambda: othello_games.transpositions([[20, 20]], [2], [0]),
       'row 0 has an illegal token 20 at move 2',
-    ),
-    (
-      lambda: othello_games.transpositions([[20]], [1], [0], window=1),
-      'window 1',
     ),
   ],
 )

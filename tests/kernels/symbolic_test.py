@@ -1,10 +1,9 @@
-"""The exhaustive search: the reference's fronts, laws of physics, bad input."""
+"""The exhaustive search: the reference's fronts, laws of physics."""
 
 import numpy as np
 import pytest
 
 from tests.kernels import symbolic_ref as ref
-from wm import core
 from wm.kernels import symbolic
 
 GRAVITY = 39.4784176044
@@ -34,7 +33,7 @@ def true_laws(c: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
   }
 
 
-@pytest.mark.parametrize('loss', symbolic.LOSSES)
+@pytest.mark.parametrize('loss', ['log', 'raw'])
 def test_fronts_are_those_of_the_reference(loss):
   """Each formula on each row, without short cuts; more rows than probes."""
   c = drawn(50)
@@ -60,7 +59,7 @@ def test_numbers_of_formulas_are_those_listed():
   assert listed == symbolic.count(3, 5)[1:] == [3, 12, 60, 312, 1764]
 
 
-@pytest.mark.parametrize('loss', symbolic.LOSSES)
+@pytest.mark.parametrize('loss', ['log', 'raw'])
 def test_true_laws_end_their_fronts(loss):
   c = drawn(1000)
   laws = true_laws(c)
@@ -106,27 +105,3 @@ def test_values_are_the_formulas():
     symbolic.values(code, columns), [0.25, 0.25, 0.125]
   )
   assert np.isnan(symbolic.values((1, -1), columns)[1])
-
-
-@pytest.mark.parametrize(
-  ('change', 'said'),
-  [
-    ({'loss': 'square'}, "loss='square' was given; available: log, raw"),
-    ({'size': 0}, 'size=0 was given'),
-    ({'size': 11}, 'expected 1 to 30000000 formulas'),
-    ({'size': 10**9}, 'size=1000000000 was given; expected 1 to 11'),
-    ({'targets': np.ones((1, 9))}, 'is the same on all 9 rows'),
-    ({'targets': np.ones((1, 4))}, 'expected .Q, n. and .K, n.'),
-    ({'targets': -np.arange(9.0)[None]}, '9 of 9 values of the target'),
-    ({'columns': {'r': np.full(9, np.nan)}}, '9 of 9 values of r are not'),
-  ],
-)
-def test_bad_input_is_told(change, said):
-  inputs = {
-    'columns': drawn(9),
-    'targets': np.arange(1.0, 10)[None],
-    'size': 3,
-    'loss': 'log',
-  }
-  with pytest.raises(core.InputError, match=said):
-    symbolic.search(**{**inputs, **change})

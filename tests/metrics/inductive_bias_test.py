@@ -284,9 +284,7 @@ def test_bad_fields_are_one_line(fields, message):
 
 
 def test_bad_input_is_one_line():
-  with pytest.raises(
-    core.InputError, match=r'gave 10 training seq.*expected 1600'
-  ):
+  with pytest.raises(core.InputError, match=r'gave 10 seq.*expected 1600'):
     run(Few(size=5, length=20))
   with pytest.raises(core.InputError, match="lookup: by='soul'; available"):
     lookup.Model(by='soul')

@@ -218,7 +218,7 @@ class Few(type(LATTICE)):
 
 
 def test_fewer_sequences_than_are_needed_are_one_line():
-  with pytest.raises(core.InputError, match=r'gave 10 training.*expected 24'):
+  with pytest.raises(core.InputError, match=r'gave 10 seq.*expected 24'):
     run(Few(size=5, length=20))
 
 

@@ -60,8 +60,6 @@ def test_pictures_are_well_formed(name, request, tmp_path):
   assert names == [
     'map_far.png',
     'map_far.svg',
-    'map_close.png',
-    'map_close.svg',
   ]
   assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
   for path in paths:
@@ -95,31 +93,21 @@ def test_curves_leave_by_their_label():
   np.testing.assert_allclose(lon, np.r_[east, east + cities.STEP])
 
 
-def test_manhattan_gets_the_published_views(manhattan):
+def test_manhattan_gets_the_published_view(manhattan):
   world = registry.make(
     'world',
     f"maps(nodes='{manhattan}/nodes.csv', edges='{manhattan}/edges.csv')",
   )
-  empty = _made(world.graph, make_routes((0, 0, [N])))
-  assert draw.views(world.graph, empty[2]) == (draw.FAR, draw.CLOSE)
+  assert draw.view_of(world.graph) == draw.FAR
 
 
-def test_other_maps_are_seen_whole_and_where_they_are_wrong(city):
-  graph, _, table = city
-  far, close = draw.views(graph, table)
+def test_other_maps_are_seen_whole(city):
+  graph = city[0]
+  far = draw.view_of(graph)
   assert far.south < graph.lat.min()
   assert far.north > graph.lat.max()
   assert far.west < graph.lon.min()
   assert far.east > graph.lon.max()
-  lat = graph.lat[table.source[table.kind == reconstruct.FALSE]]
-  lon = graph.lon[table.source[table.kind == reconstruct.FALSE]]
-  seen = (np.abs(lat - (close.south + close.north) / 2) < 1) & (
-    (lat > close.south)
-    & (lat < close.north)
-    & (lon > close.west)
-    & (lon < close.east)
-  )
-  assert seen.mean() > 1 / 9  # More than its share of the area.
 
 
 class _Elements(html.parser.HTMLParser):

@@ -13,6 +13,7 @@ from wm import core
 from wm.core import accept, capabilities, registry
 from wm.data import text
 from wm.evaluation.scoring import Loaded
+from wm.metrics import audit
 from wm.models.serving import stateless
 from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, run
@@ -24,8 +25,6 @@ CITY = "maps(rows=5, columns=5, traversal='shortest')"
 FILES = {
   'edges.csv',
   'map.html',
-  'map_close.png',
-  'map_close.svg',
   'map_far.png',
   'map_far.svg',
   'reconstruct.run.json',
@@ -343,9 +342,10 @@ def test_edges_say_whether_their_errors_recur(world, samples, tmp_path, kind):
   assert not run.stored_errors(
     loaded, registry.spec(accept.epsilon(0.05)), tmp_path
   )
-  audited = wm.audit(model, world)
-  false = {move[:2]: move.share for move in audited.false}
-  missing = {move[:2]: move.share for move in audited.missing}
+  exact, *_ = audit.Metric()(loaded.predictor, world, 0)
+  moves = audit.wrong_moves(exact.measured_columns())
+  false = {move[:2]: move.share for move in moves if move.false}
+  missing = {move[:2]: move.share for move in moves if not move.false}
   for edge, real in zip(edges.itertuples(), legal, strict=True):
     move = graph.names[edge.source], streets.DIRECTIONS[edge.label]
     share = 1 - missing.get(move, 0) if real else false.get(move, 0)

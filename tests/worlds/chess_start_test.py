@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import wm
+from tests import suffixes
 from wm import core
 from wm.core import registry
 from wm.data import sampling, store
 from wm.worlds import chess
-from wm.worlds.base import exact
 
 ENDGAME = '4k3/8/PPP5/8/8/ppp5/8/4K3 w - - 0 1'
 BLACK = '4k3/8/8/8/8/2p5/8/4K2R b K - 258 40'  # Clock over a byte.
@@ -30,8 +30,8 @@ def test_the_start_token_sets_up_the_position(world):
   state = world.advance(begin, np.array([token]))
   assert world.format(state[0]) == ENDGAME
   assert world.vocab[token] == f'<{ENDGAME.replace(" ", "_")}>'
-  perft = exact.count(world, world.parse(ENDGAME)[0], 3)
-  assert exact.count(world, begin[0], 4) == [1, *perft]
+  perft = suffixes.count(world, world.parse(ENDGAME)[0], 3)
+  assert suffixes.count(world, begin[0], 4) == [1, *perft]
   np.testing.assert_array_equal(world.parse('startpos'), state)
   assert world.format(world.parse('c7 Kf7 c8=N')[0]).startswith('2N5/5k2/PP6')
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests import suffixes
 from wm import core
 from wm.kernels import chess as kernels
+from wm.library import exact
 from wm.worlds import chess
-from wm.worlds.base import exact
 from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = (
@@ -40,7 +41,7 @@ def after(world, state, *words):
 def test_the_start_token_comes_first(world):
   begin = world.init(1)
   assert np.flatnonzero(world.legal(begin)[0]).tolist() == [1969]
-  assert exact.count(world, begin[0], 4) == [1, 20, 400, 8902]
+  assert suffixes.count(world, begin[0], 4) == [1, 20, 400, 8902]
   assert world.vocab[1969] == '<start>'
   assert len(world.vocab) == 1970
   np.testing.assert_array_equal(

@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
+from tests import suffixes
 from wm import core
 from wm.metrics import distinction
 from wm.models.serving import oracles
 from wm.worlds import connect4
-from wm.worlds.base import exact
 
 FIGURE_1 = ('1,1,1,2,2,2,2', '3,1,1,2,2,2,2')
 
@@ -25,12 +25,12 @@ def test_three_columns_by_length():
   first, second = pair(world, '0,1,0', '1,0,0')  # Room (2,1,2) and (1,2,2).
   assert world.count(first, second, 4)[1] == [3, 7, 12, 12]
   assert world.count(first, second, 5)[0] == [0, 1, 4, 9, 12]
-  assert exact.sizes(world, first, second, 9)[0][-1] == 26
+  assert suffixes.sizes(world, first, second, 9)[0][-1] == 26
 
 
 def test_figure_1_exactly():
   world = connect4.World(rows=6)
-  sizes = exact.sizes(world, *pair(world, *FIGURE_1), 42)[0]
+  sizes = suffixes.sizes(world, *pair(world, *FIGURE_1), 42)[0]
   by_length = differences(sizes)
   lengths = [k + 1 for k, size in enumerate(by_length) if size]
   assert lengths == list(range(4, 31))

@@ -12,9 +12,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from tests import suffixes
 from wm import core
 from wm.core import basics
-from wm.worlds.base import exact, games, sampling
+from wm.library import exact
+from wm.worlds.base import games, sampling
 
 CELLS = 6
 GO = CELLS + 1  # Begins each sequence.
@@ -248,9 +250,9 @@ def test_samples_do_not_depend_on_the_chunk(monkeypatch):
 def test_counts_come_one_by_one():
   world = Toy()
   start = exact.opening(world)
-  result = exact.counts(world, start, CELLS + 3)
+  result = exact.count(world, depth=CELLS + 3)
   assert next(result) == 6
-  assert [6, *result] == exact.count(world, start, CELLS + 3)
+  assert [6, *result] == suffixes.count(world, start, CELLS + 3)
 
 
 def test_tags_are_tens_of_plies():

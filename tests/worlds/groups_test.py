@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests import suffixes
 from wm import core
 from wm.core import basics
 from wm.worlds import groups
-from wm.worlds.base import exact
 
 GROUPS = (
   'parity',
@@ -124,7 +124,7 @@ def test_every_token_is_legal_so_no_state_is_told_apart():
   assert world.legal(states)[:, 1:].all()
   # At depth 12 no search of 120 ** 12 suffixes would end.
   assert not world.boundary(states[:3], states[3:6], 12).sizes.any()
-  assert exact.count(world, states[0], 3) == [120, 120**2, 120**3]
+  assert suffixes.count(world, states[0], 3) == [120, 120**2, 120**3]
   dead = np.full((2, 1), core.DEAD)
   result = world.boundary(np.stack([states[0], dead[0]]), dead, 12)
   np.testing.assert_array_equal(result.sizes, [120, 0])

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csgraph, csr_matrix
 
-from tests import judging
+from tests import judging, suffixes
 from wm import core
 from wm.core import verbal
 from wm.data import text
 from wm.worlds import maps
-from wm.worlds.base import exact
 from wm.worlds.maps import streets
 
 KINDS = ('shortest', 'traffic', 'random')
@@ -106,7 +105,11 @@ def test_walks_by_length_from_all_nodes(worlds):
   walks = [4579, 9705, 21998, 52506, 130046, 332346, 871959]
   # From the start: an origin, any destination, and `end` where that is.
   expected = [4579 * walks[k + 1] + walks[k] for k in range(6)]
-  assert exact.count(world, world.init(1)[0], 8) == [4579, 4579**2, *expected]
+  assert suffixes.count(world, world.init(1)[0], 8) == [
+    4579,
+    4579**2,
+    *expected,
+  ]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def test_walks_by_length_from_all_nodes(worlds):
 def test_boundary_sizes(worlds, first, second, sizes):
   world = worlds['random']
   item, two = world.parse(first), world.parse(second)
-  assert exact.sizes(world, item[0], two[0], 6)[0] == sizes
+  assert suffixes.sizes(world, item[0], two[0], 6)[0] == sizes
   results = world.boundary(item, two, 6).listed()[0]
   lengths = np.array([len(suffix) for suffix in results])
   assert [(lengths <= k).sum() for k in range(1, 7)] == sizes

@@ -2,12 +2,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests import suffixes
 from wm import core
 from wm.core import basics, capabilities, registry
 from wm.data import published
 from wm.evaluation import probing
 from wm.worlds import maps
-from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
 
 
@@ -279,7 +279,7 @@ def test_states_before_the_prompt_is_complete():
   size = len(world.graph)
   start, origin = world.parse('start'), world.parse('4,?')
   assert world.legal(start)[0].sum() == world.legal(origin)[0].sum() == size
-  assert exact.count(world, origin[0], 2)[0] == size
+  assert suffixes.count(world, origin[0], 2)[0] == size
   assert world.state_id(np.concatenate([start, origin])).min() >= 0
   near = capabilities.feasible_tokens(world, origin, np.array([3]))[0]
   hops = world.hops[origin[0, 0]]

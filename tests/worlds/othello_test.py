@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tests import judging
+from tests import judging, suffixes
 from wm import core
 from wm.core import registry
 from wm.evaluation import probing
 from wm.kernels import othello_games
+from wm.library import exact
 from wm.worlds import othello
-from wm.worlds.base import exact
 
 
 def token(world, word):
@@ -46,7 +46,7 @@ def test_tokens_are_squares_without_the_four_of_the_start():
 )
 def test_openings_are_as_many_as_known(size, counts, boards):
   world = othello.World(size=size)
-  assert exact.count(world, world.init(1)[0], len(counts)) == counts
+  assert suffixes.count(world, world.init(1)[0], len(counts)) == counts
   states, seen = world.init(1), []
   for _ in boards:
     rows, tokens = np.nonzero(world.legal(states))

@@ -96,8 +96,6 @@ class TokenReader(abc.ABC):
     vocab_size: V.
     end: id of the end token, or DEAD.
     max_len: longest sequence that it reads, in tokens.
-    shared: whether several processes each compute a part of the rows; see
-      `wm.runtime.compute`.
     contract: the checks of a user's reader, see `wm.core.contract`; None for
       wm's own readers.
   """
@@ -105,20 +103,11 @@ class TokenReader(abc.ABC):
   vocab_size: int
   end: int
   max_len: int
-  shared: bool = False
   contract: Contract | None = None
 
   def diagnostics(self) -> list[str]:
     """Lines of text about all calls so far, for reports."""
     return []
-
-  def across_processes(self) -> Self:
-    """The same reader with its rows divided among all processes.
-
-    All processes must make the same calls in the same order. A reader that
-    cannot divide rows is returned as it is, and every process computes all.
-    """
-    return self
 
   def interactive(self) -> Self:
     """The same reader, fast for one row at a time, for interactive use.

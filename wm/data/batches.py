@@ -129,11 +129,6 @@ class Batches:
   ) -> None:
     if not len(store):
       raise core.InputError(f'{store.folder} holds no sequences to train on')
-    if mode not in MODES or batch < 1 or multiple < 1:
-      raise core.InputError(
-        f'batches of {batch} rows, mode {mode!r}, multiple {multiple}: '
-        f'expected at least 1, one of {MODES}, at least 1'
-      )
     self.store, self.batch, self.seed = store, batch, seed
     self.mode, self.multiple, self.num_parts = mode, multiple, num_parts
     self.part_ids = tuple(part_ids)
@@ -227,9 +222,5 @@ class Batches:
 def batch_rows(
   batch: int, part_ids: Sequence[int], num_parts: int
 ) -> np.ndarray:
-  """Rows of a batch in some of its equal parts; InputError if it has none."""
-  if batch % num_parts:
-    raise core.InputError(
-      f'a batch of {batch} cannot be cut into {num_parts} equal parts'
-    )
+  """Rows of a batch in some of its equal parts."""
   return np.arange(batch).reshape(num_parts, -1)[list(part_ids)].reshape(-1)

@@ -26,18 +26,23 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs, registry
+from wm.core import inputs, registry, schema
 from wm.runtime import exit_codes, files
 
 FORMAT, COLUMN = 'wm-sequences-1', ['tokens']
-# Fields of a manifest, and further fields in data sets of worlds.
-NEEDED = {'dtype': str, 'shards': list, 'rows': int, 'tokens': int}
+# Further fields in data sets of worlds.
 OPTIONAL = {
   **dict.fromkeys(('world', 'world_version', 'split', 'vocab_sha256'), str),
   **dict.fromkeys(('seed', 'num', 'vocab_size', 'end', 'max_len'), int),
   **{'world_facts': dict, 'counts': dict},
 }
 KEYS = ('name', 'rows', 'tokens', 'tokens_sha256', 'offsets_sha256')
+_COUNTS = dict.fromkeys(('rows', 'tokens'), schema.Number(int, 0))
+NEEDED = {
+  'dtype': schema.String(3, ('|u1', '<u2', '<u4')),
+  'shards': schema.List(schema.Object({**dict.fromkeys(KEYS, str), **_COUNTS})),
+  **_COUNTS,
+}
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
@@ -167,24 +172,9 @@ def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
   other = isinstance(manifest, dict) and manifest.get('format') != FORMAT
   if not other:
     files.record(manifest, str(path), NEEDED, OPTIONAL)
-  if other or not (
-    manifest['dtype'] in ('|u1', '<u2', '<u4')
-    and all(map(_is_shard, manifest['shards']))
-  ):
+  if other or not all(x['name'].isdigit() for x in manifest['shards']):
     raise core.InputError(f'{path} is not a manifest of format {FORMAT}')
-  for name in ('rows', 'tokens'):
-    if manifest[name] != sum(shard[name] for shard in manifest['shards']):
-      raise core.InputError(f'{path}: {name} is not the sum of its shards')
   return manifest
-
-
-def _is_shard(value: Any) -> bool:
-  """Is a value a valid shard's line of a manifest?"""
-  if not isinstance(value, dict) or set(KEYS) - value.keys():
-    return False
-  counts = value['rows'], value['tokens']
-  whole = all(isinstance(count, int) and count >= 0 for count in counts)
-  return whole and str(value['name']).isdigit()
 
 
 Path = pathlib.Path

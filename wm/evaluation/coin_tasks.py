@@ -21,7 +21,8 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import adapting, basics, capabilities, registry
+from wm.core import adapting, basics, capabilities
+from wm.evaluation import fewshot
 
 # Streams of randomness under one seed.
 TRAINED, PLACES, STATES, POOL, MOVES, PREFIXES, COINS, CHOSEN = range(11, 19)
@@ -74,14 +75,8 @@ def labelled(
   Raises:
     InputError: the world has fewer sequences.
   """
-  sequences = world.sample(
-    groups * num, basics.stream(seed, TRAINED), split='train'
-  )
-  if len(sequences) < groups * num:
-    raise core.InputError(
-      f'{registry.spec(world)} gave {len(sequences)} training sequences; '
-      f'expected {groups * num}, for {groups} groups of data sets of {num}'
-    )
+  stream = basics.stream(seed, TRAINED)
+  sequences = fewshot.sequences(world, groups * num, stream, 'train')
   # Not the last token, which no model of next tokens was trained to read.
   low = np.minimum(world.prompt_len, sequences.lengths - 1)
   high = np.maximum(sequences.lengths - 2, low)
@@ -104,9 +99,8 @@ def visited(
   `from_labels`, legal tokens are those of side 0 (black in Othello), even if
   the other side is to move.
   """
-  sequences = world.sample(num, basics.stream(seed, TRAINED), split='heldout')
-  if not len(sequences):
-    raise core.InputError(f'{registry.spec(world)} gave no held-out sequence')
+  stream = basics.stream(seed, TRAINED)
+  sequences = fewshot.sequences(world, num, stream, 'heldout')
   last = min(int(sequences.lengths.max()), world.max_len - 1)
   places = np.arange(max(world.prompt_len, first), last)
   places = np.broadcast_to(places, (len(sequences), len(places))).astype(

@@ -39,7 +39,7 @@ from wm import core
 from wm.core import basics, traced
 from wm.evaluation.context import SAMPLES, Trials
 from wm.kernels.base import words
-from wm.runtime import compute, progress
+from wm.runtime import progress
 
 
 def next_power(size: int) -> int:
@@ -327,28 +327,7 @@ def sample_and_check(
   Raises:
     Untraceable: the predictor has no program for these trials.
   """
-  inputs = trials, predictor, num, decide, next_power(int(budget.max()))
-  if not predictor.shared:
-    return _sample_own_rows(*inputs, rows, budget)
-  share, total = compute.own_rows(len(rows)), len(rows)
-  parts = _sample_own_rows(*inputs, rows[share], budget[share])
-  longest = int(budget.max())
-  width = [(0, 0), (0, 0), (0, longest - parts[0].shape[-1])]
-  tokens = np.pad(parts[0], width)
-  return tuple(compute.gathered(x, total) for x in (tokens, *parts[1:]))
-
-
-def _sample_own_rows(
-  trials: Trials,
-  predictor: core.Predictor,
-  num: int,
-  decide: bool,
-  room: int,
-  rows: np.ndarray,
-  budget: np.ndarray,
-) -> tuple[np.ndarray, ...]:
-  """`sample_and_check` of this process's trials; room: K'."""
-  parts = []
+  room, parts = next_power(int(budget.max())), []
   # Each device gets consecutive trials, so that results join in order.
   dealt = np.array_split(np.arange(len(rows)), len(predictor.devices))
   for mine, device in zip(dealt, predictor.devices, strict=True):

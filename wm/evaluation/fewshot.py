@@ -89,22 +89,21 @@ class FewShotMetric(core.Metric):
 
 
 def sequences(
-  metric: core.Metric, world: core.World, num: int, seed: int, split: str
+  world: core.World, num: int, seed: int, split: str, *, whole: bool = False
 ) -> core.Sequences:
   """Samples `num` sequences of a split; perhaps fewer of 'heldout'.
 
+  whole: no fewer of 'heldout', either.
+
   Raises:
-    InputError: the world has no sequence, or fewer than `num` for training.
+    InputError: the world has no sequence, or fewer than `num`.
   """
   drawn = world.sample(num, seed, split=split)
-  if not len(drawn):
+  least = num if whole or split == 'train' else 1
+  if len(drawn) < least:
     raise core.InputError(
-      f'{metric.name}: {registry.spec(world)} gave no sequence of split {split}'
-    )
-  if split == 'train' and len(drawn) < num:
-    raise core.InputError(
-      f'{metric.name}: {registry.spec(world)} gave {len(drawn)} training '
-      f'sequences; expected {num}'
+      f'{registry.spec(world)} gave {len(drawn)} sequences of split {split}; '
+      f'expected {least}'
     )
   return drawn
 

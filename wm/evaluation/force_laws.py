@@ -19,7 +19,8 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.evaluation import force_tasks, formulas
+from wm.evaluation import force_tasks
+from wm.kernels import symbolic
 
 
 class PowerLaw(NamedTuple):
@@ -30,7 +31,6 @@ class PowerLaw(NamedTuple):
     errors: quantity -> standard error, of rows that are dependent in clusters.
     constant: the factor.
     r2: share of the variance of the target's logarithm that is explained.
-    r2_raw: share of the variance of the target itself.
     rows, clusters: how many.
   """
 
@@ -38,7 +38,6 @@ class PowerLaw(NamedTuple):
   errors: dict[str, float]
   constant: float
   r2: float
-  r2_raw: float
   rows: int
   clusters: int
 
@@ -68,36 +67,24 @@ def fit_power_law(
     group: [T] cluster of each row, such as its system.
 
   Raises:
-    InputError: a value that is not finite and > 0, too few clusters, or a
-      quantity that others determine.
+    InputError: too few clusters, or a quantity that others determine.
   """
-  values = {'target': target, **columns}
-  for name, array in values.items():
-    bad = ~(np.isfinite(array) & (np.asarray(array) > 0))
-    if bad.any():
-      raise core.InputError(
-        f'{int(bad.sum())} of {len(bad)} values of {name} are not finite and '
-        f'> 0, such as {np.asarray(array)[bad][0]}: they have no logarithm'
-      )
   # float64 first: float32 of a logarithm is good for five digits only.
-  logs = [np.log(np.asarray(array, np.float64)) for array in values.values()]
+  arrays = target, *columns.values()
+  logs = [np.log(np.asarray(array, np.float64)) for array in arrays]
   y, x = logs[0], np.stack([np.ones(len(logs[0])), *logs[1:]], axis=1)
   _, cluster = np.unique(group, return_inverse=True)
   rows, count = x.shape
   clusters = int(cluster.max(initial=-1)) + 1
-  if clusters < 2 or rows <= count:
-    raise core.InputError(
-      f'{rows} rows of {clusters} clusters; expected at least {count + 1} rows '
-      'of 2 clusters'
-    )
   # log target = log constant + sum over k of exponent_k log x_k + rest. Centred
   # columns make the intercept independent of exponents, and inversion stable.
   centre = x[:, 1:].mean(0)
   scaled = x - np.append(0, centre)
-  if np.linalg.matrix_rank(scaled) < count:
+  few = clusters < 2 or rows <= count
+  if few or np.linalg.matrix_rank(scaled) < count:
     raise core.InputError(
-      f'{", ".join(columns)}: one of them is constant or follows from the '
-      'others, so that exponents are not determined'
+      f'{rows} rows of {clusters} clusters do not determine exponents of '
+      f'{", ".join(columns)}'
     )
   inverse = np.linalg.inv(scaled.T @ scaled)
   coefficients = inverse @ (scaled.T @ y)
@@ -107,12 +94,8 @@ def fit_power_law(
   sums = np.zeros((clusters, count))
   np.add.at(sums, cluster, scaled * rest[:, None])
   # G / (G - 1) * (n - 1) / (n - k): as residuals are smaller than errors.
-  few = clusters / (clusters - 1) * (rows - 1) / (rows - count)
-  covariance = few * inverse @ (sums.T @ sums) @ inverse
-  raw = np.exp(y)
-  # R2 of logarithms weighs all magnitudes alike; the raw one the largest
-  # forces.
-  off = raw - np.exp(y - rest)
+  factor = clusters / (clusters - 1) * (rows - 1) / (rows - count)
+  covariance = factor * inverse @ (sums.T @ sums) @ inverse
   return PowerLaw(
     dict(zip(columns, coefficients[1:].tolist(), strict=True)),
     dict(
@@ -120,7 +103,6 @@ def fit_power_law(
     ),
     float(np.exp(coefficients[0] - centre @ coefficients[1:])),
     _variance_share(rest, y),
-    _variance_share(off, raw),
     rows,
     clusters,
   )
@@ -160,6 +142,32 @@ class Verdict(NamedTuple):
   size: np.ndarray
 
 
+# Errors up to this multiple of the least are good enough, as in PySR's 'best'.
+ENOUGH = 1.5
+SAME = 1e-6  # Relative difference of two laws that are the same.
+
+
+def best(front: Sequence[symbolic.Law]) -> symbolic.Law:
+  """The law of small error at which the error drops most.
+
+  The rule is PySR's (Cranmer 2023, model_selection='best'): among laws with at
+  most 1.5 times the least error, choose the one with the greatest drop of the
+  log error per unit of size.
+  """
+  least = min(law.error for law in front)
+  before = [front[0], *front]
+
+  def fall(k: int) -> float:
+    last, law = before[k], front[k]
+    if law.size == last.size:
+      return 0.0
+    # PySR's score: the drop of log error per unit of size.
+    return float(np.log(last.error / law.error)) / (law.size - last.size)
+
+  good = [k for k, law in enumerate(front) if law.error <= ENOUGH * least]
+  return front[max(good, key=fall)]
+
+
 class Sought(NamedTuple):
   """The formulas that one speaker's numbers follow in one data set.
 
@@ -171,7 +179,7 @@ class Sought(NamedTuple):
   """
 
   reason: str
-  front: Sequence[formulas.Formula] = ()
+  front: Sequence[symbolic.Law] = ()
   law: str = ''
   right: bool = False
 
@@ -265,9 +273,9 @@ class LawRows(NamedTuple):
     # A constant is fitted by every formula with a constant: no law.
     flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
     loss = 'log' if target.startswith('log_') else 'raw'
-    fronts: list[list[formulas.Formula]] = []
+    fronts: list[list[symbolic.Law]] = []
     if not flat.all():
-      fronts = formulas.exhaustive(columns, sizes[~flat], nodes, loss)
+      fronts = symbolic.search(columns, sizes[~flat], nodes, loss)
     of_speaker = iter(fronts)
     for name, same in zip(asked, flat, strict=True):
       # Fronts are those of the speakers that vary, in order.
@@ -275,11 +283,14 @@ class LawRows(NamedTuple):
       if not front:
         results[name] = Sought('constant' if same else 'no_formula')
         continue
-      law = formulas.best(front)
+      law = best(front)
       # The shape is not enough: of few shapes, that of Newton's law may be the
       # nearest to numbers that follow another power of r.
-      right = speakers[name].newton and formulas.follows(law, truth)
-      results[name] = Sought('', front, law.text, right)
+      ratio = symbolic.values(law.code, np.array([*columns.values()])) / truth
+      # Equal up to a factor where the ratio is constant.
+      same_law = bool(np.ptp(ratio) <= SAME * np.abs(ratio).max())
+      right = speakers[name].newton and same_law
+      results[name] = Sought('', front, str(law), right)
     return results
 
 
@@ -365,7 +376,7 @@ class LawVerdicts(NamedTuple):
     if search and search.reason:
       yield np.nan, search.reason, '', 0
     for law in search.front if search else ():
-      yield law.error, '', law.text, law.size
+      yield law.error, '', str(law), law.size
 
 
 # What bounds quantities; others have no bounds.

@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics, registry, resources
-from wm.evaluation import paths
+from wm.core import basics, resources
+from wm.evaluation import fewshot, paths
 from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
@@ -130,13 +130,8 @@ def shown(
   """
   size = TOKEN_BYTES * sets * num * world.max_len
   resources.require_memory(size, f'{sets:,} data sets of {num:,} systems')
-  sequences = world.sample(sets * num, seed, split=split)
-  if len(sequences) < sets * num:
-    raise core.InputError(
-      f'{registry.spec(world)} gave {len(sequences)} sequences of {split}; '
-      f'expected {sets * num}, for {sets} data sets of {num}'
-    )
-  return Shown.of(world, sequences, sets)
+  drawn = fewshot.sequences(world, sets * num, seed, split, whole=True)
+  return Shown.of(world, drawn, sets)
 
 
 def late(systems: Shown) -> np.ndarray:

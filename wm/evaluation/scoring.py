@@ -6,12 +6,11 @@ and a killed run resumes from these files: see `results.ResultCache`.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import membership, query_plans, results
-from wm.runtime import compute, progress, provenance
+from wm.evaluation import query_plans, results
+from wm.runtime import progress, provenance
 
 # Fields that follow from a folder's claim; older folders lack them.
 _DERIVED = ('recipe', 'training_seed', 'status', 'cautions')
@@ -182,24 +181,21 @@ def run(
   loaded.check()
   if not registry.is_ours(type(loaded.world)):
     check_oracle(loaded.world)
-  shared = _across_processes(loaded.predictor)
-  loaded = dataclasses.replace(loaded, predictor=shared)
-  predictor, world = shared, loaded.world
+  predictor, world = loaded.predictor, loaded.world
   folder = pathlib.Path(out)
   more = loaded.about | _about(world, log)
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
   terms = predictor.contract
   mark = terms.fingerprint if terms else ()
   fields = folder, loaded.claim(seed), world, loaded.origin, about, log, mark
-  with _together():
-    cache = results.ResultCache(*fields)
+  cache = results.ResultCache(*fields)
   plans = _plans(metrics, loaded, seed, max_calls, log)
   metrics = [plan.metric for plan in plans.values()] or metrics
   asked = {registry.spec(metric): metric for metric in metrics}
   results_of = cache.load_unchanged(asked)
   rows: tuple[core.Scores, ...]
   for number, (spec, metric) in enumerate(asked.items(), 1):
-    if _agreed(spec in results_of):
+    if spec in results_of:
       continue
     title = f'{number} of {len(asked)}: {spec}' if len(asked) > 1 else spec
     # A pair that does not fit gives an unmeasured row, like a trial.
@@ -213,15 +209,11 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    settled = membership.threshold(metric, predictor, world)
-    settled |= terms.settle(loaded.name) if terms else {}
-    with _together():
-      results_of[spec] = cache.add(metric, rows, settled)
+    settled = terms.settle(loaded.name) if terms else {}
+    results_of[spec] = cache.add(metric, rows, settled)
   # Results of `metrics` come first, then other cached results.
   order = [*asked, *(spec for spec in results_of if spec not in asked)]
-  # Only process 0 has cached results.
-  listed = [results_of[spec] for spec in order if spec in results_of]
-  entries = results.join(folder, listed)
+  entries = results.join(folder, [results_of[spec] for spec in order])
   return [entry for entry in entries if entry['spec'] in asked]
 
 
@@ -254,38 +246,6 @@ def _about(world: core.World, log: results.Log) -> results.Entry:
   noted = {'world_notes': notes} if notes else {}
   rules = core.world.rules_hash(world)
   return {**noted, 'rules': rules, 'commit': provenance.commit()}
-
-
-def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
-  """The predictor, with its rows divided among several processes."""
-  if compute.num_processes() == 1:
-    return predictor
-  if core.can(predictor, core.QueryModel.ask):  # Each process would pay.
-    raise core.InputError(
-      f'a language model was given to {compute.num_processes()} processes; '
-      'expected one, which asks many questions at a time'
-    )
-  return predictor.across_processes()
-
-
-@contextlib.contextmanager
-def _together() -> Iterator[None]:
-  """If process 0 fails in the block, all processes fail instead of waiting."""
-  failure: core.InputError | OSError | None = None
-  try:
-    yield
-  except (core.InputError, OSError) as error:
-    failure = error
-  if _agreed(failure is not None) and failure is None:
-    raise core.InputError('process 0 could not write to --out; it says why')
-  if failure is not None:
-    raise failure
-
-
-def _agreed(word: bool) -> bool:
-  """The value of process 0, which alone has results of earlier runs."""
-  words = compute.gathered(np.array([word]), compute.num_processes())
-  return bool(words[0])
 
 
 _sound: set[tuple[type, str]] = set()  # Checked worlds: class and spec.

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core
 from wm.kernels import orbits
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
@@ -119,10 +118,6 @@ def observe(
     grid: of the bins.
     seeds: [R] uint32; row r depends on seeds[r] alone.
   """
-  if clouds.shape[1] < 16:
-    raise core.InputError(
-      f'{clouds.shape[1]} particles were given; expected at least 16'
-    )
   for rows in calls.slices(len(clouds), 8):
     args = clouds[rows], alive[rows], bins[rows], tokens[rows], priors[rows]
     _observe_all(*args, sweeps, grid.box, grid.per_unit, seeds[rows])

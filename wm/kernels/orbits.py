@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
@@ -88,15 +87,8 @@ class Systems(NamedTuple):
 
 
 def _arrays(systems: Systems) -> tuple[np.ndarray, ...]:
-  """Arguments of compiled code; raises InputError for invalid orbits."""
+  """Arguments of compiled code."""
   axis, e = systems.axis, systems.eccentricity
-  mass = systems.star[:, None] + systems.mass
-  if not ((axis > 0) & (e >= 0) & (e < 1) & (mass > 0)).all():
-    raise core.InputError(
-      f'orbits with axes from {axis.min():g} AU, eccentricities '
-      f'{e.min():g}..{e.max():g} and masses from {mass.min():g}; expected '
-      'axes > 0, 0 <= eccentricity < 1, masses > 0'
-    )
   elements = np.stack(
     [axis, e, systems.periapsis, systems.mean, systems.motion], axis=-1
   )

@@ -64,12 +64,6 @@ def play(
     lengths: [num] int32.
   """
   inputs.check_known(policy, POLICIES, f'unknown policy {policy!r}')
-  if num < 0 or not 0 <= noise <= 1:
-    raise core.InputError(
-      f'num is {num}, noise {noise}; expected num >= 0 and noise 0..1'
-    )
-  if policy == 'search' and not 1 <= depth <= 20:
-    raise core.InputError(f'search depth is {depth}; expected 1..20')
   board = (
     othello.tokens_of(size),
     len(othello.squares(size)),
@@ -288,11 +282,6 @@ def transpositions(
   Returns:
     tokens [T, L] int32, 0 past each length.
   """
-  if not (2 <= window <= opening <= 12 and sweeps >= 0):
-    raise core.InputError(
-      f'sweeps {sweeps}, window {window}, opening {opening}; expected '
-      'sweeps >= 0 and 2 <= window <= opening <= 12'
-    )
   rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
   seeds = calls.seeds(seeds)
   calls.same_length(tokens=rows[0], seeds=seeds)

@@ -33,8 +33,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core
-from wm.core import inputs
 from wm.kernels.base import calls
 from wm.kernels.base.bits import splitmix
 from wm.kernels.base.jit import njit
@@ -105,11 +103,6 @@ def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
   return stack.pop()
 
 
-LOSSES = ('log', 'raw')
-MOST = 30_000_000  # formulas of one search
-LARGEST = 11  # Largest size: beyond it, even one quantity exceeds MOST.
-
-
 class Law(NamedTuple):
   """A formula with its factor.
 
@@ -145,7 +138,7 @@ def search(
 
   Args:
     columns: quantity -> [n] finite numbers.
-    targets: [K, n]; all > 0 for loss 'log'.
+    targets: [K, n] finite, none of them constant; all > 0 for loss 'log'.
     size: of the largest formulas.
     loss: 'log' squares the difference of logarithms, for formulas of one sign;
       'raw' squares the difference itself.
@@ -153,12 +146,9 @@ def search(
   Returns:
     The front of each target: laws of ascending size, each with a smaller error
     than all before. Empty where no formula has values on all rows.
-
-  Raises:
-    InputError: shapes do not match, values are not finite or have no logarithm,
-      a target is constant, or there are too many formulas.
   """
-  x, y = _checked(columns, targets, size, loss)
+  x = np.array([*columns.values()], np.float64)
+  y = np.asarray(targets, np.float64)
   names, logs = tuple(columns), loss == 'log'
   rows = _order(y)
   x, aim = x[:, rows], y[:, rows]
@@ -222,46 +212,6 @@ def _order(targets: np.ndarray) -> np.ndarray:
   place = np.arange(len(rest))
   turned = sum(((place >> k) & 1) << (bits - 1 - k) for k in range(bits))
   return np.concatenate([top, rest[np.argsort(turned)]])
-
-
-def _checked(
-  columns: Mapping[str, np.ndarray],
-  targets: np.ndarray,
-  size: int,
-  loss: str,
-) -> tuple[np.ndarray, np.ndarray]:
-  inputs.check_known(loss, LOSSES, f'loss={loss!r} was given')
-  x = np.array([*columns.values()], np.float64)
-  y = np.asarray(targets, np.float64)
-  if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or y.size == 0:
-    raise core.InputError(
-      f'quantities have shape {x.shape}, targets {y.shape}; expected [Q, n] '
-      'and [K, n]'
-    )
-  for name, array in (*zip(columns, x, strict=True), ('the target', y)):
-    bad, what = ~np.isfinite(array), 'are not finite'
-    if name == 'the target' and loss == 'log':
-      bad |= ~(array > 0)
-      what += ' and > 0'
-    if bad.any():
-      raise core.InputError(
-        f'{int(bad.sum())} of {bad.size} values of {name} {what}, such as '
-        f'{array[bad][0]}'
-      )
-  flat = np.ptp(y, axis=1) == 0
-  if flat.any():
-    raise core.InputError(
-      f'target {int(flat.argmax())} is the same on all {y.shape[1]} rows; '
-      'every constant fits'
-    )
-  if not 1 <= size <= LARGEST:
-    raise core.InputError(f'size={size} was given; expected 1 to {LARGEST}')
-  if sum(count(len(x), size)) > MOST:
-    raise core.InputError(
-      f'size={size} was given, which is {sum(count(len(x), size))} formulas of '
-      f'{len(x)} quantities; expected 1 to {MOST} formulas'
-    )
-  return x, y
 
 
 # Digits by which formulas are distinguished, as a factor of the mantissa.
@@ -333,7 +283,7 @@ def _apply(op, x, y) -> float:
 def _hash(row) -> np.uint64:
   # A hash of values to nine digits, by mantissa and exponent.
   # Equal formulas with different rounding may get two keys: both are stored,
-  # which costs only time. Different formulas collide by chance: among MOST
+  # which costs only time. Different formulas collide by chance: among 3e7
   # formulas any two do with probability 5e-5.
   mixed = np.uint64(0)
   for p in range(len(row)):

@@ -15,6 +15,7 @@ from wm import core
 from wm.core import inputs
 from wm.language import papers
 from wm.language.pages import AnswersPage
+from wm.runtime import files
 
 
 def read_lines(
@@ -33,16 +34,7 @@ def read_lines(
   ):
     for number, line in enumerate(file, 1):
       record = inputs.parse_json(line)
-      if not isinstance(record, dict):
-        raise core.InputError(f'{path}, line {number}: no object')
-      for name, kind in needed.items():
-        value = record.get(name)
-        if not isinstance(value, str if kind is str else int | float):
-          what = 'text' if kind is str else 'number'
-          raise core.InputError(
-            f'{path}, line {number}: {name}={value!r:.80}; expected a {what}'
-          )
-      yield record
+      yield files.record(record, f'{path}, line {number}', dict(needed))
 
 
 def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:

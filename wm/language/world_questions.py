@@ -140,7 +140,6 @@ def settings(
   base: Setting,
   names: Sequence[int],
   max_calls: int = 0,
-  predictor_of: Callable[..., llm_predictor.LanguageModel] = Setting.predictor,
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by seed of names.
 
@@ -148,7 +147,6 @@ def settings(
     base: what all settings share; without metrics the default ones.
     names: seeds of names.
     max_calls: see query_plans.plans.
-    predictor_of: (setting, backend) -> who asks the questions.
 
   Raises:
     InputError: see query_plans.plans and LanguageModel.
@@ -161,7 +159,7 @@ def settings(
     setting = base._replace(
       world=registry.spec(world), names=name, version=world.version
     )
-    predictor = predictor_of(setting, llm_predictor.RecordedBackend())
+    predictor = setting.predictor(llm_predictor.RecordedBackend())
     plans = query_plans.plans(
       checked, predictor, world, base.seed, max_calls, print
     )

@@ -283,10 +283,6 @@ def score(
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
-
-  Of several processes (`jax.distributed` is initialized) each makes the same
-  call. Rows of networks are divided over them; results have the same bits.
-  Process 0 writes them, and alone returns cached ones.
   """
   asked = metrics_of(metrics, scoring.accept, scoring.metric_overrides)
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
@@ -331,8 +327,6 @@ def score_predictor(
   log: Log,
 ) -> list[dict[str, Any]]:
   """Entries of one predictor; files in `out`, if that is given."""
-  if compute.process_index():  # Process 0 writes files and lines.
-    out, log = None, no_log
   with contextlib.ExitStack() as held:
     folder = out or held.enter_context(tempfile.TemporaryDirectory())
     held.enter_context(compute.one_blas())
@@ -528,7 +522,7 @@ def ingest_text(
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
     tokens: token of the world -> what stands for it in the files, an id or a
-      text; or a JSON or CSV file of it, see `wm.describe('model', 'user')`. ''
+      text; or a JSON file of it, see `wm.describe('model', 'user')`. ''
       if the tokens themselves do, or games as people write them.
     lost: share of the lines that may be left out for one reason, such as
       illegal ones; files that lose more are refused with the reason.
@@ -544,13 +538,7 @@ def ingest_text(
   world = registry.resolve('world', world)
   paths, aliases = (_list(files), _list(heldout)), _aliases_of(tokens, world)
   manifests = published.ingest_text(world, *paths, out, aliases, lost)
-  splits = opened(out, manifests, log)
-  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
-    log(
-      f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
-      'training ones up to a symmetry of the world'
-    )
-  return splits
+  return opened(out, manifests, log)
 
 
 def _aliases_of(

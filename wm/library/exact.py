@@ -11,29 +11,11 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
-from wm.evaluation import statistics
 from wm.library.loading import Source, loaded_predictor
-from wm.metrics import audit as audits
 from wm.options import check, takes
 from wm.options.calls import Count, Extraction, Loading, Path
 from wm.recon import extract as recon
-from wm.worlds.base import exact
-
-
-class Audit(NamedTuple):
-  """Which moves a model gets wrong; see `wm.metrics.audit`.
-
-  Attributes:
-    summary: counts, shares and their upper bounds; `sentence()` says them.
-    false: moves that the model accepts and the world forbids.
-    missing: moves that the world allows and the model refuses.
-    scores: the rows, one for each question.
-  """
-
-  summary: audits.AuditSummary
-  false: list[audits.WrongMove]
-  missing: list[audits.WrongMove]
-  scores: tuple[core.Scores, ...]
+from wm.worlds.base import games
 
 
 class Apart(NamedTuple):
@@ -69,6 +51,49 @@ class Apart(NamedTuple):
     return [' '.join(vocab[k] for k in suffix) for suffix in suffixes]
 
 
+def locate(world: core.Written, text: str) -> np.ndarray:
+  """[W] state that a text names: a state, or a sequence of tokens from init.
+
+  Raises:
+    InputError: neither, or a sequence with an illegal token.
+  """
+  try:
+    return world.parse(text)[0]
+  except ValueError as error:  # Also for numbers that are too long.
+    unread = error
+    if not isinstance(error, core.InputError):
+      unread = core.InputError(f'{text!r:.60} is no state: {error}')
+    index = {token: k for k, token in enumerate(world.vocab) if k}
+    words = text.split()
+    if not words or not all(word in index for word in words):
+      raise unread from error
+  tokens = np.array([[index[word] for word in words]], np.int32)
+  steps, states = world.walk(world.init(1), tokens, np.array([len(words)]))
+  if not steps[0]:  # Not a sequence: the error about the state says more.
+    raise unread
+  if steps[0] < len(words):
+    raise core.InputError(
+      f'token {words[steps[0]]!r}, number {steps[0] + 1} of {text!r}, is not '
+      f'legal in state {world.format(states[0])}'
+    )
+  return states[0]
+
+
+def opening(world: core.World) -> np.ndarray:
+  """[W] the initial state, after the prompt tokens that are forced.
+
+  The start token of chess is forced; the origin and the destination of a route
+  are not.
+  """
+  state = world.init(1)
+  for _ in range(world.prompt_len):
+    (forced,) = np.nonzero(world.legal(state)[0])
+    if len(forced) != 1:
+      break
+    state = world.advance(state, forced)
+  return state[0]
+
+
 def _enumerable(world: core.World | str, depth: int) -> Any:
   """A world whose states can be named, and its suffixes counted.
 
@@ -97,58 +122,10 @@ def boundary(
     depth: longest suffix, in tokens.
   """
   truth = _enumerable(world, depth)
-  state, other = (exact.locate(truth, text) for text in (first, second))
-  numbers = exact.sizes(truth, state, other, depth)
+  state, other = (locate(truth, text) for text in (first, second))
+  numbers = map(itertools.accumulate, truth.count(state, other, depth))
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
   return Apart(truth, state, other, depth, sizes)
-
-
-@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
-def audit(
-  source: Source,
-  world: core.World | str | None = None,
-  *,
-  metric: core.Metric | str = 'audit()',
-  loading: Loading,
-) -> Audit:
-  """Asks a model for the next token in every state of a world.
-
-    audit = wm.audit('runs/city')
-    print(audit.summary.sentence('street'))
-    print(audit.false[:10])
-
-  Args:
-    source: a run, a model or a predictor, see `wm.load_predictor`.
-    world: whose rules; None is the world that a run was trained on.
-    metric: the audit, such as audit(states=1000, accept='top_k(1)').
-    loading: checkpoint, model, see `wm.load_predictor`; and the seed of the
-      prefixes.
-
-  Raises:
-    InputError: the model gives no next tokens, or the world draws no states.
-  """
-  loaded, predictor = loaded_predictor(source, world, loading)
-  chosen = registry.resolve('metric', metric)
-  if not isinstance(chosen, audits.Metric):
-    raise core.InputError(f'metric={metric!r}; expected audit(...)')
-  if not isinstance(loaded.world, core.Prefixed):
-    raise core.InputError(
-      f'{loaded.world.name} draws no states (core.Prefixed)'
-    )
-  scores = chosen(predictor, loaded.world, loading.seed)
-  results = {
-    x.quantity: {**statistics.summarize(x), 'counts': x.counts} for x in scores
-  }
-  if not results['exact']['n']:
-    reasons = ', '.join(results['exact']['unmeasured'])
-    raise core.InputError(f'audit: {loaded.name} answered nowhere: {reasons}')
-  moves = audits.wrong_moves(scores[0].measured_columns())
-  return Audit(
-    audits.summary(results),
-    [move for move in moves if move.false],
-    [move for move in moves if not move.false],
-    scores,
-  )
 
 
 def count(
@@ -166,8 +143,12 @@ def count(
     A count as soon as it is known.
   """
   truth = _enumerable(world, depth)
-  start = exact.opening(truth) if state is None else exact.locate(truth, state)
-  yield from exact.counts(truth, start, depth)
+  start = opening(truth) if state is None else locate(truth, state)
+  if not isinstance(truth, games.GameWorld):
+    yield from truth.count(start, start, depth)[1]
+    return
+  for bound in range(1, depth + 1):  # Each length dwarfs those before it.
+    yield truth.count(start, start, bound)[1][-1]
 
 
 @takes(learning=Extraction, loading=Loading)

@@ -129,7 +129,7 @@ class Metric(fewshot.FewShotMetric):
     stream = basics.stream
     each = self.examples
     sequences = fewshot.sequences(
-      self, world, self.num * each, stream(seed, TRAINED), 'train'
+      world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
     sized = scale(seen.states[seen.known])
@@ -139,7 +139,7 @@ class Metric(fewshot.FewShotMetric):
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
     )
     heldout = fewshot.sequences(
-      self, world, self.points, stream(seed, ASKED), 'heldout'
+      world, self.points, stream(seed, ASKED), 'heldout'
     )
     other = _ShownStates.of(world, heldout)
     points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))

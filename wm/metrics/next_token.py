@@ -87,9 +87,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = membership.rule_for(predictor, registry.make('accept', self.accept))
     if self.states == 'drawn':
       sequences, groups = _drawn(world, self.num, seed)
       first = sequences.lengths - 1

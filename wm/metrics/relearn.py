@@ -95,7 +95,7 @@ class Metric(fewshot.FewShotMetric):
 
   def _task(self, world: core.World, seed: int) -> ChangedWorlds:
     trained, tested = (
-      fewshot.sequences(self, world, size, basics.stream(seed, word), split)
+      fewshot.sequences(world, size, basics.stream(seed, word), split)
       for size, word, split in (
         (self.sizes[-1], TRAINED, 'train'),
         (HELDOUT, TESTED, 'heldout'),

@@ -90,7 +90,7 @@ class Metric(fewshot.FewShotMetric):
     shown, asked = (
       _points(
         world,
-        fewshot.sequences(self, world, num, stream(seed, word), split),
+        fewshot.sequences(world, num, stream(seed, word), split),
         MOST,
         stream(seed, PLACES),
       )

@@ -92,7 +92,7 @@ class Metric(fewshot.FewShotMetric):
 
   def _task(self, world: core.Labelled, seed: int) -> FunctionTasks:
     trained, tested = (
-      fewshot.sequences(self, world, num, basics.stream(seed, word), split)
+      fewshot.sequences(world, num, basics.stream(seed, word), split)
       for num, word, split in (
         (self.num, TRAINED, 'train'),
         (self.tested, TESTED, 'heldout'),

@@ -13,7 +13,10 @@ from wm.options import check, documented, option, refuse
 Path = str | pathlib.Path
 # Options of earlier versions, with the only value that there is now. A run's
 # record holds them, so that earlier runs go on.
-_CONSTANT = {'first_batch': 0, 'curriculum': 0.0, 'horizon': 0}
+_CONSTANT = {
+  **{'first_batch': 0, 'curriculum': 0.0, 'horizon': 0},
+  **{'smoothing': 0.0, 'accumulate': 1},
+}
 # Options that do not change the result.
 _NO_EFFECT_ON_RESULT = (
   'data',
@@ -49,13 +52,6 @@ class Training:
     'sequences of their means. Reports and the best checkpoint use tokens.',
     choices=('token', 'sequence'),
   )
-  smoothing: float = option(
-    0.0,
-    'Label smoothing: share of the target that is spread over all tokens. '
-    'Reported losses are without it.',
-    least=0,
-    most=0.9,
-  )
   steps: int = option(
     1000,
     'Training steps. More of them continue a finished run: from its last step '
@@ -64,12 +60,6 @@ class Training:
   )
   # The sum over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
-  # The gradient is that of the whole batch, but for the order of its sums.
-  accumulate: int = option(
-    1,
-    'Parts of a batch that are computed one after the other, in less memory.',
-    least=1,
-  )
   batching: str = option(
     'buckets',
     'Batches of similar lengths, or random and padded batches.',
@@ -163,13 +153,6 @@ class Training:
     check(self)
     if self.keep and not re.fullmatch(r'every:[1-9]\d{0,9}', self.keep):
       refuse(f'keep={self.keep!r}', ": expected 'every:' and a number of steps")
-    if self.smoothing and self.objective != 'next':
-      refuse(f'smoothing={self.smoothing}', ': expected 0 with objective=state')
-    if self.batch % self.accumulate:
-      refuse(
-        f'accumulate={self.accumulate}',
-        f': expected a divisor of batch={self.batch}',
-      )
     if self.log_every < 1:
       refuse(f'log_every={self.log_every}', ': expected at least 1')
     if self.average and self.average * self.steps < 1:

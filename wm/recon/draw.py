@@ -50,14 +50,12 @@ class View(NamedTuple):
   """A window in degrees, and how edges are drawn in it.
 
   Attributes:
-    name: part of the file name.
     south, north, west, east: degrees.
     width: of true edges, points.
     alpha: of true edges.
     new_width, new_alpha: of new edges.
   """
 
-  name: str
   south: float
   north: float
   west: float
@@ -68,70 +66,27 @@ class View(NamedTuple):
   new_alpha: float
 
 
-# The published views of Manhattan.
-FAR = View('far', 40.702, 40.800, -74.022, -73.933, 0.5, 0.3, 0.75, 0.3)
-CLOSE = View('close', 40.714, 40.720, -74.020, -73.980, 1.0, 0.3, 1.5, 0.7)
+# The published view of Manhattan, and the style of small maps.
+FAR = View(40.702, 40.800, -74.022, -73.933, 0.5, 0.3, 0.75, 0.3)
+SMALL = FAR._replace(width=1.0, new_width=1.5, new_alpha=0.7)
 
 
-def views(graph: streets.StreetGraph, edges: pd.DataFrame) -> tuple[View, View]:
-  """Returns a far and a close view; of Manhattan, the published ones.
-
-  Of any other map they are the whole of it, and the window a third as wide in
-  which most new edges start.
-  """
+def view_of(graph: streets.StreetGraph) -> View:
+  """The whole of a map; of Manhattan, the published view."""
   south, north = float(graph.lat.min()), float(graph.lat.max())
   west, east = float(graph.lon.min()), float(graph.lon.max())
   wide = east - west > 0.8 * (FAR.east - FAR.west)
   inside = (graph.lat > FAR.south) & (graph.lat < FAR.north)
   inside &= (graph.lon > FAR.west) & (graph.lon < FAR.east)
   if wide and inside.mean() > 0.5:
-    return FAR, CLOSE
-  tall, broad = max(north - south, 1e-3), max(east - west, 1e-3)
-  style = FAR if len(graph) > DENSE else CLOSE
-  far = _window(style, south, north, west, east, tall / 20, broad / 20)
-  half = tall / 6, broad / 6
-  lat, lon = _busiest(graph, edges, *half)
-  close = _window(CLOSE, lat, lat, lon, lon, *half)
-  return far._replace(name=FAR.name), close
-
-
-def _window(
-  view: View,
-  south: float,
-  north: float,
-  west: float,
-  east: float,
-  *margin: float,
-) -> View:
-  """Returns a view of a range and a margin in degrees, drawn like `view`."""
-  tall, broad = margin
-  south, north, west, east = (
-    south - tall,
-    north + tall,
-    west - broad,
-    east + broad,
+    return FAR
+  tall = max(north - south, 1e-3) / 20
+  broad = max(east - west, 1e-3) / 20
+  style = FAR if len(graph) > DENSE else SMALL
+  edges = south - tall, north + tall, west - broad, east + broad
+  return style._replace(
+    **dict(zip(('south', 'north', 'west', 'east'), edges, strict=True))
   )
-  return view._replace(south=south, north=north, west=west, east=east)
-
-
-def _busiest(
-  graph: streets.StreetGraph,
-  edges: pd.DataFrame,
-  half_lat: float,
-  half_lon: float,
-) -> tuple[float, float]:
-  """Returns the middle of the window in which most new edges start."""
-  starts = edges.source[edges.kind == reconstruct.FALSE].to_numpy()
-  if not len(starts):
-    starts = np.arange(len(graph))
-  lat, lon = graph.lat[starts], graph.lon[starts]
-  tried = range(0, len(starts), max(1, len(starts) // 500))
-  near = [
-    ((np.abs(lat - lat[k]) <= half_lat) & (np.abs(lon - lon[k]) <= half_lon))
-    for k in tried
-  ]
-  best = tried[int(np.argmax([chosen.sum() for chosen in near]))]
-  return float(lat[best]), float(lon[best])
 
 
 def control_points(
@@ -289,20 +244,19 @@ def write(
   folder: str | pathlib.Path,
   title: str,
 ) -> list[pathlib.Path]:
-  """Writes map_far and map_close as .png and .svg; returns their paths."""
+  """Writes map_far as .png and .svg; returns their paths."""
   import matplotlib
 
   paths = []
   # Equal runs give equal bytes.
   with matplotlib.rc_context({'svg.hashsalt': 'wm', 'svg.fonttype': 'none'}):
-    for view in views(graph, edges):
-      picture = figure(graph, edges, view, title)
-      for kind in ('png', 'svg'):
-        path = pathlib.Path(folder) / f'map_{view.name}.{kind}'
-        metadata = {'Date': None} if kind == 'svg' else {}
-        with files.replacing(path) as name:
-          picture.savefig(name, format=kind, dpi=150, metadata=metadata)
-        paths.append(path)
+    picture = figure(graph, edges, view_of(graph), title)
+    for kind in ('png', 'svg'):
+      path = pathlib.Path(folder) / f'map_far.{kind}'
+      metadata = {'Date': None} if kind == 'svg' else {}
+      with files.replacing(path) as name:
+        picture.savefig(name, format=kind, dpi=150, metadata=metadata)
+      paths.append(path)
   return paths
 
 

@@ -46,7 +46,7 @@ def from_file(
 
   Returns:
     The content of OUT/summary.json. OUT also gets edges.csv, map.html, and
-    map_far and map_close as .png and .svg.
+    map_far as .png and .svg.
 
   Raises:
     InputError: an unknown token or another fault of the file, a world

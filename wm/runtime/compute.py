@@ -7,17 +7,7 @@ module fixes the number of threads before XLA and OpenBLAS start. Binaries call
 these functions before NumPy and JAX are imported, so this module imports
 neither.
 
-Several processes that run one program (`jax.distributed` is initialized) divide
-the rows of an array in order, and gather the computed rows:
-
-  rows           0 1 2 3 4 5 6
-  process 0      0 1 2 3              `own_rows`
-  process 1              4 5 6
-  both           0 1 2 3 4 5 6        `gathered`
-
-Calls that gather wait for each other, so every process makes the same ones in
-the same order. Process 0 alone writes files, and decides where files say what
-is left to do.
+Several processes may train one model (`jax.distributed` is initialized).
 """
 
 from __future__ import annotations
@@ -25,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import itertools
-import math
 import os
 import re
 import sys
@@ -193,52 +181,19 @@ def process_index() -> int:
   return sys.modules['jax'].process_index() if num_processes() > 1 else 0
 
 
-def _starts(total: int) -> list[int]:
-  """[P + 1] where each process's rows begin, and the end."""
-  num = num_processes()
-  return [-(-total * k // num) for k in range(num + 1)]
-
-
-def own_rows(total: int) -> slice:
-  """This process's rows; all rows if there are more processes than rows."""
-  if total < num_processes():
-    return slice(0, total)
-  return slice(*_starts(total)[process_index() : process_index() + 2])
-
-
-def gathered(part: np.ndarray, total: int) -> np.ndarray:
-  """All rows [total, ...], of the parts [n, ...] that processes have computed.
-
-  part: `own_rows(total)`, of any dtype, the same in all processes.
-  """
-  if num_processes() == 1 or total < num_processes():
-    return part
-  import numpy as np
-
-  ends = _starts(total)
-  sizes = [end - start for start, end in itertools.pairwise(ends)]
-  width = math.prod(part.shape[1:]) * part.dtype.itemsize
-  # Bytes, as JAX has no 64 bits by default; and a size that few programs have.
-  most = max(LEAST_BYTES, max(sizes) * width)
-  message = np.zeros(1 << (most - 1).bit_length(), np.uint8)
-  content = np.frombuffer(part.tobytes(), np.uint8)
-  message[: len(content)] = content
-  parts = [
-    each[: size * width].tobytes()
-    for each, size in zip(_exchanged(message), sizes, strict=True)
-  ]
-  whole = np.frombuffer(b''.join(parts), part.dtype)
-  return whole.reshape(total, *part.shape[1:]).copy()
-
-
 def exchanged(message: bytes) -> list[bytes]:
   """Messages of all processes, of any lengths, in order."""
   import numpy as np
 
-  num = num_processes()
-  sizes = gathered(np.array([len(message)]), num)
-  padded = np.frombuffer(message.ljust(max(sizes), b'\0'), np.uint8)
-  rows = gathered(padded[None], num)
+  if num_processes() == 1:
+    return [message]
+  length = len(message).to_bytes(8, 'little')
+  rows = _exchanged(np.frombuffer(length, np.uint8))
+  sizes = [int.from_bytes(row.tobytes(), 'little') for row in rows]
+  # A size that few programs have.
+  room = 1 << (max(LEAST_BYTES, *sizes) - 1).bit_length()
+  padded = np.frombuffer(message.ljust(room, b'\0'), np.uint8)
+  rows = _exchanged(padded)
   return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 

@@ -312,9 +312,7 @@ class Checkpoints:
     with self._reading(step):
       if not (folder / HASHES).exists():
         raise ValueError(f'it has no {HASHES}')
-      hashes, actual = files.read_json(folder / HASHES), _hashes(folder)
-      if not isinstance(hashes, dict):
-        raise ValueError(f'{HASHES} is no record of hashes')
+      hashes, actual = files.read_record(folder / HASHES, {}), _hashes(folder)
       # Both ways: a file that was added or lost is damage, too.
       for name in sorted(hashes.keys() | actual.keys()):
         if hashes.get(name) != actual.get(name):

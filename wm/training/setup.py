@@ -203,19 +203,6 @@ def check_processes(training: Training) -> None:
     )
 
 
-def join(training: Training) -> None:
-  """Connects this process to the run's other processes, by its options.
-
-  Raises:
-    InputError: bad process options, or no cluster has started this process.
-  """
-  training = resolve_cluster(training)
-  check_processes(training)
-  if training.num_processes > 1:
-    compute.fix_threads(training.threads)  # Before JAX starts.
-    start_jax(training)
-
-
 def start_jax(training: Training) -> None:
   """Prepares JAX, and joins the other processes of the run."""
   compute.prepare_jax()

@@ -129,25 +129,10 @@ def check_memory(
   local, equal = memory(abstract, mesh, copies)
   if local <= max(SHARE * equal, equal + LEAST):
     return
-  devices = mesh['data'] * mesh['model']
-  fewer = (
-    {'data': num // mesh['model'], 'model': mesh['model']}
-    for num in range(devices - 1, 0, -1)
-    if num % mesh['model'] == 0
-  )
-  # There may be no mesh that divides the sizes.
-  good = next(
-    (
-      f'; {best["data"]} x {best["model"]} hold less'
-      for best in fewer
-      if memory(abstract, best, copies)[0] < local
-    ),
-    '',
-  )
   raise core.InputError(
     f'a mesh of {mesh["data"]} x {mesh["model"]} devices would hold '
     f'{local / 1e9:.2f} GB of state each, an equal share being '
-    f'{equal / 1e9:.2f}: they do not divide the sizes of the model{good}'
+    f'{equal / 1e9:.2f}: they do not divide the sizes of the model'
   )
 
 

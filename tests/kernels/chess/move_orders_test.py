@@ -154,10 +154,6 @@ def test_nothing_to_do():
 @pytest.mark.parametrize(
   ('fields', 'said'),
   [
-    ({'window': 2}, '3 <= window'),
-    ({'window': 9, 'opening': 8}, 'window <= opening'),
-    ({'opening': 11}, 'opening <= 10'),
-    ({'sweeps': -1}, 'sweeps >= 0'),
     ({'seeds': [1, 2]}, 'batch sizes differ'),
     ({'moves': packed('e2e4 e2e4')[None]}, 'illegal move 3980 at ply 2'),
   ],

@@ -184,10 +184,6 @@ def test_rows_without_board():
       '2 start rows for 3 games',
     ),
     (
-      lambda: chess.legal_mask(chess.start()[None], np.zeros(3), 4),
-      r'index has shape \(3,\)',
-    ),
-    (
       lambda: chess.boundary(chess.start(), chess.start(), 0),
       'depth is 0; expected 1..64',
     ),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.scan.scans import around
-from wm import core
 from wm.kernels.scan import affine_scan as scan
 
 LONG = 33
@@ -157,13 +156,3 @@ def test_maps_that_vanish_leave_no_nan(form):
   y, slopes = both(form, a, jnp.ones_like(a), jnp.ones((1, 2)), a * 0 + 1)
   np.testing.assert_allclose(y, 1.0)
   assert all(np.isfinite(np.asarray(slope)).all() for slope in slopes)
-
-
-def test_bad_input_is_named():
-  a, b, start, _ = problem(3, 0, 'float32')
-  for wrong, match in (
-    (lambda: scan.affine(a[:, :2], b, start), 'expected equal shapes'),
-    (lambda: scan.affine(a, b, start, axis=2), 'axis 2'),
-  ):
-    with pytest.raises(core.InputError, match=match):
-      wrong()

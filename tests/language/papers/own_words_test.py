@@ -1,4 +1,4 @@
-"""No sentence of others stands in the tree, and published prompts are read."""
+"""No sentence of others stands in the tree."""
 
 import gzip
 import json

@@ -503,11 +503,6 @@ def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
     shares: [B, 256] float64 probability of each, 0 after the last.
   """
   rows, factors = layout.rows(rows), weights(policy)
-  if not factors.size:
-    raise core.InputError(
-      f'policy {policy!r}: expected one that has weights, as its moves are '
-      'uniform over `legal`'
-    )
   moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
   shares = np.zeros((len(rows), layout.MOST_MOVES))
   _chances(rows, factors, moves, shares)

@@ -46,13 +46,8 @@ def transpositions(
     moves [T, L] int32, -1 past each length.
 
   Raises:
-    InputError: an illegal move, or sizes out of range.
+    InputError: an illegal move.
   """
-  if not (3 <= window <= opening <= WIDEST and sweeps >= 0):
-    raise core.InputError(
-      f'sweeps {sweeps}, window {window}, opening {opening}; expected '
-      f'sweeps >= 0 and 3 <= window <= opening <= {WIDEST}'
-    )
   start = layout.start() if start is None else start
   moves = calls.frozen(np.atleast_2d(moves), np.int32)
   lengths = calls.frozen(np.atleast_1d(lengths), np.int32)

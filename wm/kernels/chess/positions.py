@@ -55,10 +55,6 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
   0..columns - 1, such as -1, are left out.
   """
   rows, index = layout.rows(rows), calls.frozen(index, np.int32)
-  if index.shape != (layout.PACKED,):
-    raise core.InputError(
-      f'index has shape {index.shape}; expected {layout.PACKED}'
-    )
   mask = np.zeros((len(rows), columns), bool)
   _legal_mask(rows, index, mask)
   return mask

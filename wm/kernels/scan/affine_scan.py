@@ -18,7 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from wm import core
 from wm.kernels.scan import forms
 
 # Platform -> form. Measured on a CPU, 2 cores, float32, forward and backward,
@@ -47,17 +46,7 @@ def affine(
   have one floating dtype, also that of the computation. form: see above; '' is
   the
   platform's. axis: the dimension L, 1 or 0.
-
-  Raises:
-    InputError: shapes that do not fit.
   """
-  blocks = a.ndim == b.ndim + 1
-  if axis not in (0, 1) or (a.shape != b.shape + b.shape[-1:] * blocks):
-    raise core.InputError(
-      f'affine: a {a.shape} and b {b.shape}, time on axis {axis}; expected '
-      'equal shapes, or square blocks a [..., k, k] of b [..., k], and axis 0 '
-      'or 1'
-    )
   start = jnp.broadcast_to(start, b.shape[:axis] + b.shape[axis + 1 :])
   form = form or forms.usual(_FORMS)
   y = _affine(form, jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0), start)

@@ -479,14 +479,12 @@ class Adapter(core.Adaptable):
       rounding.
     parallel: parallel programs; 0 chooses by `max_parallel`. It does not affect
       results.
-    shared: each process tunes its own chunks, and all get all answers.
   """
 
   spec: network.NetworkSpec
   params: nnx.State
   chunk: int = 0
   parallel: int = 0
-  shared: bool = False
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable.
@@ -519,14 +517,13 @@ class Adapter(core.Adaptable):
     run = _AdaptRun(
       task, body, *groups, steps, seed, tuning, size, device, calls
     )
-    return _all(run, num, self.shared)
+    return _all(run, num)
 
 
-def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
+def _all(run: _AdaptRun, num: int) -> np.ndarray:
   """[S, D, M, ...] outputs of all chunks of D data sets."""
   done = 0
   chunks = [*core.predictor.chunks(num, 1, run.size)]
-  assigned = chunks[compute.own_rows(len(chunks))] if shared else chunks
 
   def tuned(rows: slice) -> np.ndarray:
     """[S, C, M, ...] outputs of a chunk."""
@@ -536,19 +533,12 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> np.ndarray:
 
   results = []
   for rows, result in zip(
-    assigned, run.calls.results(tuned, assigned), strict=True
+    chunks, run.calls.results(tuned, chunks), strict=True
   ):
-    results.append(result)
+    results.append(result[:, : rows.stop - rows.start])
     done += rows.stop - rows.start
-    progress.report(done, sum(part.stop - part.start for part in assigned))
-  every = np.stack(results)
-  if shared:
-    every = compute.gathered(every, len(chunks))
-  parts = [
-    values[:, : rows.stop - rows.start]
-    for rows, values in zip(chunks, every, strict=True)
-  ]
-  return np.concatenate(parts, axis=1)
+    progress.report(done, num)
+  return np.concatenate(results, axis=1)
 
 
 class _AdaptRun(NamedTuple):

@@ -31,7 +31,6 @@ from wm import core
 from wm.core import adapting, registry
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
-from wm.runtime import compute
 
 LIGHT = 1_000_000  # Parameters below which a token is little work.
 # Sites of `hidden` and `patched`: the residual stream or the recurrent state.
@@ -69,7 +68,6 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self._outputs = outputs
     self._take(params)
-    # Only this process's devices: other processes have other batches.
     self._local = tuple(devices) or tuple(jax.local_devices())
     self.devices = network.placements(self.spec.num_bytes, self._local)
     sizes = sessions.sizes_on(self._local[0], outputs or vocab_size)
@@ -100,12 +98,6 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     twin._take(network.init(trained, seed, self.devices[0]))
     return twin
 
-  def across_processes(self) -> Self:
-    """See core.TokenReader."""
-    twin = copy.copy(self)
-    twin.shared = True
-    return twin
-
   def interactive(self) -> Self:
     """See core.TokenReader: tiles of one row."""
     twin = copy.copy(self)
@@ -130,14 +122,11 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       raise core.InputError(f'layer {layer} of {spec}: -1 to {last}')
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
-    """See core.Adaptable: by gradient steps, at the first placement.
-
-    Each process tunes its own chunks of data sets.
-    """
+    """See core.Adaptable: by gradient steps, at the first placement."""
     with jax.default_device(network.device_of(self.devices[0])):
       # Adaptation runs in parallel on one device, see `ParallelCalls`.
       weights = self.placed(self.devices[0])
-      adapter = adaptation.Adapter(self.spec, weights, shared=self.shared)
+      adapter = adaptation.Adapter(self.spec, weights)
       return adapter.adapt_to(data)
 
   @property
@@ -160,10 +149,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     function: of the static arguments, weights, tokens [R, P] and `more`, arrays
     [B, L, ...] that are cut into tiles in the same way.
     """
-    total, arrays = len(tokens), [*map(np.asarray, (tokens, lengths, *more))]
-    if self.shared:  # Each process computes its own rows.
-      arrays = [array[compute.own_rows(total)] for array in arrays]
-    tokens, lengths, *rest = arrays
+    tokens, lengths, *rest = map(np.asarray, (tokens, lengths, *more))
     self.spec.check_tokens(tokens, lengths)
     # Shapes of the results come from tracing, without computation.
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in rest)]
@@ -198,9 +184,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
         collect()
     while pending:
       collect()
-    if not self.shared:
-      return out
-    return jax.tree.map(lambda x: compute.gathered(x, total), out)
+    return out
 
 
 class NetworkPredictor(NetworkReader, core.Predictor):
@@ -218,30 +202,9 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
-    hidden = self._checked(tokens, layer, hidden)
-    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
-
-  def _checked(
-    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
-  ) -> np.ndarray:
-    """Activations as float32; raises InputError for a wrong shape."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
-    # A wrong width would otherwise fail within a compiled program.
-    expected = *np.shape(tokens), self._width(layer)
-    if hidden.shape != expected:
-      raise core.InputError(
-        f'activations of shape {hidden.shape} were given to '
-        f'{registry.spec(self.model)}; expected {expected}'
-      )
-    return hidden
-
-  def _width(self, layer: int) -> int:
-    """Width of activations, by tracing only."""
-    # The width is the last dimension of the traced result.
-    kinds = (('int32', ()),)
-    static = self.spec, layer
-    return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
@@ -255,7 +218,6 @@ class NetworkPredictor(NetworkReader, core.Predictor):
       devices=self.devices,
       cache_bytes=self.cache_bytes,
       lanes=self.lanes,
-      shared=self.shared,
     )
 
   @property

@@ -49,7 +49,6 @@ from wm.models.nn.network import (
   StatefulNetwork,
   device_of,
 )
-from wm.runtime import compute
 
 # Continuations of a tile: enough to keep a core's multipliers busy; for small
 # networks the time between products dominates, so their tiles are larger.
@@ -342,11 +341,7 @@ class _Tile:
 
 
 class NetworkSession(core.Session):
-  """B rows in ceil(B / R) tiles, on the devices in turn.
-
-  If several processes share a session, each computes its own rows (see
-  `wm.runtime.compute`) and answers are gathered.
-  """
+  """B rows in ceil(B / R) tiles, on the devices in turn."""
 
   def __init__(
     self,
@@ -358,7 +353,6 @@ class NetworkSession(core.Session):
     devices: tuple[Placement, ...],
     cache_bytes: int,
     lanes: int = 0,
-    shared: bool = False,
   ):
     """Prefills the prefixes.
 
@@ -370,15 +364,10 @@ class NetworkSession(core.Session):
       devices: tiles go to these in turn.
       cache_bytes: memory limit of a tile, of at least one row.
       lanes: see `tile_rows`.
-      shared: True if all processes make the same calls and share the rows.
     """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
-    self._spec, self._num, self._total = spec, num, len(prefixes[1])
-    self._shared, self._share = shared, slice(0, self._total)
-    if shared:
-      self._share = compute.own_rows(self._total)
-    self._batch = self._share.stop - self._share.start
+    self._spec, self._num, self._batch = spec, num, len(prefixes[1])
     self._rows = tile_rows(spec, num, cache_bytes, lanes)
     self._tiles = []
     # Devices in turn: one computes while the next is fed.
@@ -386,11 +375,10 @@ class NetworkSession(core.Session):
       device = devices[tile % len(devices)]
       params = placed(device)
       self._tiles.append(_Tile(spec, params, self._rows, num, device))
-    self.restart(np.arange(self._total), *prefixes)
+    self.restart(np.arange(self._batch), *prefixes)
 
   def _split(self, array: np.ndarray, fill: Any) -> np.ndarray:
-    """[B, ...] -> [tiles, R, ...] of this process's rows, padded."""
-    array = array[self._share]
+    """[B, ...] -> [tiles, R, ...], padded."""
     # The last tile may have fewer rows than the others.
     short = len(self._tiles) * self._rows - self._batch
     pad = np.full((short, *array.shape[1:]), fill, array.dtype)
@@ -400,8 +388,7 @@ class NetworkSession(core.Session):
   def _join(self, parts: list[jax.Array], dtype: Any, *rest: int) -> np.ndarray:
     """[B, M, *rest] of all rows, from the tiles' parts."""
     none = np.zeros((0, self._num, *rest), dtype)
-    whole = np.concatenate([none, *map(np.asarray, parts)])[: self._batch]
-    return compute.gathered(whole, self._total) if self._shared else whole
+    return np.concatenate([none, *map(np.asarray, parts)])[: self._batch]
 
   def log_probs(self) -> np.ndarray:
     """[B, M, V] float32 in nats."""
@@ -474,9 +461,6 @@ class NetworkSession(core.Session):
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
     core.predictor.check_prefixes(lengths)
     self._spec.check_tokens(prefixes, lengths)
-    # Rows of this process, numbered from 0; other rows are in no tile.
-    rows = rows - self._share.start
-    rows = np.where(rows < self._batch, rows, core.DEAD)
     for number, tile in enumerate(self._tiles):
       # Row b of the session is row b % R of tile b // R.
       mine = rows // self._rows == number

@@ -1,15 +1,12 @@
 """CogEval's questions about a graph, each with all correct answers.
 
-Names of nodes depend on the domain. The three main domains are those of
-CogEval; `objects` and `letters` are names without a story. A seed above 0
+Names of nodes depend on the domain, one of the paper's three. A seed above 0
 shuffles the names.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import string
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -167,18 +164,12 @@ SCHOLARS = verbal.words(
   'Amir Wim Raj Jing Wei Nisha Reza Kim Ian Moin Puja Sara Pari Pam Matt Eva '
   'Amy Gia Ming Prem Zack Vivian'
 )
-OBJECTS = verbal.words(
-  'lamp kettle violin compass ladder mirror basket candle anchor hammer '
-  'umbrella clock pillow wheel bottle camera drum feather globe helmet '
-  'jacket key'
-)
 FIRST = {
   'unordSpatial': 'entrance',
   'socialTies': 'Vicky',
-  'objects': 'doorstep',
 }
 
-DOMAINS = verbal.words('ordRooms unordSpatial socialTies objects letters')
+DOMAINS = verbal.words('ordRooms unordSpatial socialTies')
 SHORT = {'rooms': 'ordRooms', 'fields': 'unordSpatial', 'people': 'socialTies'}
 # Domains in which node 0 is the entrance, not a numbered place.
 LOBBY = 'lobby'
@@ -191,16 +182,6 @@ def full_domain(name: str) -> str:
   """A domain by its name or short name; raises InputError."""
   inputs.check_known(name, (*DOMAINS, *SHORT), f'unknown domain {name!r}')
   return SHORT.get(name, name)
-
-
-def letters(count: int, seed: int) -> list[str]:
-  """Distinct random letters, or pairs of letters for larger counts."""
-  singles = [k for k in string.ascii_uppercase if k not in 'AI']
-  consonants = [k for k in singles if k not in 'EOU']
-  pairs = [''.join(pair) for pair in itertools.permutations(consonants, 2)]
-  pool = singles if count <= len(singles) else pairs
-  order = np.argsort(basics.hash64(seed, np.arange(len(pool))))
-  return [pool[k] for k in order[:count]]
 
 
 def most_nodes(graph: str) -> int:
@@ -219,21 +200,18 @@ def node_names(
 
   graph: a name of `graphs.GRAPHS`; n7tree has its entrance at node 1.
   most: the largest number of a node, including new nodes of a change.
-  seed: 0 gives the names of CogEval; other seeds shuffle the names. Letters are
-    random for any seed. The entrance and the lobby keep their names.
+  seed: 0 gives the names of CogEval; other seeds shuffle the names.
+    The entrance and the lobby keep their names.
   """
   domain_name = full_domain(domain_name)
   graph = graphs.LETTERS.get(graph, graph)
   fields = domain_name == 'unordSpatial'
   first = 1 if graph == 'n7tree' and fields else 0
   places = range(first + 1, most + 1)
-  if domain_name == 'letters':
-    return dict(enumerate(letters(most + 1, seed)))
   names = {
     'ordRooms': [str(place) for place in places],
     'unordSpatial': _enough(FIELDS, len(places)),
     'socialTies': _enough(SCHOLARS, len(places)),
-    'objects': _enough(OBJECTS, len(places)),
   }[domain_name]
   if seed:
     order = np.argsort(basics.hash64(seed, np.arange(len(places))))

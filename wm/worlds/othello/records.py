@@ -9,8 +9,7 @@ A `.wtb` file is a header and a record for each game, little-endian:
                    | 10 * row + column, both from 1; 0 after the last
 
 Any other file is text, a game per line: moves as f5d6c3, f5 d6 c3 or numbered;
-text after '#' is ignored. Passes may be written (PASS) where they occur; a
-database has none.
+text after '#' is ignored, and so are passes (PASS); a database has none.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SHOWN = 3  # Number of rejected games named by `facts`.
 PASS = re.compile(rb'pass|pas|pa|ps|--|-1|@@@@|@@|z0|0000')
 _NUMBER = rb'(?<![a-h])[0-9]+ *[.):]+'  # A move number.
 _PART = re.compile(
-  rb'(?P<move>[a-h][0-9])|(?P<pass>%b)|%b|[\s,;|.]+|-(?![-1])|(?P<bad>[^\s]{1,2})'
+  rb'(?P<move>[a-h][0-9])|%b|%b|[\s,;|.]+|-(?![-1])|(?P<bad>[^\s]{1,2})'
   % (PASS.pattern, _NUMBER)
 )
 _PLAIN = re.compile(rb'(?:[a-h][0-9])*')
@@ -111,7 +110,6 @@ class _RecordedMoves(NamedTuple):
     numbers: [N] see `Rejected.game`.
     written: [N, WIDTH] bytes, the written form of each move.
     files: [N] str, see `Rejected.file`.
-    passed: [N] moves before the first invalid pass; DEAD if all are valid.
   """
 
   tokens: np.ndarray
@@ -119,7 +117,6 @@ class _RecordedMoves(NamedTuple):
   numbers: np.ndarray
   written: np.ndarray
   files: np.ndarray
-  passed: np.ndarray
 
 
 def read(path: str, size: int = 8, lost: float = 1.0) -> Records:
@@ -207,8 +204,8 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _RecordedMoves:
   lengths = WIDTH - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
   written = np.array([str(k) for k in range(256)], 'S3')[moves]
-  none = np.full(num, ''), np.full(num, core.DEAD)
-  return _RecordedMoves(tokens, lengths, np.arange(num) + 1, written, *none)
+  numbers, files = np.arange(num) + 1, np.full(num, '')
+  return _RecordedMoves(tokens, lengths, numbers, written, files)
 
 
 def _text(lines: Sequence[bytes], size: int) -> _RecordedMoves:
@@ -221,14 +218,11 @@ def _text(lines: Sequence[bytes], size: int) -> _RecordedMoves:
 
 def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
   """Games of lines in which squares have names."""
-  rows, passes = [], []
-  for n, line in enumerate(lines):
+  rows = []
+  for line in lines:
     row = b''.join(line.split())
     if not _PLAIN.fullmatch(row):
-      parts = [*_PART.finditer(line)]
-      moves = [part['move'] or part['bad'] for part in parts]
-      at = np.cumsum([move is not None for move in moves])
-      passes += [(n, at[k]) for k, part in enumerate(parts) if part['pass']]
+      moves = [x['move'] or x['bad'] for x in _PART.finditer(line)]
       row = b''.join(move.ljust(2) for move in moves if move)
     rows.append(row)
   lengths = np.array([len(row) // 2 for row in rows], np.int64)
@@ -239,19 +233,8 @@ def _named_games(lines: Sequence[bytes], size: int) -> _RecordedMoves:
   tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   lengths = np.minimum(lengths, longest)
-  num = len(rows)
-  passed = np.full(num, core.DEAD)
-  if passes:
-    # A pass is valid if the same side moves before and after it, or nobody.
-    row, at = np.array(passes[::-1], np.int64).T
-    sides = [
-      kernels.replay(tokens[row], np.clip(k, 0, lengths[row]), size)[3]
-      for k in (at - 1, at)
-    ]
-    wrong = ((sides[0] != sides[1]) & (sides[1] != kernels.OVER)) | (at == 0)
-    passed[row[wrong]] = at[wrong]
-  none = np.arange(num) + 1, written, np.full(num, ''), passed
-  return _RecordedMoves(tokens, lengths, *none)
+  numbers, files = np.arange(len(rows)) + 1, np.full(len(rows), '')
+  return _RecordedMoves(tokens, lengths, numbers, written, files)
 
 
 def transcribe(
@@ -276,9 +259,7 @@ def _followed(read: _RecordedMoves, size: int) -> tuple[np.ndarray, np.ndarray]:
   """[N] moves before the first fault, and [N] bool, True if there is one."""
   lengths = read.lengths.astype(np.int32)
   steps = kernels.replay(read.tokens, lengths, size)[0]
-  passed = (read.passed >= 0) & (read.passed <= steps)
-  wrong = (steps < lengths) | (lengths == 0) | passed
-  return np.where(passed, read.passed, steps).astype(np.int32), wrong
+  return steps.astype(np.int32), (steps < lengths) | (lengths == 0)
 
 
 def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
@@ -325,9 +306,6 @@ def _rejected(read: _RecordedMoves, row: int, ply: int, size: int) -> Rejected:
     return Rejected(number, 'no moves', 0, '', 'start', file)
   names = vocab(size)
   before = ''.join(names[token] for token in read.tokens[row, :ply])
-  if ply == read.passed[row]:
-    line = number, 'illegal move', ply + 1, 'pass', before or 'start', file
-    return Rejected(*line)
   token = read.tokens[row, ply]
   cause = 'unreadable move' if token == UNREADABLE else 'illegal move'
   written = read.written[row, ply].decode('ascii', 'replace').strip()

@@ -67,7 +67,6 @@ class RouteQuestions(NamedTuple):
     answerable: [R] int32, the step from which some path is known.
     easy: [R] int32, the step from which some shortest path is walked, as in the
       paper's tables, or NEVER.
-    num_paths: [R] int64 number of simple paths of the pair.
     shortest: [R] int32 number of edges of the shortest path.
   """
 
@@ -75,7 +74,6 @@ class RouteQuestions(NamedTuple):
   target: np.ndarray
   answerable: np.ndarray
   easy: np.ndarray
-  num_paths: np.ndarray
   shortest: np.ndarray
 
   @property
@@ -154,7 +152,6 @@ def routes(questions: DestinationQuestions, nodes: int) -> RouteQuestions:
     target.astype(np.int32),
     since[joined],
     walked[joined],
-    count[joined],
     shortest[joined],
   )
 

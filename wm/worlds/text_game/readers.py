@@ -39,7 +39,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import tarfile
 from collections.abc import Mapping
 from typing import Any
@@ -368,24 +367,16 @@ def write(
     The game's folder.
 
   Raises:
-    InputError: the game's folder exists, or the name is invalid.
+    InputError: the game's folder exists.
   """
   game = game or maze.game
-  if not game or pathlib.PurePath(game).name != game or game.startswith('.'):
-    raise core.InputError(f'{game!r} is no name of a game')
   place = pathlib.Path(folder) / game
   if place.exists():
     raise core.InputError(f'{place} is there already; expected a new game')
-  unfinished = place.with_name(f'.{game}.{os.getpid()}.tmp')
-  shutil.rmtree(unfinished, ignore_errors=True)
-  unfinished.mkdir(parents=True)
-  try:
-    for kind, text in _texts(maze).items():
-      path = unfinished / f'{game}.{kind}'
-      path.write_text(text, encoding='utf-8', newline='')
-    unfinished.rename(place)
-  finally:
-    shutil.rmtree(unfinished, ignore_errors=True)
+  place.mkdir(parents=True)
+  for kind, text in _texts(maze).items():
+    path = place / f'{game}.{kind}'
+    path.write_text(text, encoding='utf-8', newline='')
   return place
 
 

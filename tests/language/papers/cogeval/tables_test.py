@@ -125,7 +125,6 @@ def test_a_page_of_any_answers(tmp_path):
   names = [table.title for table in result.tables]
   for expected in (
     'Figure 2',
-    'Table 2',
     'How answers fail',
   ):
     assert any(name.startswith(expected) for name in names), expected
@@ -135,8 +134,6 @@ def test_a_page_of_any_answers(tmp_path):
   path = pages.save(result, tmp_path)
   text = path.read_text()
   assert 'http' not in text.replace('http://www.w3.org', '')
-  rows = pd.read_csv(tmp_path / 'deviances.csv')
-  assert {*rows['term']} >= {'model', 'graph'}
   assert (tmp_path / 'figure2.svg').read_bytes()[:4] == b'<svg'
 
 

@@ -135,10 +135,10 @@ def test_means_by_question_and_by_game(folder):
   ('text', 'cut', 'message'),
   [
     (b'{"a": 1}', 9, 'is not a file of recorded answers'),
-    (b'[1]\n', 0, 'line 1: no object'),
-    (b'"x"', 0, 'no object'),
+    (b'[1]\n', 0, 'line 1: expected an object'),
+    (b'"x"', 0, 'expected an object'),
     (b'{"a": \xff}', 0, 'is not a file of recorded answers'),
-    (b'{"game": 905}', 0, 'line 1: game=905; expected a text'),
+    (b'{"game": 905}', 0, 'line 1: game: expected a text, has 905'),
   ],
 )
 def test_damaged_files_are_one_line(tmp_path, text, cut, message):

@@ -55,7 +55,7 @@ REPORT = Report(
     'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
     'condition': {name: name for name in questions.GROUP},
     'group': {name: name for name in questions.GROUPS},
-    'setting': {},
+    'turns': {name: name for name in prompts.TURNS},
   },
   measures={
     'beside': _beside,
@@ -212,21 +212,7 @@ def of_answers(frame: pd.DataFrame) -> AnswersPage:
   """
   if not frame['solver'].notna().any():
     raise core.InputError('no scored answer to a question of wm/cogeval')
-  fits: dict[str, Stepwise] = {}
-  try:
-    fits['solver'] = statistics.stepwise(frame, 'solver', terms_of(frame))
-    step_by_step = stepwise_table(fits)
-  except core.InputError as error:
-    # A few logs often have factors that tell each other. Other tables remain.
-    reason = [{'there is none': str(error)}]
-    step_by_step = pages.table('Table 2: step-wise regression', reason)
-  return assembled(
-    lead(frame),
-    frame,
-    [step_by_step, repeats_table(frame, ['solver'])],
-    {'deviances': deviances(fits)},
-    decided(frame),
-  )
+  return assembled(lead(frame), frame, [], {}, decided(frame))
 
 
 def assembled(
@@ -263,12 +249,6 @@ def lead(frame: pd.DataFrame) -> str:
   )
 
 
-def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
-  """Table 2's terms, but for factors that do not vary."""
-  varied = {name for name in statistics.FACTORS if frame[name].nunique() > 1}
-  return [term for term in statistics.TERMS if varied.issuperset(term)]
-
-
 def decided(frame: pd.DataFrame) -> list[Claim]:
   """The paper's claims of the first model's answers."""
   model = statistics.models_of(frame)[0]
@@ -283,7 +263,6 @@ def deviances(fits: Mapping[str, Stepwise]) -> list[dict[str, Any]]:
 
 
 ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
-SETTINGS = [name for name in prompts.SETTINGS if name != 'seed']
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
@@ -296,8 +275,8 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   answered = frame[frame['solver'].notna()]
   content = of_answers(answered)
   more = reports.unread(reports.sample_rows(logs))
-  if answered['setting'].nunique() > 1:
-    more += [by_model(answered, 'setting', 'By the way of asking')]
+  if answered['turns'].nunique() > 1:
+    more += [by_model(answered, 'turns', 'By the way of asking')]
   return content._replace(tables=[*content.tables, *more])
 
 
@@ -309,20 +288,18 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   asked = {*ASKED, 'question'}
   rows = [row for row in reports.sample_rows(logs) if asked <= row.keys()]
   frame = pd.DataFrame(rows, columns=_COLUMNS)
-  settings = frame[SETTINGS].astype(object).fillna('')
   return frame.rename(columns={'correct': 'solver'}).assign(
     temperature=frame['temperature'].fillna(0).astype(float),
     nodes=[
       scoring.format_nodes(nodes) if isinstance(nodes, list | tuple) else None
       for nodes in frame['nodes']
     ],
-    setting=['/'.join(filter(None, row)) for row in settings.to_numpy(str)],
     group=frame['condition'].map(questions.GROUP).fillna(''),
   )
 
 
 _COLUMNS = [
-  *('model', 'temperature', 'question', 'outcome', 'nodes', *ASKED, *SETTINGS),
+  *('model', 'temperature', 'question', 'outcome', 'nodes', 'turns', *ASKED),
   'correct',
 ]
 

@@ -92,13 +92,11 @@ class AnswerVerdict(NamedTuple):
   Attributes:
     outcome: one of OUTCOMES, the first that applies.
     nodes: of the path, with the start where it may be left out.
-    hallucinated_nodes: items that name no node of the graph.
     hallucinated_edges: steps that no arc of the graph makes.
   """
 
   outcome: str
   nodes: tuple[int, ...]
-  hallucinated_nodes: int = 0
   hallucinated_edges: int = 0
 
 
@@ -131,12 +129,7 @@ def _choice(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
   if nodes[0] == problem.start and nodes[1:]:
     nodes = nodes[1:]
   right = nodes[:1] in problem.optimal
-  exists = nodes[0] in {*problem.graph.after, *problem.before.after}
-  return AnswerVerdict(
-    'correct' if right else 'wrong_choice',
-    reply.nodes,
-    hallucinated_nodes=int(not exists),
-  )
+  return AnswerVerdict('correct' if right else 'wrong_choice', reply.nodes)
 
 
 def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
@@ -145,7 +138,7 @@ def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
   nodes = whole(problem, nodes)
   steps = list(itertools.pairwise(nodes))
   existing = {*graph.after, *problem.before.after}
-  unknown = sum(node not in existing for node in nodes)
+  unknown = any(node not in existing for node in nodes)
   wrong = [step for step in steps if step not in graph.known]
   loop = len(set(nodes)) < len(nodes)
   reaches = nodes[-1] in problem.goals
@@ -161,12 +154,7 @@ def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
     outcome = 'loop'
   else:
     outcome = 'too_long' if reaches else 'wrong_goal'
-  return AnswerVerdict(
-    outcome,
-    nodes,
-    hallucinated_nodes=unknown,
-    hallucinated_edges=len(wrong),
-  )
+  return AnswerVerdict(outcome, nodes, hallucinated_edges=len(wrong))
 
 
 def keys(problem: AnsweredQuestion, node_names: Mapping[int, str]) -> list[str]:

@@ -139,22 +139,18 @@ def contrast(
 
   Returns:
     Means `first` and `second`; difference, of second over first; low and high,
-    95 %, percentiles of the bootstrap over questions; p, two-sided, twice the
-    share of resamples on the other side of 0; and questions, of both.
+    95 %, percentiles of the bootstrap over questions; and questions, of both.
   """
   parts = [frame[frame[score].notna()] for frame in (first, second)]
   old, new = (float(part[score].clip(0, 1).mean()) for part in parts)
   drawn = bootstrap(second, score, 1) - bootstrap(first, score, 0)
   low, high = np.quantile(drawn, [0.025, 0.975])
-  # One is added to either count, so that no p is 0 with few resamples.
-  tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
   return {
     'first': old,
     'second': new,
     'difference': new - old,
     'low': float(low),
     'high': float(high),
-    'p': min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0),
     'questions': sum(part['question'].nunique() for part in parts),
   }
 
@@ -379,9 +375,6 @@ def design_effect(
   inner = np.linalg.pinv(bread[last, last]) @ spread[last, last]
   few = (groups - 1) / (groups - design.shape[1])
   return float(np.trace(inner) / df) * few
-
-
-FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
 
 
 def _by_questions(

@@ -17,7 +17,7 @@ ANSWERS = 'llm-predictions'
 
 
 def rescore(folder: str | pathlib.Path) -> pages.AnswersPage:
-  """The page of the record, with a search for the laws that answers follow.
+  """The page of the record.
 
   folder: with 'llm-prompts' and 'llm-predictions', as published.
 
@@ -31,9 +31,7 @@ def rescore(folder: str | pathlib.Path) -> pages.AnswersPage:
     model: [reply.force for reply in replies]
     for model, replies in answers.items()
   }
-  content = reports.of_systems(
-    questions.PUBLISHED, systems, forces, reports.NODES
-  )
+  content = reports.of_systems('origin', systems, forces)
   unread = papers.unread(
     {'model': model, 'failure': reply.failure}
     for model, replies in answers.items()

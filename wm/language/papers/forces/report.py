@@ -18,22 +18,19 @@ from inspect_ai.log import EvalLog
 
 from wm import core
 from wm.core import inputs
-from wm.evaluation import force_laws, formulas
-from wm.kernels import symbolic
+from wm.evaluation import force_laws
 from wm.language import pages
 from wm.language.pages import Report
 from wm.language.papers import reports
 from wm.language.papers.forces import score as scoring
 from wm.language.papers.forces import task as tasks
-from wm.language.papers.forces.questions import AT_ORIGIN, System
+from wm.language.papers.forces.questions import System
 from wm.reporting import charts
 from wm.reporting.tables import Cell, Table
 
 # Share of numbers that are above 0, as `force_law` has it.
 POSITIVE = force_laws.POSITIVE
-ROWS = force_laws.MOST
 TOLERANCE = 0.05
-LOSSES = symbolic.LOSSES  # Squares of logarithms, or of forces as they are.
 
 
 class SpeakerLaw(NamedTuple):
@@ -44,8 +41,6 @@ class SpeakerLaw(NamedTuple):
       `force_law`: not_positive, constant, undetermined.
     power: the law of r, m1 and m2 over all systems; None where there is a
       reason.
-    formulas: loss, of LOSSES -> the best formula of a search, and whether it is
-      Newton's law, up to its factor; {} where none was sought or found.
     within: name of a system -> exponent of r in it alone, and the share of the
       logarithm's variance in it that a power of r explains; NaN where what is
       said is constant or not positive.
@@ -55,7 +50,6 @@ class SpeakerLaw(NamedTuple):
 
   reason: str
   power: force_laws.PowerLaw | None
-  formulas: dict[str, tuple[str, bool]]
   within: dict[str, tuple[float, float]]
   judged: str
 
@@ -70,28 +64,22 @@ def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
 def laws(
   systems: Sequence[System],
   speakers: Mapping[str, Sequence[np.ndarray]],
-  nodes: int = 0,
-  losses: Sequence[str] = LOSSES,
 ) -> dict[str, SpeakerLaw]:
   """Speaker -> the law of what it says.
 
   Args:
     systems: S of them.
     speakers: name -> S arrays [T]; NaN where nothing is said.
-    nodes: size of the largest formulas; 0 is no search. Newton's law has 8.
-    losses: of which formulas are sought, of LOSSES.
   """
   parts = [
     pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'of': s.name})
     for s in systems
   ]
   rows = pd.concat(parts, ignore_index=True)
-  every = {name: np.concatenate(forces) for name, forces in speakers.items()}
-  by_speaker = {name: _law(rows, force) for name, force in every.items()}
-  for loss in losses if nodes else ():
-    for name, formula in _searched(rows, every, nodes, loss).items():
-      by_speaker[name].formulas[loss] = formula
-  return by_speaker
+  return {
+    name: _law(rows, np.concatenate(forces))
+    for name, forces in speakers.items()
+  }
 
 
 def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
@@ -122,7 +110,7 @@ def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
       power = force_laws.fit_power_law(force[good], columns, systems[good])
     except core.InputError:
       reason = 'undetermined'
-  return SpeakerLaw(reason, power, {}, within, judged)
+  return SpeakerLaw(reason, power, within, judged)
 
 
 def _within(distance: np.ndarray, force: np.ndarray) -> tuple[float, float]:
@@ -136,40 +124,6 @@ def _within(distance: np.ndarray, force: np.ndarray) -> tuple[float, float]:
   x = x - x.mean()
   slope = float(x @ y / (x @ x))
   return slope, scoring.correlation(x, y) ** 2
-
-
-def _searched(
-  rows: pd.DataFrame, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
-) -> dict[str, tuple[str, bool]]:
-  """Speaker -> the formula of r, m1 and m2 that fits best; is it Newton's?
-
-  At no more than ROWS steps spread over all systems. Speakers who speak at the
-  same steps share a search. Who says nothing, or one number, has no formula.
-  """
-  alike: dict[bytes, list[str]] = {}
-  for name, force in speakers.items():
-    finite = np.isfinite(force)
-    if loss == 'log':
-      finite &= force > 0
-    if finite.any() and np.ptp(force[finite]) > 0:
-      alike.setdefault(finite.tobytes(), []).append(name)
-  laws_found = {}
-  for mask, names in alike.items():
-    at = np.flatnonzero(np.frombuffer(mask, bool))
-    at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
-    columns = _columns(rows.iloc[at])
-    aims = {name: speakers[name][at] for name in names}
-    aims = {name: aim for name, aim in aims.items() if np.ptp(aim) > 0}
-    if not aims:
-      continue
-    targets = np.array([*aims.values()])
-    fronts = formulas.exhaustive(columns, targets, nodes, loss)
-    truth = columns['m1'] * columns['m2'] / columns['r'] ** 2
-    for name, front in zip(aims, fronts, strict=True):
-      if front:
-        law = formulas.best(front)
-        laws_found[name] = law.text, formulas.follows(law, truth)
-  return laws_found
 
 
 _LOOKS = {
@@ -225,9 +179,6 @@ def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:
   return low - edge, high + edge
 
 
-NODES = 8  # Size of the largest formulas: that of Newton's law.
-
-
 def _short(rows: pd.DataFrame, *columns: str) -> str:
   """Numbers of a row: whole ones as they are, of others four decimals."""
   return ', '.join(
@@ -265,8 +216,7 @@ def _named(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
-  """A row for each speaker; formulas only where some were sought."""
-  sought = any(law.formulas for law in laws_of.values())
+  """A row for each speaker."""
   rows = []
   for name, law in laws_of.items():
     row: dict[str, Any] = {'speaker': name}
@@ -277,23 +227,17 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
         row[f'exponent of {key}'] = Cell(
           f'{law.power.exponents[key]:.3f}', f' [{low:.3f}, {high:.3f}]'
         )
-    if sought:
-      for loss in LOSSES:
-        row[f'formula ({loss})'], _ = law.formulas.get(loss, ('–', False))
-      right = [loss for loss, (_, newton) in law.formulas.items() if newton]
-      row["Newton's"] = ', '.join(right) or 'no'
     rows.append({**row, 'force_law': law.judged})
   return rows
 
 
-def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
+def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   """Tables and a picture of the systems that models were asked about.
 
   Args:
     logs: of the task, whole ones, about the same systems in the same prompts.
       Of several replies to a prompt the mean of each step counts; a step
       without any has none. The second log of a model is called 'MODEL (2)'.
-    nodes: size of the largest formulas that are sought; 0 is no search.
 
   Raises:
     InputError: a sample is none of the task, or logs ask differently.
@@ -308,7 +252,7 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
         'same systems and prompts, or reports of their own'
       )
     speakers[pages.unused_name(log.eval.model, speakers)] = forces
-  content = of_systems(variant, systems, speakers, nodes)
+  content = of_systems(variant, systems, speakers)
   more = reports.unread(reports.sample_rows(logs))
   return content._replace(tables=[*content.tables, *more])
 
@@ -325,7 +269,6 @@ def of_systems(
   variant: str,
   systems: Sequence[System],
   models: Mapping[str, Sequence[np.ndarray]],
-  nodes: int = NODES,
 ) -> pages.AnswersPage:
   """The page of what models answer about systems, baselines beside them.
 
@@ -333,7 +276,6 @@ def of_systems(
     variant: of prompts.
     systems: that were asked about.
     models: name -> forces [T] of each system.
-    nodes: size of the largest formulas that are sought; 0 is no search.
   """
   baselines = {
     name: [scoring.baseline(name, system) for system in systems]
@@ -347,11 +289,11 @@ def of_systems(
     for system, force in zip(systems, forces, strict=True)
   ]
   truth = [system.force for system in systems]
-  laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
+  laws_of = laws(systems, {'truth': truth, **speakers})
   many = f'{len(baselines)} baselines'
   if not baselines:
     many = 'no baseline (none is told)'
-  remark = FALSE if variant in AT_ORIGIN else ''
+  remark = FALSE if variant == 'origin' else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
   return reports.assembled(
     REPORT,

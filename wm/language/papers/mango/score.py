@@ -347,7 +347,6 @@ class Score(NamedTuple):
     repaired: moves that are no action of the game.
     places: of the moves that no game has, of 2 * moves.
     edges: moves between places, that the graph does not have, of `moves`.
-    reasoned: characters of reasoning.
   """
 
   failure: str = ''
@@ -359,7 +358,6 @@ class Score(NamedTuple):
   repaired: int = 0
   places: int = 0
   edges: int = 0
-  reasoned: int = 0
 
 
 def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
@@ -376,7 +374,7 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
     )
   chance = graph.chance(truth)
   if answer.failure:
-    return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
+    return Score(answer.failure, chance=chance)
   seen = [graph.facts(move) for move in answer.moves]
   unknown = [move.unknown for move in seen if not move.real]
   right = (
@@ -392,7 +390,6 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
     repaired=sum(not move.literal for move in seen),
     places=sum(unknown),
     edges=unknown.count(0),
-    reasoned=answer.reasoning,
   )
 
 

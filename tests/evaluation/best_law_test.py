@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from wm.evaluation import formulas
+from wm.evaluation import force_laws
+from wm.kernels import symbolic
 
-GRAVITY = 39.4784176044
 NEWTON = 'm1 * m2 * inv(r * r)'
 
 
-def law(size: int, error: float) -> formulas.Formula:
-  return formulas.Formula(f'of {size}', size, error, np.ones(1))
+def law(size: int, error: float) -> symbolic.Law:
+  return symbolic.Law((), size, error, 1.0, f'of {size}')
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def law(size: int, error: float) -> formulas.Formula:
   ],
 )
 def test_the_law_is_where_the_error_falls_most(front, size):
-  assert formulas.best([law(*pair) for pair in front]).size == size
+  assert force_laws.best([law(*pair) for pair in front]).size == size
 
 
 @pytest.fixture(scope='module')
@@ -43,18 +43,15 @@ def test_shipped_forces_are_newtons(shipped):
   """Masses over four decades; the states are float32."""
   inputs = {name: values[::5] for name, values in shipped[0].items()}
   force = shipped[1][::5]
-  front = formulas.exhaustive(inputs, force[None], 8, 'raw')[0]
-  result = formulas.best(front)
-  assert result.text == f'39.48 * {NEWTON}'
+  front = symbolic.search(inputs, force[None], 8, 'raw')[0]
+  result = force_laws.best(front)
+  assert str(result) == f'39.48 * {NEWTON}'
   assert result.error < 1e-12
-  truth = GRAVITY * inputs['m1'] * inputs['m2'] / inputs['r'] ** 2
-  assert formulas.follows(result, truth)
-  assert not formulas.follows(front[-2], truth)
 
 
 def test_one_system_tells_the_power_of_the_distance(shipped):
   """Masses are constant in it: the distance is all that is left."""
   inputs, force = shipped
   item = {name: values[:450] for name, values in inputs.items()}
-  front = formulas.exhaustive({'r': item['r']}, force[None, :450], 4, 'log')[0]
-  assert formulas.best(front).text.endswith(' * inv(r * r)')
+  front = symbolic.search({'r': item['r']}, force[None, :450], 4, 'log')[0]
+  assert force_laws.best(front).text == 'inv(r * r)'
