@@ -89,7 +89,7 @@ _CALLS = {
     'train',
   ),
   'library.course': ('course',),
-  'library.exact': (*('boundary', 'count', 'extract'),),
+  'library.exact': (*('audit', 'boundary', 'count', 'extract'),),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (
     *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),

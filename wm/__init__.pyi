@@ -19,6 +19,7 @@ from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
 from wm.library.course import course as course
+from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract

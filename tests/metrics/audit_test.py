@@ -14,7 +14,6 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
 from wm.metrics import audit
 from wm.models.serving import oracles, process
 
@@ -24,18 +23,6 @@ CITY = 'maps(rows=5, columns=5)'
 
 def run(predictor, world, **fields):
   return table.by_name(audit.Metric(**fields)(predictor, world, 0))
-
-
-def summary_of(model, world, **fields):
-  world = registry.resolve('world', world)
-  if isinstance(model, str):
-    model = registry.make('model', model).predictor(world, 0)
-  return audit.summary(
-    {
-      name: {**statistics.summarize(x), 'counts': x.counts}
-      for name, x in run(model, world, **fields).items()
-    }
-  )
 
 
 def test_by_hand():
@@ -102,7 +89,9 @@ def test_a_large_world_is_sampled_and_bounded():
   results = run(oracle, world, states=300, prefixes=1)
   assert results['exact'].counts['complete'] == 0
   assert set(results['exact_sampled'].reason) == {'states_are_drawn'}
-  finding = summary_of('oracle()', world, states=300, prefixes=1)
+  finding = wm.audit(
+    'oracle()', world, metric='audit(states=300, prefixes=1)'
+  ).summary
   states = finding.states
   assert 250 < states <= 300
   # None of n: the rule of three.
@@ -135,7 +124,7 @@ def test_the_bound_is_clopper_and_pearsons(wrong, num):
   ],
 )
 def test_the_sentence_says_which_map_a_model_has(model, right, words):
-  finding = summary_of(model, 'maps(rows=6, columns=6)')
+  finding = wm.audit(model, 'maps(rows=6, columns=6)').summary
   assert finding.is_right == right, finding
   assert words in finding.sentence('street')
 
@@ -165,7 +154,7 @@ def test_a_false_street_in_seven_of_a_hundred_states_is_no_yes():
   pairs = np.stack(np.meshgrid(places, places), -1).reshape(-1, 2)
   exact = run(predictor, world, prefixes=1)['exact']
   assert exact.counts['false_tokens'] == predictor.has(pairs).sum() > 20
-  finding = summary_of(predictor, world)
+  finding = wm.audit(predictor, world).summary
   assert not finding.is_right
   assert finding.missing == 0
   moves = audit.wrong_moves(exact.measured_columns())
@@ -196,6 +185,13 @@ def test_a_model_that_is_too_short_is_not_asked():
   exact = run(oracle, world)['exact']
   assert {*exact.reason} == {'', 'longer_than_model'}
   assert exact.counts['complete'] == 0
+
+
+def test_other_metrics_and_worlds_are_refused_in_a_line():
+  with pytest.raises(wm.InputError, match=r'expected audit\('):
+    wm.audit('oracle()', CITY, metric='probe()')
+  with pytest.raises(wm.InputError, match='draws no states'):
+    wm.audit('uniform()', 'hmm()')
 
 
 def test_tokens_that_look_like_numbers_stay_text(tmp_path):

@@ -13,7 +13,6 @@ from wm import core
 from wm.core import accept, capabilities, registry
 from wm.data import text
 from wm.evaluation.scoring import Loaded
-from wm.metrics import audit
 from wm.models.serving import stateless
 from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, run
@@ -342,10 +341,9 @@ def test_edges_say_whether_their_errors_recur(world, samples, tmp_path, kind):
   assert not run.stored_errors(
     loaded, registry.spec(accept.epsilon(0.05)), tmp_path
   )
-  exact, *_ = audit.Metric()(loaded.predictor, world, 0)
-  moves = audit.wrong_moves(exact.measured_columns())
-  false = {move[:2]: move.share for move in moves if move.false}
-  missing = {move[:2]: move.share for move in moves if not move.false}
+  audited = wm.audit(model, world)
+  false = {move[:2]: move.share for move in audited.false}
+  missing = {move[:2]: move.share for move in audited.missing}
   for edge, real in zip(edges.itertuples(), legal, strict=True):
     move = graph.names[edge.source], streets.DIRECTIONS[edge.label]
     share = 1 - missing.get(move, 0) if real else false.get(move, 0)

@@ -11,11 +11,29 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
+from wm.evaluation import statistics
 from wm.library.loading import Source, loaded_predictor
+from wm.metrics import audit as audits
 from wm.options import check, takes
 from wm.options.calls import Count, Extraction, Loading, Path
 from wm.recon import extract as recon
 from wm.worlds.base import games
+
+
+class Audit(NamedTuple):
+  """Which moves a model gets wrong; see `wm.metrics.audit`.
+
+  Attributes:
+    summary: counts, shares and their upper bounds; `sentence()` says them.
+    false: moves that the model accepts and the world forbids.
+    missing: moves that the world allows and the model refuses.
+    scores: the rows, one for each question.
+  """
+
+  summary: audits.AuditSummary
+  false: list[audits.WrongMove]
+  missing: list[audits.WrongMove]
+  scores: tuple[core.Scores, ...]
 
 
 class Apart(NamedTuple):
@@ -126,6 +144,54 @@ def boundary(
   numbers = map(itertools.accumulate, truth.count(state, other, depth))
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
   return Apart(truth, state, other, depth, sizes)
+
+
+@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
+def audit(
+  source: Source,
+  world: core.World | str | None = None,
+  *,
+  metric: core.Metric | str = 'audit()',
+  loading: Loading,
+) -> Audit:
+  """Asks a model for the next token in every state of a world.
+
+    audit = wm.audit('runs/city')
+    print(audit.summary.sentence('street'))
+    print(audit.false[:10])
+
+  Args:
+    source: a run, a model or a predictor, see `wm.load_predictor`.
+    world: whose rules; None is the world that a run was trained on.
+    metric: the audit, such as audit(states=1000, accept='top_k(1)').
+    loading: checkpoint, model, see `wm.load_predictor`; and the seed of the
+      prefixes.
+
+  Raises:
+    InputError: the model gives no next tokens, or the world draws no states.
+  """
+  loaded, predictor = loaded_predictor(source, world, loading)
+  chosen = registry.resolve('metric', metric)
+  if not isinstance(chosen, audits.Metric):
+    raise core.InputError(f'metric={metric!r}; expected audit(...)')
+  if not isinstance(loaded.world, core.Prefixed):
+    raise core.InputError(
+      f'{loaded.world.name} draws no states (core.Prefixed)'
+    )
+  scores = chosen(predictor, loaded.world, loading.seed)
+  results = {
+    x.quantity: {**statistics.summarize(x), 'counts': x.counts} for x in scores
+  }
+  if not results['exact']['n']:
+    reasons = ', '.join(results['exact']['unmeasured'])
+    raise core.InputError(f'audit: {loaded.name} answered nowhere: {reasons}')
+  moves = audits.wrong_moves(scores[0].measured_columns())
+  return Audit(
+    audits.summary(results),
+    [move for move in moves if move.false],
+    [move for move in moves if not move.false],
+    scores,
+  )
 
 
 def count(
