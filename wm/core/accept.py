@@ -237,3 +237,22 @@ class published(Accept):
     enough = mass >= np.float32(self.threshold) * total
     possible = log_probs > -math.inf
     return possible & (_first(log_probs, 1) | (likely & enough))
+
+
+@dataclasses.dataclass(frozen=True)
+class calibrated(Accept):
+  """`epsilon` with the threshold that suits a model best.
+
+  The threshold has the greatest F1 of accepted against legal tokens, at the
+  positions of `num` training sequences that no trial uses. Metrics take
+  epsilon(...) in its place; entries name its threshold as `epsilon`.
+  """
+
+  num: int = fields.field(100, least=1)
+
+  def mask(self, log_probs: Any) -> Any:
+    """Raises InputError: without a model there is no threshold."""
+    raise core.InputError(
+      'calibrated(): no threshold is calibrated here; expected such as '
+      'epsilon(0.01)'
+    )

@@ -16,13 +16,16 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.core import basics
+from wm.core import basics, registry
 from wm.evaluation import boundaries, context, engine
 from wm.evaluation.context import Trials
 from wm.runtime import progress
 
 # Hash words of uniform numbers for the kind of a suffix, and for its tokens.
 KIND, TOKEN = 1, 2
+# Seed of the sequences that thresholds are calibrated on, and most pairs of a
+# position and a token.
+CALIBRATION, _PAIRS = 2**31 - 1, 1 << 24
 # Quantities of `set_scores`.
 SETS = 'set_precision', 'set_recall', 'exact_set'
 
@@ -31,6 +34,63 @@ def rule_for(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
   """The metric's acceptance rule; for a QueryModel: probability above 0."""
   only = isinstance(predictor, core.QueryModel)
   return rules.epsilon(0.0) if only else accept
+
+
+def resolved(
+  spec: str, predictor: core.Predictor, world: core.World
+) -> rules.Accept:
+  """The rule of a spec; `calibrated` is replaced by the model's epsilon."""
+  rule = registry.make('accept', spec)
+  if not isinstance(rule, rules.calibrated):
+    return rule
+  if isinstance(predictor, core.QueryModel):
+    return rules.epsilon(0.0)
+  return rules.epsilon(_best_threshold(rule.num, predictor, world))
+
+
+def threshold(
+  metric: core.Metric, predictor: core.TokenReader, world: core.World
+) -> dict[str, float]:
+  """{'epsilon': the calibrated threshold} of a metric that takes one."""
+  spec = str(vars(metric).get('accept', ''))
+  if not spec.startswith('calibrated') or not isinstance(
+    predictor, core.Predictor
+  ):
+    return {}
+  rule = resolved(spec, predictor, world)
+  assert isinstance(rule, rules.epsilon)
+  return {'epsilon': rule.threshold}
+
+
+def _best_threshold(
+  num: int, predictor: core.Predictor, world: core.World
+) -> float:
+  """Probability above which accepted tokens are most like the legal ones."""
+  sequences = world.sample(num, CALIBRATION, split='train')
+  log_probs, legal, room = [], [], _PAIRS
+  for position in positions(
+    predictor, world, sequences, prompt_end(world, sequences)
+  ):
+    log_probs.append(np.asarray(position.log_probs[:, 1:]).ravel())
+    legal.append(position.legal[:, 1:].ravel())
+    room -= legal[-1].size
+    if room < 0:
+      break
+  if not legal:
+    raise core.InputError(
+      f'calibrated(num={num}): {registry.spec(world)} has no position to '
+      'calibrate on'
+    )
+  values, hits = np.concatenate(log_probs), np.concatenate(legal)
+  order = np.argsort(-values, kind='stable')
+  values, hits = values[order], hits[order]
+  # F1 if the first n tokens are accepted; ties are accepted together.
+  f1 = 2 * np.cumsum(hits) / (np.arange(1, len(hits) + 1) + hits.sum())
+  lower = np.append(values[1:], -np.inf)
+  best = int(np.where(lower < values, f1, -1).argmax())
+  if lower[best] == -np.inf:
+    return 0.0
+  return float(np.exp((values[best].astype(np.float64) + lower[best]) / 2))
 
 
 def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.fields import field_error
-from wm.evaluation import context, engine
+from wm.evaluation import context, engine, membership
 from wm.evaluation import support as supports
 from wm.evaluation.context import PrefixPairs, Trials, count
 
@@ -79,9 +79,9 @@ def draw(
   two_states: whether the prefixes of a trial reach two different states
     (distinction) or one state (compression).
   """
-  accept = sampler = registry.make('accept', metric.accept)
+  accept = sampler = membership.resolved(metric.accept, predictor, world)
   if metric.sampler:
-    sampler = registry.make('accept', metric.sampler)
+    sampler = membership.resolved(metric.sampler, predictor, world)
   # With support='sampler' prefixes come from sampled sequences: uniformly drawn
   # states may have no supported prefix.
   if metric.support == 'sampler':

@@ -18,7 +18,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import query_plans, results
+from wm.evaluation import membership, query_plans, results
 from wm.runtime import progress, provenance
 
 # Fields that follow from a folder's claim; older folders lack them.
@@ -209,7 +209,8 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    settled = terms.settle(loaded.name) if terms else {}
+    settled = membership.threshold(metric, predictor, world)
+    settled |= terms.settle(loaded.name) if terms else {}
     results_of[spec] = cache.add(metric, rows, settled)
   # Results of `metrics` come first, then other cached results.
   order = [*asked, *(spec for spec in results_of if spec not in asked)]

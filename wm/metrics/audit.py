@@ -103,7 +103,9 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, a cluster per state."""
-    rule = membership.rule_for(predictor, registry.make('accept', self.accept))
+    rule = membership.rule_for(
+      predictor, membership.resolved(self.accept, predictor, world)
+    )
     asked = questions(world, self.states, self.prefixes, seed)
     tokens, lengths, ok = asked.prefixes
     reason = np.where(ok, '', 'no_prefix')

@@ -18,7 +18,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, registry
 from wm.core.fields import field
-from wm.evaluation import automaton_learner, context, implied
+from wm.evaluation import automaton_learner, context, implied, membership
 from wm.options.calls import Extraction
 
 PAIRS = 17  # Random stream of the second position of a pair.
@@ -105,7 +105,7 @@ class Metric(core.Metric):
     if isinstance(predictor, core.QueryModel):
       return (core.scores('wrong_places', [np.nan], reason=['answers_only']),)
     options = Extraction(most=MOST, queries=QUERIES, walks=WALKS)
-    rule = registry.make('accept', self.accept)
+    rule = membership.resolved(self.accept, predictor, world)
     learned = implied.imply(predictor, world, rule, options, seed)
     sequences = world.sample(self.num, seed, split='heldout')
     lengths = np.minimum(sequences.lengths, learned.teacher.depth - 1)

@@ -71,7 +71,9 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per state."""
-    rule = membership.rule_for(predictor, registry.make('accept', self.accept))
+    rule = membership.rule_for(
+      predictor, membership.resolved(self.accept, predictor, world)
+    )
     states = world.sample_states(
       self.trials, basics.stream(seed, context.STATES)
     )

@@ -87,7 +87,9 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
-    rule = membership.rule_for(predictor, registry.make('accept', self.accept))
+    rule = membership.rule_for(
+      predictor, membership.resolved(self.accept, predictor, world)
+    )
     if self.states == 'drawn':
       sequences, groups = _drawn(world, self.num, seed)
       first = sequences.lengths - 1
