@@ -1,4 +1,4 @@
-"""Forces: the published systems and answers, baselines, laws, hostile text."""
+"""Forces: the published prompts and answers, baselines, laws, hostile text."""
 
 import json
 
@@ -64,6 +64,48 @@ def said(folder, shown):
 @pytest.fixture(scope='module')
 def drawn():
   return questions.draw(12, 0)
+
+
+def test_published_prompts_are_those_of_the_files_byte_for_byte(folder, shown):
+  home = folder / 'llm-prompts'
+  options = questions.ForceOptions(folder=str(folder), prompts=str(home))
+  for text, system in questions.questions(options):
+    path = home / f'{system.name}.txt'
+    assert text.encode() == path.read_bytes()
+  assert text != questions.prompt('origin', shown[-1])
+
+
+ALL = '01234'
+
+
+def test_a_published_prompt_with_places_says_any_system(
+  folder, shown, drawn, tmp_path
+):
+  text = (folder / 'llm-prompts' / '0.txt').read_bytes().decode()
+  lines = '\n'.join(x for x in text.splitlines() if 'Timestep: ' in x).strip()
+  text = text.replace(lines + '\n', '{lines}').replace('449', '{last}')
+  for system in shown:
+    path = folder / 'llm-prompts' / f'{system.name}.txt'
+    file = tmp_path / path.name
+    file.write_text(text, newline='')
+    made = questions.prompt('origin', system, str(tmp_path), ALL)
+    assert made.encode() == path.read_bytes()
+  few = drawn[0].every(90)
+  made = questions.prompt('origin', few, str(tmp_path), ALL)
+  assert made.count('Timestep: ') == len(few.force)
+
+
+def test_prompts_of_other_systems_are_refused_in_a_line(folder, tmp_path):
+  home = str(folder / 'llm-prompts')
+  for fields, said in (
+    ({'num': 2}, r'unknown 2\.txt; expected 0\.txt, 1\.txt$'),
+    ({'num': 5}, r'0\.txt has no {lines}; expected {lines}, {last}$'),
+    ({'prompts': str(tmp_path)}, r'no 0\.txt; expected 0\.txt, 1\.txt'),
+    ({'variant': 'corrected'}, "no published prompts; expected 'origin'"),
+    ({'variant': 'published'}, 'available: origin, corrected'),
+  ):
+    with pytest.raises(core.InputError, match=said):
+      questions.questions(questions.ForceOptions(**{'prompts': home, **fields}))
 
 
 def test_suns_are_where_the_states_say(shown):

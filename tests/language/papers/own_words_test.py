@@ -1,4 +1,4 @@
-"""No sentence of others stands in the tree."""
+"""No sentence of others stands in the tree, and published prompts are read."""
 
 import gzip
 import json

@@ -3,7 +3,8 @@
   task.py        questions and the tasks of Inspect: NAME, or NAME_... where a
                  paper has several; `known_answer` serves `wm/solver` and such,
                  where metadata of samples names the `task`
-  prompt.md.j2   our own words of its prompts, a macro each
+  prompt.md.j2   our own words of its prompts, a macro each; `published` fills
+                 in the authors', which the user brings
   score.py       replies read, and their scores
   report.toml    its tables and figures; `reports` says how they are declared
   report.py      `page(logs)`, where a page has more than report.toml declares

@@ -125,6 +125,7 @@ def test_planners_fail_as_they_must():
 @pytest.mark.parametrize(
   'settings',
   [
+    {'wording': 'loud'},
     {'turns': 'three'},
   ],
 )

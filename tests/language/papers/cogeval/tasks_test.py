@@ -9,6 +9,7 @@ from tests import page_text
 from wm import core
 from wm.language import logs as log_reports
 from wm.language import providers
+from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import task as tasks
 from wm.worlds.cognitive_graph import questions
@@ -111,7 +112,7 @@ def test_what_is_not_there_is_named():
     ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
     ({'repeats': 0}, 'repeats=0; expected at least 1'),
     ({'domains': ''}, "domains=''; expected one or more"),
-    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: turns"),
+    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: wording"),
   ):
     with pytest.raises(core.InputError, match=output):
       tasks.cogeval(**inputs)
@@ -148,6 +149,49 @@ def test_an_evaluation_counts_once_and_says_what_has_no_score(logs, tmp_path):
   text = page_text.read(tmp_path / 'out')
   assert '11 answers of 1 models' in text
   assert '1 more samples have no score: timeout 1.' in text
+
+
+def test_published_prompts_come_from_the_recorded_conversations(
+  cogeval, conversations, tmp_path
+):
+  """Texts are the authors'; a planner that knows the graph answers them."""
+  del conversations  # They are read once for all.
+  task = tasks.cogeval(
+    graphs='n7line,n15star',
+    domains='ordRooms,socialTies',
+    conditions='valuePath,transReval,1stepPath',
+    prompts=str(cogeval),
+  )
+  texts = {
+    tuple(text for role, text in row['messages'] if role != 'a')
+    for row in recorded.text_rows_of(cogeval / recorded.SAMPLE)
+    if row['prompt_version'] == recorded.AUDITED
+  }
+  assert len(task.dataset) == 12
+  for sample in task.dataset:
+    asked = [*(turn.text for turn in sample.input), sample.metadata['second']]
+    assert tuple(filter(None, asked)) in texts
+    assert sample.metadata['wording'] == 'published'
+    assert '/published/' in sample.id
+  (log,) = inspect_ai.eval(
+    task, model='wm/solver', display='none', log_dir=str(tmp_path)
+  )
+  assert log.status == 'success', log.error
+  result = {s.name: s.metrics['mean'].value for s in log.results.scores}
+  assert result['correct'] == 1
+  for options, output in (
+    ({'turns': 'one'}, 'expected no other option of conversations'),
+    ({'prompts': '', 'wording': 'published'}, 'those of prompts=FOLDER'),
+    ({'domains': 'letters'}, 'no conversation of n7line, valuePath, letters'),
+  ):
+    with pytest.raises(core.InputError, match=output):
+      tasks.cogeval(**{'prompts': str(cogeval), **options})
+
+
+def test_a_folder_without_conversations_is_refused_in_a_line(tmp_path):
+  files = 'conversations_sample.jsonl.gz, scores_all.csv.gz'
+  with pytest.raises(core.InputError, match=f'no conv.*; expected {files}$'):
+    tasks.cogeval(prompts=str(tmp_path))
 
 
 def test_logs_of_a_wording_that_is_no_more_are_scored(logs):

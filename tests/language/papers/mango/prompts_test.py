@@ -1,5 +1,8 @@
 """Prompts as the shipped sample has them, and prefixes of whole steps."""
 
+import gzip
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,60 @@ STEPS = [
   WalkthroughStep(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
   for k in range(12)
 ]
+
+
+FRAME = '{walkthrough}\n\n{allowed} {places}\n\n'
+
+
+def test_published_questions_come_from_the_files_of_the_user(
+  testdata, tmp_path
+):
+  """A file with places, made of one recorded question, says all the others."""
+  path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
+  if not path.exists():
+    pytest.skip(f'no sample of answers at {path}')
+  with gzip.open(path, 'rt', encoding='utf-8') as lines:
+    rows = [row for row in map(json.loads, lines) if row['answerable']]
+  assert len(rows) == 32
+  for row in rows:
+    kind, end = 'route', row['dst_node']
+    if 'action_list' in row:
+      kind, end = 'destination', str(row['action_list'])
+    last = '{target}' if kind == 'route' else '{actions}'
+    text = row['question'].replace(end, last)
+    text = FRAME + text.replace(f'"{row["src_node"]}"', '"{start}"')
+    file = tmp_path / f'{kind}.txt'
+    if not file.exists():
+      file.write_text(text)
+    assert file.read_text() == text
+  style = questions.MazePrompt(prompts=str(tmp_path))
+  for row in rows:
+    actions = tuple(row.get('action_list', ()))
+    asked = MazeQuestion(row['src_node'], row['dst_node'], actions)
+    text = questions.prompt('W {start}', (['north'], ['a']), asked, style)
+    assert text == f"W {{start}}\n\n['north'] ['a']\n\n{row['question']}"
+
+
+def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
+  asked = MazeQuestion('a', 'b', ('north',))
+  style = questions.MazePrompt(prompts=str(tmp_path))
+  names = ['north'], ['a', 'b']
+  said = 'expected destination.txt, route.txt, minigame.txt'
+  with pytest.raises(core.InputError, match=f'no destination.txt; {said}'):
+    questions.prompt('W', names, asked, style)
+  file = tmp_path / 'destination.txt'
+  file.write_text(FRAME + '{actions}')
+  with pytest.raises(core.InputError, match=r'has no \{start\}; expected \{wa'):
+    questions.prompt('W', names, asked, style)
+  file.write_text(FRAME + '{start}{actions}{0: 1}{other}')
+  text = questions.prompt('W', names, asked, style)
+  assert text.endswith("\n\na['north']{0: 1}{other}")
+  file.write_bytes(b'\xff')
+  with pytest.raises(core.InputError, match='is not a prompt'):
+    questions.prompt('W', names, asked, style)
+  (tmp_path / 'rout.txt').write_text('')
+  with pytest.raises(core.InputError, match=f'unknown rout.txt; {said}'):
+    questions.prompt('W', names, asked, style)
 
 
 def test_the_two_generations_name_the_values_of_a_move_differently():

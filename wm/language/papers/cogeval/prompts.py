@@ -11,7 +11,8 @@ question in the three small graphs, and stand alone in the others.
 
 Descriptions are our own words, made from the graph and its names: what leads
 where, passages left and right through trees, and connections, each told once.
-Read literally, they are the graph.
+Read literally, they are the graph. `task` asks in the authors' words from the
+recorded conversations, where the user brings them.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def listing(items: list[str], last: str = 'and') -> str:
 NEIGHBORS = (
   'Neighbors are those from before these changes, whichever way a step leads.'
 )
+OURS = 'audited'  # So logs call our words: those of August 2023 are alike.
+PUBLISHED = 'published'  # And the authors' words so.
 TURNS = ('two', 'one')
 
 
@@ -69,6 +72,9 @@ TURNS = ('two', 'one')
 class DialogSettings:
   """Options of a conversation."""
 
+  wording: str = field(
+    OURS, "whose words: 'published' are of prompts=", choices=(OURS, PUBLISHED)
+  )
   turns: str = field('two', 'see above', choices=TURNS)
   seed: int = field(0, "of names and order; 0 is CogEval's")
 
@@ -284,7 +290,7 @@ class Dialog(NamedTuple):
   node_names: dict[int, str]
 
 
-PLAIN = DialogSettings()
+PLAIN, OF_AUTHORS = DialogSettings(), DialogSettings(PUBLISHED)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -28,6 +28,7 @@ from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
 FINAL, MAY = 'scores_all.csv.gz', 'scores_may2023.csv.gz'
+TEXTS = SAMPLE, FINAL  # Files that conversations are read from.
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
 # File -> its columns that are read besides FACTORS.
@@ -133,8 +134,10 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   return whole.assign(outcome=whole['outcome'].astype('category'))
 
 
-def load(folder: str | pathlib.Path) -> pd.DataFrame:
+def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
   """All conversations with audited prompts, those of the sample with text.
+
+  messages: whether these are read too; they are most of the file.
 
   Returns:
     A conversation a row, None where there is nothing: the columns of
@@ -143,28 +146,33 @@ def load(folder: str | pathlib.Path) -> pd.DataFrame:
       `key_status` 'ok', 'wrong' or 'n/a' of the authors' key by that solver.
       `question` is the last one, `key` names the conversation among all,
       `answer` is the last reply, '' without text, and `expected` the authors'
-      keys, () without.
+      keys, () without; `messages` are pairs of a role and a text, None without.
 
   Raises:
     InputError: a file is missing or damaged; says which.
   """
   place = pathlib.Path(folder)
-  texts = {
-    key_of(row): (row.get('answer', ''), row.get('expected', ()))
-    for row in text_rows_of(place / SAMPLE)
-  }
+  texts = {}
+  interned: dict[str, str] = {}  # Thousands of conversations share a prompt.
+  for row in text_rows_of(place / SAMPLE):
+    turns = None
+    if messages and row['prompt_version'] == AUDITED:
+      turns = [(who, interned.setdefault(x, x)) for who, x in row['messages']]
+    answered = row.get('answer', ''), row.get('expected', ())
+    texts[key_of(row)] = (*answered, turns)
   frame = read_table(place / FINAL)
   frame = frame.assign(recorded=frame['recorded'].clip(upper=1))
   frame = frame[frame['prompts'] == AUDITED].astype(object)
   frame = frame.where(frame.notna(), None)
   rows = frame.to_dict('records')
   keys = [key_of(row) for row in rows]
-  read = [texts.get(key, ('', ())) for key in keys]
+  read = [texts.get(key, ('', (), None)) for key in keys]
   return frame.assign(
     question=[reports.question_of(row) for row in rows],
     key=keys,
-    answer=[answer for answer, _ in read],
-    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k in read],
+    answer=[answer for answer, *_ in read],
+    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k, *_ in read],
+    messages=[turns for *_, turns in read],
     key_status=frame['key_status'].fillna('n/a'),
   )
 

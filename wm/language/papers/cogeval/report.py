@@ -55,7 +55,7 @@ REPORT = Report(
     'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
     'condition': {name: name for name in questions.GROUP},
     'group': {name: name for name in questions.GROUPS},
-    'turns': {name: name for name in prompts.TURNS},
+    'setting': {},
   },
   measures={
     'beside': _beside,
@@ -263,6 +263,7 @@ def deviances(fits: Mapping[str, Stepwise]) -> list[dict[str, Any]]:
 
 
 ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
+SETTINGS = [name for name in prompts.SETTINGS if name != 'seed']
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
@@ -275,8 +276,8 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   answered = frame[frame['solver'].notna()]
   content = of_answers(answered)
   more = reports.unread(reports.sample_rows(logs))
-  if answered['turns'].nunique() > 1:
-    more += [by_model(answered, 'turns', 'By the way of asking')]
+  if answered['setting'].nunique() > 1:
+    more += [by_model(answered, 'setting', 'By the way of asking')]
   return content._replace(tables=[*content.tables, *more])
 
 
@@ -288,18 +289,20 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   asked = {*ASKED, 'question'}
   rows = [row for row in reports.sample_rows(logs) if asked <= row.keys()]
   frame = pd.DataFrame(rows, columns=_COLUMNS)
+  settings = frame[SETTINGS].astype(object).fillna('')
   return frame.rename(columns={'correct': 'solver'}).assign(
     temperature=frame['temperature'].fillna(0).astype(float),
     nodes=[
       scoring.format_nodes(nodes) if isinstance(nodes, list | tuple) else None
       for nodes in frame['nodes']
     ],
+    setting=['/'.join(filter(None, row)) for row in settings.to_numpy(str)],
     group=frame['condition'].map(questions.GROUP).fillna(''),
   )
 
 
 _COLUMNS = [
-  *('model', 'temperature', 'question', 'outcome', 'nodes', 'turns', *ASKED),
+  *('model', 'temperature', 'question', 'outcome', 'nodes', *ASKED, *SETTINGS),
   'correct',
 ]
 

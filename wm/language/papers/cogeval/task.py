@@ -9,6 +9,7 @@ always_yes    from the start to a goal in one step
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -28,9 +29,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from wm import core
 from wm.core import basics, fields, inputs
 from wm.core.fields import field
-from wm.language import providers
+from wm.language import papers, providers
 from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
+from wm.language.papers import published
 from wm.language.papers.cogeval import prompts
 from wm.language.papers.cogeval import score as scoring
 from wm.language.papers.cogeval.prompts import DialogSettings
@@ -57,6 +59,24 @@ class CogEvalOptions(DialogSettings):
     least=1,
   )
   seed: int = field(0, 'of names and order, and of the nodes asked about')
+  prompts: str = field('', published.HELP)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    mixed = self.dialogs() != prompts.OF_AUTHORS
+    if self.wording != prompts.OURS or (self.prompts and mixed):
+      raise core.InputError(
+        f'wording={self.wording!r}, prompts={self.prompts!r}: published '
+        'prompts are those of prompts=FOLDER; expected no other option of '
+        'conversations'
+      )
+
+  def dialogs(self) -> DialogSettings:
+    """The options of conversations."""
+    put = {name: vars(self)[name] for name in prompts.SETTINGS}
+    if self.prompts:
+      put['wording'] = prompts.PUBLISHED
+    return DialogSettings(**put)
 
 
 @task
@@ -107,15 +127,36 @@ def samples(options: CogEvalOptions) -> Iterator[Sample]:
     InputError: no such graph or domain, or a condition that no graph has.
   """
   temperatures = numbers(options.temperatures, 'temperatures', float) or [0.0]
+  texts_of = _texts(options.prompts) if options.prompts else {}
   by_graph = _conditions(listed(options.graphs), listed(options.conditions))
   for graph, conditions in by_graph.items():
     for domain, condition, repeat in itertools.product(
       listed(options.domains), conditions, range(options.repeats)
     ):
       question = chosen(graph, condition, domain, options.seed + repeat)
-      settings = DialogSettings(options.turns, options.seed)
+      alike = [each for each in texts_of if each[:3] == question[:3]]
+      question = alike[repeat % len(alike)] if alike else question
+      if options.prompts and not alike:
+        raise core.InputError(
+          f'prompts={options.prompts} has no conversation of '
+          f'{", ".join(question[:3])}'
+        )
+      dialogs = options.dialogs()
       for temperature in temperatures:
-        yield sample(question, settings, temperature, repeat)
+        texts = texts_of.get(question, ())
+        yield sample(question, dialogs, temperature, repeat, texts)
+
+
+@functools.lru_cache(maxsize=1)
+def _texts(folder: str) -> dict[Question, list[str]]:
+  """Question -> system's and user's messages of the authors' conversations."""
+  recorded = papers.load('cogeval', 'recorded')
+  published.check(folder, recorded.TEXTS, recorded.TEXTS)
+  rows = recorded.load(folder, messages=True).dropna(subset=['messages'])
+  return {
+    row.question: [text for role, text in row.messages if role != 'a']
+    for row in rows.drop_duplicates('question').itertuples()
+  }
 
 
 def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
@@ -134,8 +175,12 @@ def sample(
   settings: DialogSettings,
   temperature: float = 0.0,
   repeat: int = 0,
+  texts: Sequence[str] = (),
 ) -> Sample:
-  """One conversation; its metadata says what was asked."""
+  """One conversation; its metadata says what was asked.
+
+  texts: the authors' messages; () is our own words.
+  """
   dialog = prompts.dialog(question, settings)
   options = vars(settings)
   what = '/'.join(
@@ -153,6 +198,10 @@ def sample(
     'repeat': repeat,
     'second': dialog.second,
   }
+  if texts:
+    system, first, *second = texts
+    dialog = dialog._replace(system=system, first=first)
+    metadata['second'] = ''.join(second)
   messages: list[ChatMessage] = [
     ChatMessageSystem(content=dialog.system),
     ChatMessageUser(content=dialog.first),
@@ -182,7 +231,7 @@ def converse() -> Solver:
 
 
 def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
-  """The conversation that a sample's metadata tells of."""
+  """The conversation that a sample's metadata tells of, in any wording."""
   question = Question(*(metadata[name] for name in Question._fields))
   put = {name: metadata[name] for name in prompts.SETTINGS}
   return prompts.dialog(question, DialogSettings(**put))

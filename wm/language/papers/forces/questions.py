@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from wm import core
 from wm.core import basics, fields, inputs, registry
 from wm.core.fields import field
 from wm.kernels import orbits
+from wm.language.papers import published
 from wm.runtime import pages
 
 PROMPTS = 'llm-prompts'
@@ -221,6 +223,9 @@ def spread(system: System, num_told: int, seed: int) -> System:
 # `origin` says of the sun that it is at the origin, where it is not, as the
 # published prompts do; `corrected` says where it is and which masses there are.
 VARIANTS = ('origin', 'corrected')
+# Logs call so what was asked by `origin` in the authors' words.
+PUBLISHED = 'published'
+AT_ORIGIN = 'origin', PUBLISHED
 UNKNOWN = 'Unk'
 
 
@@ -243,9 +248,27 @@ def _parts(system: System) -> dict[str, Any]:
   }
 
 
-def prompt(variant: str, system: System) -> str:
-  """The question about a system; see ForceOptions for the variant."""
+def prompt(
+  variant: str,
+  system: System,
+  folder: str = '',
+  names: Sequence[str] = (),
+) -> str:
+  """The question about a system.
+
+  Args:
+    variant: see ForceOptions.
+    system: that is asked about.
+    folder: of the authors' prompts, NAME.txt for each system; '' is our words.
+    names: of all its systems.
+
+  Raises:
+    InputError: files are about other systems.
+  """
   parts = _parts(system)
+  if folder:
+    values = {'lines': parts['lines'], 'last': str(parts['last'])}
+    return published.render(folder, system.name, names, values, TEXTS)
   if variant == 'origin':
     parts['bodies'] = TEXTS.origin()
   return str(TEXTS.corrected(**parts))
@@ -273,9 +296,14 @@ class ForceOptions:
   )
   seed: int = field(0, 'of systems, and of the steps that are told')
   world: str = field(WORLD, 'that systems are drawn from')
+  prompts: str = field('', published.HELP)
 
   def __post_init__(self) -> None:
     fields.check(self)
+    if self.prompts and self.variant != 'origin':
+      raise core.InputError(
+        f"variant={self.variant!r} has no published prompts; expected 'origin'"
+      )
 
   def systems(self) -> list[System]:
     """Systems with the forces that they come with.
@@ -298,6 +326,8 @@ def questions(options: ForceOptions) -> list[tuple[str, System]]:
   else:
     shown = [early(system, options.num_told, seed) for system in systems]
   shown = [system.every(options.every) for system in shown]
+  about = options.prompts, [system.name for system in shown]
   return [
-    (prompt(options.variant, system), system) for system in shown[: options.num]
+    (prompt(options.variant, system, *about), system)
+    for system in shown[: options.num]
   ]

@@ -31,7 +31,7 @@ def rescore(folder: str | pathlib.Path) -> pages.AnswersPage:
     model: [reply.force for reply in replies]
     for model, replies in answers.items()
   }
-  content = reports.of_systems('origin', systems, forces)
+  content = reports.of_systems(questions.PUBLISHED, systems, forces)
   unread = papers.unread(
     {'model': model, 'failure': reply.failure}
     for model, replies in answers.items()

@@ -24,7 +24,7 @@ from wm.language.pages import Report
 from wm.language.papers import reports
 from wm.language.papers.forces import score as scoring
 from wm.language.papers.forces import task as tasks
-from wm.language.papers.forces.questions import System
+from wm.language.papers.forces.questions import AT_ORIGIN, System
 from wm.reporting import charts
 from wm.reporting.tables import Cell, Table
 
@@ -293,7 +293,7 @@ def of_systems(
   many = f'{len(baselines)} baselines'
   if not baselines:
     many = 'no baseline (none is told)'
-  remark = FALSE if variant == 'origin' else ''
+  remark = FALSE if variant in AT_ORIGIN else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
   return reports.assembled(
     REPORT,

@@ -25,7 +25,7 @@ VERSION = 2  # 1 had the authors' words.
 @with_options
 def forces(options: questions.ForceOptions) -> Task:
   """Forces on a planet at every step, from those that are told at some."""
-  variant = options.variant
+  variant = questions.PUBLISHED if options.prompts else options.variant
   samples = [
     Sample(
       id=f'{variant}-{system.name}',
@@ -112,7 +112,7 @@ def known_answer(request: providers.Request) -> str:
       system.told_steps if len(system.told_steps) else slice(None)
     ].tolist()
     force = np.array([request.choice(choices) for _ in force])
-  elif request.metadata['variant'] == 'origin':
+  elif request.metadata['variant'] in questions.AT_ORIGIN:
     force = scoring.newton_origin(shown)
   elif len(system.told_steps):
     force = scoring.newton_true(shown)

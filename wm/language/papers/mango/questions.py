@@ -5,10 +5,15 @@ lists, and a question. The two generations of the authors' program differ in the
 names of the three values of a move. Minigames show the steps before one that
 goes where the walk has been, and ask for the next action; their published
 prompts had rewards and lists of valid actions, which are not in the data: the
-map's list of actions stands in.
+map's list of actions stands in. All words are our own, but for files that the
+user brings:
+
+  destination.txt  {walkthrough}, {allowed}, {places}, {start}, {actions}
+  route.txt        {walkthrough}, {allowed}, {places}, {start}, {target}
+  minigame.txt     {walkthrough}, {allowed}, and, with a map, {ways}
 
 Source: Ding et al. 2024, sections 3.1 and 3.4,
-appendix A.4. All words are our own.
+appendix A.4.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from wm.core import fields, inputs
 from wm.core.fields import field
 from wm.language import provider
 from wm.language.answers import grammar, replies
+from wm.language.papers import published
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
 from wm.runtime import pages
@@ -169,10 +175,12 @@ class MazePrompt:
     generation: of the data: 'camera_ready', 'paper' or 'annotation', which is
       asked as the camera-ready one.
     setting: a key of SETTINGS.
+    prompts: folder of the authors' prompts; '' is our own words.
   """
 
   generation: str = field('camera_ready', choices=KEYS)
   setting: str = field('full', choices=SETTINGS)
+  prompts: str = ''
 
   def __post_init__(self) -> None:
     fields.check(self)
@@ -183,6 +191,7 @@ class MazePrompt:
     return KEYS[self.generation]
 
 
+PROMPTS = 'destination', 'route', 'minigame'
 # Actions and places that a prompt lists.
 Names = tuple[Sequence[str], Sequence[str]]
 
@@ -206,10 +215,20 @@ def prompt(
     names: that it lists.
     asked: the question.
     style: how it is put.
+
+  Raises:
+    InputError: the authors' files are missing or no such prompts.
   """
   actions, places = map(list, names)
+  values = {'walkthrough': shown, 'allowed': str(actions)}
+  values |= {'places': str(places), 'start': asked.start}
+  kind, last = ROUTE, {'target': asked.target}
+  if asked.actions:
+    kind, last = DESTINATION, {'actions': str(list(asked.actions))}
   question = question_text(asked, style)
-  return str(TEXTS.prompt(shown, str(actions), str(places), question))
+  return published.render(
+    style.prompts, kind, PROMPTS, values | last, TEXTS, question=question
+  )
 
 
 def longest(
@@ -377,6 +396,7 @@ def minigame_prompt(
   maze: mazes.Maze,
   asked: game_questions.Minigame,
   with_map: bool,
+  prompts: str = '',
 ) -> str:
   """The whole prompt of one minigame.
 
@@ -384,10 +404,13 @@ def minigame_prompt(
     maze: the game.
     asked: the minigame.
     with_map: adds a line for each way that the steps before show from there.
+    prompts: folder of the authors' prompts; '' is our own words.
   """
-  shown, allowed = render(maze.steps[: asked.step]), str(list(maze.actions))
-  ways = TEXTS.ways(asked.ways) if with_map else ''
-  return str(TEXTS.minigame(shown, allowed, ways))
+  values = {'walkthrough': render(maze.steps[: asked.step])}
+  values['allowed'] = str(list(maze.actions))
+  if with_map:
+    values['ways'] = str(TEXTS.ways(asked.ways))
+  return published.render(prompts, 'minigame', PROMPTS, values, TEXTS)
 
 
 def judge_minigame(

@@ -27,6 +27,7 @@ from wm.core.fields import field
 from wm.language import providers
 from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, stderr, with_options
+from wm.language.papers import published
 from wm.language.papers.mango import questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import DESTINATION, ROUTE
@@ -137,6 +138,7 @@ class GameOptions:
     "'model' counts as the model does, where Inspect knows how; 'estimate' "
     'asks nobody',
   )
+  prompts: str = field('', published.HELP)
 
   def __post_init__(self) -> None:
     if not self.folder:
@@ -181,7 +183,9 @@ def _task(kind: str, options: QuestionOptions) -> Task:
   counter = questions.counter(options.tokenizer)
   samples: list[Sample] = []
   for maze in options.mazes():
-    style = questions.MazePrompt(maze.generation, options.setting)
+    style = questions.MazePrompt(
+      maze.generation, options.setting, options.prompts
+    )
     samples += game_samples(maze, kind, options, style, counter)
   if not samples:
     raise core.InputError(
@@ -334,7 +338,9 @@ def minigame_samples(
   """Samples of one game whose prompts fit the budget."""
   samples = []
   for minigame in game_questions.minigames(maze, options.last):
-    text = questions.minigame_prompt(maze, minigame, options.map)
+    text = questions.minigame_prompt(
+      maze, minigame, options.map, options.prompts
+    )
     if options.budget and counter(text) + options.answer > options.budget:
       break  # Later ones are longer still.
     samples.append(
