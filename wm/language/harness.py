@@ -38,7 +38,7 @@ with inputs.extra('language', 'a task for a language model'):
   from inspect_ai.scorer import Target
   from inspect_ai.solver import TaskState
 
-  from wm.language import provider, registry
+  from wm.language import papers, provider, world_task
 
 # Of tasks that have these options, where the caller sets no others.
 DEFAULTS = {'turns': 'one', 'tokenizer': 'estimate'}
@@ -141,9 +141,10 @@ def mean(values: Sequence[float]) -> float:
 
 def tasks() -> dict[str, Callable[..., Task]]:
   """Name -> function of all tasks, 'mango_route' of `wm/mango_route`."""
+  places = [papers.load(paper, 'task') for paper in papers.names()]
   return {
     name: make
-    for place in (registry, *registry.TASKS)
+    for place in (world_task, *places)
     for name, make in vars(place).items()
     if inspect.isfunction(make)
     and inspect.signature(make).return_annotation is Task

@@ -644,7 +644,7 @@ def _cached_reader(
       # With a cache, larger batches cost no more memory than whole texts do.
       batch = max(rows, CACHED_ROWS)
       readers.append(tokenization.text_reader(thing, texts, label, batch)[0])
-    fields = {
+    fields: dict[str, Any] = {
       'end': world.end,
       'max_len': min(room, world.max_len),
       'renormalised': True,

@@ -108,7 +108,7 @@ def _weights(
 class CompiledPredictor(tokenization.PiecePredictor):
   """A GPT-2 whose tokens are decoded by a network with its weights."""
 
-  by_sequence = False  # type: ignore[assignment]
+  by_sequence = False
 
   def __init__(
     self,
@@ -123,8 +123,9 @@ class CompiledPredictor(tokenization.PiecePredictor):
     token of the world.
     """
     super().__init__(reader, spelled, **fields)
-    self._model = registry.make('model', spec(reader.model))
-    self._pieces, self._versions = np.maximum(pieces, 0), None
+    self._model = registry.make('model', spec(reader.model) or '')
+    self._pieces = np.maximum(pieces, 0)
+    self._versions: list[tuple[int, int]] = []  # Of the weights in use.
     self.difference = 0.0
 
   @property
