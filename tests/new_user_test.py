@@ -277,7 +277,7 @@ REFUSED = {
   ),
   'an automaton as JSON lines': (
     lambda: score('uniform()', world="automaton(file='games.jsonl')"),
-    "unknown suffix '.jsonl'; available: .json, .dot",
+    "unknown suffix '.jsonl'; available: .json, .csv",
   ),
   'a map as JSON': (
     lambda: score('uniform()', world="maps(file='table.json')"),
