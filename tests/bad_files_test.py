@@ -157,6 +157,10 @@ TALK = {
 # Name of a file -> what it holds, and what reads it.
 FILES = {
   'a.json': (json.dumps(AUTOMATON).encode(), lambda p: readers.read(str(p))),
+  'a.csv': (
+    b'state,symbol,next\np,,start\np,a,q\nq,,\n',
+    lambda p: readers.read(str(p)),
+  ),
   'a.dot': (
     b'digraph { none -> p; p -> q [label="a"]; q [shape=doublecircle] }',
     lambda p: readers.read(str(p)),

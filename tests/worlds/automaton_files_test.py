@@ -1,5 +1,6 @@
 """Automata from files: every format, and what is refused."""
 
+import itertools
 import json
 import re
 
@@ -45,6 +46,12 @@ def edges():
       yield state, symbol, after
 
 
+def as_csv():
+  lines = ['state,symbol,next', f'{TABLE["start"]},,start']
+  lines += [f'{state},,accepting' for state in TABLE['accepting']]
+  return '\n'.join([*lines, 'last,,', *map(','.join, edges())])
+
+
 def as_dot():
   """As automata are drawn: an arrow out of nothing, doubled circles."""
   doubled = ' '.join(f'{state};' for state in TABLE['accepting'])
@@ -56,12 +63,14 @@ def as_dot():
   )
 
 
-@pytest.fixture(params=['.json', '.dot', '.gv'])
+@pytest.fixture(params=['.json', '.csv', '.dot', '.gv'])
 def path(request, tmp_path):
   """The automaton in a file of each kind."""
   file = tmp_path / f'even{request.param}'
   if request.param == '.json':
     file.write_text(json.dumps(TABLE))
+  elif request.param == '.csv':
+    file.write_text(as_csv())
   else:
     pytest.importorskip('pydot')
     file.write_text(as_dot())
@@ -162,6 +171,19 @@ BAD = {
     ),
     'has no word but the empty one',
   ),
+  'columns.csv': ('from,symbol,to\na,x,b\n', "no column 'state'"),
+  'start.csv': ('state,symbol,next\na,x,a\n', 'has 0 start states'),
+  'starts.csv': (
+    'state,symbol,next\na,,start\nb,,start\na,x,a\n',
+    'has 2 start states: a, b',
+  ),
+  'mark.csv': ('state,symbol,next\na,,begin\n', "that says 'begin'"),
+  'both.csv': (
+    'state,symbol,next\na,,start\na,x,a\na,x,b\nb,,\n',
+    "leads with 'x' to both 'a' and 'b'; expected a deterministic",
+  ),
+  'unknown.csv': ('state,symbol,next\na,,start\na,x,b\n', "unknown state 'b'"),
+  'short.csv': ('state,symbol,next\na,x\n', 'line 2: 2 fields, expected 3'),
   'odd.dot': ('digraph {', 'is not DOT'),
   'plain.dot': ('graph { a -- b [label=x]; }', 'expected a directed graph'),
   'bare.dot': (
@@ -173,11 +195,11 @@ BAD = {
     'expected a deterministic automaton',
   ),
   'deep.dot': ('digraph' + 3000 * '{' + 'a' + 3000 * '}', 'has groups'),
-  'two.dot': (
-    'digraph { a [start=true]; b [start=true]; a -> b [label=x]; }',
-    'has 2 start states: a, b',
+  'some.pdf': ('a', "unknown suffix '.pdf'; available: .json, .csv"),
+  'chance.csv': (
+    'state,symbol,next,prob\na,,start,\na,x,a,0.5\n',
+    'has prob: a probabilistic or weighted automaton',
   ),
-  'some.pdf': ('a', "unknown suffix '.pdf'; available: .json, .dot"),
   'weight.dot': (
     'digraph { s -> a; s [shape=point]; a -> a [label=x, weight=0.5]; }',
     'has weight: a probabilistic',
@@ -200,13 +222,14 @@ def test_a_bad_file_is_one_clear_line(name, tmp_path):
 
 def test_two_hundred_malformed_files_are_read_or_refused(tmp_path):
   """Bytes dropped, doubled or changed: a world, or one line that says why."""
+  forms = {'.json': json.dumps(TABLE), '.csv': as_csv()}
   refused = []
-  for number in range(210):
-    data = bytearray(json.dumps(TABLE).encode())
+  for number, suffix in itertools.product(range(105), forms):
+    data = bytearray(forms[suffix].encode())
     for k in range(1 + number % 4):
       at = int(basics.hash64(number, k)) % len(data)
       data[at : at + k] = bytes([int(basics.hash64(number, k, 1)) % 256])
-    file = tmp_path / 'bad.json'
+    file = tmp_path / f'bad{suffix}'
     file.write_bytes(bytes(data))
     try:
       machine.reduced(str(file), readers.read(str(file)))

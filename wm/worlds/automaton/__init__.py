@@ -74,7 +74,7 @@ class World(
 
   file: str = field(
     '',
-    'automaton as .json, .dot or .gv',
+    'automaton as .json, .csv, .dot or .gv',
     format=readers.__name__,
   )
   preset: str = ''

@@ -9,6 +9,16 @@ sequences just stop.
      "accepting": ["even"],
      "transitions": {"even": {"a": "odd"}, "odd": {"a": "even", "b": "odd"}}}
 
+CSV: columns state,symbol,next. A row with an empty symbol marks its state as
+`start` or `accepting`, or only declares it. Every state needs at least one row.
+Without an `accepting` row, sequences just stop.
+
+    state,symbol,next
+    even,,start
+    even,,accepting
+    even,a,odd
+    odd,,
+
 DOT (.dot, .gv): a directed graph without groups. The edge attribute
 `label` is the symbol. The start has the node attribute start=true, or an
 unlabelled edge from a node without other edges (the usual arrow). Accepting
@@ -33,7 +43,10 @@ from typing import Any, NamedTuple
 from wm import core
 from wm.core import inputs, schema
 from wm.worlds.automaton import machine
+from wm.worlds.base import csv_file
 
+COLUMNS = ('state', 'symbol', 'next')
+MARKS = ('start', 'accepting', '')
 # Attributes of graphs, and the values that mark an accepting state.
 ACCEPTING = {
   'accepting': ('true',),
@@ -70,6 +83,7 @@ def read(path: str) -> machine.FiniteAutomaton:
   """
   readers: dict[str, tuple[str, Callable[[str], Sketch]]] = {
     '.json': ('JSON', _json),
+    '.csv': ('a CSV file', _csv),
     '.dot': ('DOT', _dot),
     '.gv': ('DOT', _dot),
   }
@@ -141,6 +155,26 @@ _AUTOMATON = schema.Object(
   dict.fromkeys(('alphabet', 'states', 'accepting'), _NAMES),
   closed=True,
 )
+
+
+def _csv(path: str) -> Sketch:
+  """See the module."""
+  table = csv_file.read(path, COLUMNS)
+  _refuse_weights(path, table)
+  stripped = ([field.strip() for field in table[name]] for name in COLUMNS)
+  rows = [*zip(*stripped, strict=True)]
+  marked: dict[str, list[str]] = {mark: [] for mark in MARKS}
+  for state, symbol, mark in rows:
+    if not symbol and mark not in MARKS:
+      raise core.InputError(
+        f'{path}: state {state!r} has a row without symbol that says {mark!r}; '
+        "available: 'start', 'accepting', or nothing"
+      )
+    if not symbol:
+      marked[mark].append(state)
+  states = [*dict.fromkeys(state for state, _, _ in rows)]
+  edges = [row for row in rows if row[1]]
+  return Sketch(states, edges, marked['start'], marked['accepting'] or None)
 
 
 def _refuse_weights(path: str, names: Iterable[str]) -> None:
