@@ -126,6 +126,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
   'train': {
     'keep': ('500', 'every:0', 'every:x', LONG),
+    'accumulate': ('-1', '3', '1000000000'),
     'data': ('none', 'm.osm', ''),
     'start': ('none', 'm.osm'),
   },

@@ -2,6 +2,8 @@
 
 import json
 
+import jax
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,6 +13,7 @@ from wm import core
 from wm.library import course
 from wm.options.training import Training
 from wm.training import checkpoints, loop
+from wm.training import state as state_lib
 
 mean_mlp.install()
 TINY = wm.make('world', mean_mlp.WORLD)
@@ -94,11 +97,35 @@ def test_a_run_starts_from_a_checkpoint_that_was_kept(kept, data, tmp_path):
   assert losses[20] > begun['heldout_loss'] > losses[40]
 
 
+def step_of(**fields):
+  """A step's gradients and sums from equal parameters and rows."""
+  training = Training(batch=24, **fields)
+  model = wm.make('model', 'transformer(layers=1, width=16, heads=2)')
+  steps = loop.CompiledSteps(training, TINY, model, state_lib.mesh(1, 1))
+  state = state_lib.create(steps.spec, 0, steps.optimizer, steps.abstract)
+  drawn = TINY.sample(24, 0)
+  lengths = np.maximum(drawn.lengths - np.arange(24) % 5, 1).astype(np.int32)
+  batch = loop.place_batch(steps.mesh, drawn.tokens, lengths)
+  return steps.train_step.gradient(state.params, np.uint32(0), 0, *batch)
+
+
+@pytest.mark.parametrize('loss', ['token', 'sequence'])
+@pytest.mark.parametrize('parts', [2, 3, 24])
+def test_parts_of_a_batch_have_its_gradient(loss, parts):
+  whole, sums = step_of(loss=loss)
+  grads, same = step_of(loss=loss, accumulate=parts)
+  np.testing.assert_allclose(same, sums, rtol=1e-6)
+  for a, b in zip(*map(jax.tree.leaves, (grads, whole)), strict=True):
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'keep': '500'}, "expected 'every:' and a number of steps"),
     ({'keep': 'every:0'}, "expected 'every:'"),
+    ({'accumulate': 3}, 'expected a divisor of batch=64'),
+    ({'accumulate': 0}, 'accumulate'),
   ],
 )
 def test_bad_options_are_one_line(fields, message):

@@ -15,7 +15,7 @@ Path = str | pathlib.Path
 # record holds them, so that earlier runs go on.
 _CONSTANT = {
   **{'first_batch': 0, 'curriculum': 0.0, 'horizon': 0},
-  **{'smoothing': 0.0, 'accumulate': 1},
+  **{'smoothing': 0.0},
 }
 # Options that do not change the result.
 _NO_EFFECT_ON_RESULT = (
@@ -60,6 +60,12 @@ class Training:
   )
   # The sum over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
+  # The gradient is that of the whole batch, but for the order of its sums.
+  accumulate: int = option(
+    1,
+    'Parts of a batch that are computed one after the other, in less memory.',
+    least=1,
+  )
   batching: str = option(
     'buckets',
     'Batches of similar lengths, or random and padded batches.',
@@ -153,6 +159,11 @@ class Training:
     check(self)
     if self.keep and not re.fullmatch(r'every:[1-9]\d{0,9}', self.keep):
       refuse(f'keep={self.keep!r}', ": expected 'every:' and a number of steps")
+    if self.batch % self.accumulate:
+      refuse(
+        f'accumulate={self.accumulate}',
+        f': expected a divisor of batch={self.batch}',
+      )
     if self.log_every < 1:
       refuse(f'log_every={self.log_every}', ': expected at least 1')
     if self.average and self.average * self.steps < 1:

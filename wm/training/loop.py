@@ -117,8 +117,12 @@ def make_train_step(
   objective: loss_lib.Objective,
   seed: int,
   abstract: state_lib.State,
+  accumulate: int = 1,
 ) -> TrainStep:
-  """The train step of a network over the mesh of `abstract`."""
+  """The train step of a network over the mesh of `abstract`.
+
+  accumulate: parts of a batch whose gradients are added, one after the other.
+  """
   # Outputs have the state's shardings: no step moves parameters between
   # devices. Sums are small and every process reads them: they are replicated.
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
@@ -143,7 +147,10 @@ def make_train_step(
       return mean, objective.sums(losses, lengths_B)
 
     with jax.sharding.use_abstract_mesh(mesh):
-      return jax.grad(loss, has_aux=True)(params)
+      if accumulate == 1:
+        return jax.grad(loss, has_aux=True)(params)
+      batch = tokens_BL, lengths_B, *labels_BLK
+      return _accumulated(spec, objective, key, params, batch, accumulate)
 
   device = everywhere.mesh.devices.flat[0]
   gradient = jax.jit(
@@ -160,6 +167,42 @@ def make_train_step(
   )
 
   return TrainStep(gradient, update, seed)
+
+
+def _accumulated(
+  spec: network.NetworkSpec,
+  objective: loss_lib.Objective,
+  key: jax.Array,
+  params: state_lib.Arrays,
+  batch: tuple[jax.Array, ...],
+  num: int,
+) -> tuple[state_lib.Arrays, jax.Array]:
+  """Gradient and sums of a batch, from `num` parts of it in turn."""
+  # Part i has rows i, i + num, ...: each device has its share of every part.
+  parts = [x.reshape(-1, num, *x.shape[1:]).swapaxes(0, 1) for x in batch]
+
+  def one(carried: Any, part: Any) -> tuple[Any, None]:
+    """Adds a part's gradient of summed losses, their number and its sums."""
+    number, tokens_BL, lengths_B, *labels_BLK = part
+    # Each part drops other activations.
+    part_key = jax.random.fold_in(key, number)
+
+    def loss(params: state_lib.Arrays) -> tuple[jax.Array, Any]:
+      net = state_lib.merge(spec, params)
+      losses = objective.per_token_loss(net, part_key, tokens_BL, *labels_BLK)
+      total, count = objective.total(losses, lengths_B)
+      return total, (count, objective.sums(losses, lengths_B))
+
+    new = jax.grad(loss, has_aux=True)(params)
+    return jax.tree.map(jnp.add, carried, new), None
+
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  first = zeros, (jnp.zeros((), jnp.int32), jnp.zeros(4, jnp.float32))
+  (grads, (count, sums)), _ = jax.lax.scan(
+    one, first, (jnp.arange(num), *parts)
+  )
+  # Divided once, by the number over the whole batch, as its mean is.
+  return jax.tree.map(lambda x: x / jnp.maximum(count, 1), grads), sums
 
 
 def make_eval_step(
@@ -513,10 +556,10 @@ class CompiledSteps:
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
     self.part_ids, self.num_parts = state_lib.data_parts(mesh)
-    if training.batch % self.num_parts:
+    if training.batch % (self.num_parts * training.accumulate):
       raise core.InputError(
-        f'a batch of {training.batch} cannot be divided over '
-        f'{self.num_parts} devices'
+        f'a batch of {training.batch} in {training.accumulate} parts cannot be '
+        f'divided over {self.num_parts} devices'
       )
     self.objective = loss_lib.make(training, world)
     self.spec = network.NetworkSpec(
@@ -537,6 +580,7 @@ class CompiledSteps:
       self.objective,
       training.seed,
       self.abstract,
+      training.accumulate,
     )
     self.eval_step = make_eval_step(self.spec, self.objective, self.abstract)
 

@@ -80,8 +80,14 @@ class Objective(abc.ABC):
   ) -> TokenLosses:
     """The losses of a batch; dropout is applied only with a key."""
 
-  def mean(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
-    """[] the training loss, without padding."""
+  def total(
+    self, losses: TokenLosses, lengths_B: jax.Array
+  ) -> tuple[jax.Array, jax.Array]:
+    """([] sum of training losses, [] their number), without padding.
+
+    Their ratio over the global batch is the training loss. A mean of its parts'
+    means would weigh tokens of short parts more.
+    """
     real_BT = losses.real(lengths_B)
     # Masked by `where`, not by a product: the loss of a pad may be infinite,
     # and 0 * inf is NaN.
@@ -90,9 +96,13 @@ class Objective(abc.ABC):
     # By sequence, all sequences weigh the same; by token, long ones weigh more.
     if self.by_sequence:
       # Rows of length 0 are padding of the batch.
-      loss_B = loss_B / jnp.maximum(count_B, 1)
-      count_B = count_B > 0
-    return loss_B.sum() / jnp.maximum(count_B.sum(), 1)
+      return (loss_B / jnp.maximum(count_B, 1)).sum(), (count_B > 0).sum()
+    return loss_B.sum(), count_B.sum()
+
+  def mean(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
+    """[] the training loss, without padding."""
+    total, num = self.total(losses, lengths_B)
+    return total / jnp.maximum(num, 1)
 
   def sums(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
     """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
