@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from wm import core
 from wm.library import course
 from wm.options.training import Training
 from wm.training import checkpoints, loop
+from wm.training import loss as loss_lib
 from wm.training import state as state_lib
 
 mean_mlp.install()
@@ -119,6 +121,29 @@ def test_parts_of_a_batch_have_its_gradient(loss, parts):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_smoothed_targets_by_hand():
+  """(1 - s) (-log p of the token) + s times its mean over all real tokens."""
+  rng = np.random.default_rng(0)
+  logits = rng.normal(size=(2, 3, 5)).astype(np.float32)
+  tokens = np.array([[1, 2, 3, 4], [4, 3, 0, 0]], np.int32)
+  lengths = np.array([4, 2], np.int32)
+  objective = loss_lib.NextTokenLoss(TINY, smoothing=0.3)
+  losses = objective.per_token_loss(
+    lambda tokens, key: jnp.asarray(logits), None, jnp.asarray(tokens)
+  )
+  log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+  terms = [
+    -0.7 * log_p[n, t, tokens[n, t + 1]] - 0.3 * log_p[n, t, 1:].mean()
+    for n, size in enumerate(lengths)
+    for t in range(size - 1)
+  ]
+  mean = objective.mean(losses, jnp.asarray(lengths))
+  assert float(mean) == pytest.approx(np.mean(terms), abs=1e-6)
+  plain = loss_lib.NextTokenLoss(TINY)
+  reported = objective.sums(losses, jnp.asarray(lengths))[0]
+  assert float(reported) == float(plain.sums(losses, jnp.asarray(lengths))[0])
+
+
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
@@ -126,6 +151,8 @@ def test_parts_of_a_batch_have_its_gradient(loss, parts):
     ({'keep': 'every:0'}, "expected 'every:'"),
     ({'accumulate': 3}, 'expected a divisor of batch=64'),
     ({'accumulate': 0}, 'accumulate'),
+    ({'smoothing': 1.0}, 'smoothing'),
+    ({'smoothing': 0.1, 'objective': 'state'}, 'expected 0 with'),
   ],
 )
 def test_bad_options_are_one_line(fields, message):

@@ -13,10 +13,7 @@ from wm.options import check, documented, option, refuse
 Path = str | pathlib.Path
 # Options of earlier versions, with the only value that there is now. A run's
 # record holds them, so that earlier runs go on.
-_CONSTANT = {
-  **{'first_batch': 0, 'curriculum': 0.0, 'horizon': 0},
-  **{'smoothing': 0.0},
-}
+_CONSTANT = {'first_batch': 0, 'curriculum': 0.0, 'horizon': 0}
 # Options that do not change the result.
 _NO_EFFECT_ON_RESULT = (
   'data',
@@ -51,6 +48,13 @@ class Training:
     'Training loss: the mean over the tokens of a batch, or the mean over '
     'sequences of their means. Reports and the best checkpoint use tokens.',
     choices=('token', 'sequence'),
+  )
+  smoothing: float = option(
+    0.0,
+    'Label smoothing: share of the target that is spread over all tokens. '
+    'Reported losses are without it.',
+    least=0,
+    most=0.9,
   )
   steps: int = option(
     1000,
@@ -159,6 +163,8 @@ class Training:
     check(self)
     if self.keep and not re.fullmatch(r'every:[1-9]\d{0,9}', self.keep):
       refuse(f'keep={self.keep!r}', ": expected 'every:' and a number of steps")
+    if self.smoothing and self.objective != 'next':
+      refuse(f'smoothing={self.smoothing}', ': expected 0 with objective=state')
     if self.batch % self.accumulate:
       refuse(
         f'accumulate={self.accumulate}',

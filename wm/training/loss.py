@@ -38,11 +38,14 @@ class TokenLosses(NamedTuple):
     loss: [B, T] float32, nats.
     position: [T] int32, index of the token that each loss belongs to.
     measures: [B, T, M] float32, evaluated besides the loss.
+    smoothed: [B, T] float32, the loss that is trained, by smoothed targets;
+      None: `loss`.
   """
 
   loss: jax.Array
   position: jax.Array
   measures: jax.Array
+  smoothed: jax.Array | None = None
 
   def real(self, lengths_B: jax.Array) -> jax.Array:
     """[B, T] bool: the token is not padding."""
@@ -89,9 +92,10 @@ class Objective(abc.ABC):
     means would weigh tokens of short parts more.
     """
     real_BT = losses.real(lengths_B)
+    trained = losses.loss if losses.smoothed is None else losses.smoothed
     # Masked by `where`, not by a product: the loss of a pad may be infinite,
     # and 0 * inf is NaN.
-    loss_B = jnp.where(real_BT, losses.loss, 0).sum(-1)
+    loss_B = jnp.where(real_BT, trained, 0).sum(-1)
     count_B = real_BT.sum(-1)
     # By sequence, all sequences weigh the same; by token, long ones weigh more.
     if self.by_sequence:
@@ -149,6 +153,13 @@ class Objective(abc.ABC):
 class NextTokenLoss(Objective):
   """-log p(tokens[:, t + 1] | tokens[:, :t + 1])."""
 
+  def __init__(
+    self, world: core.World, loss: str = 'token', smoothing: float = 0.0
+  ) -> None:
+    """smoothing: share of the trained target that is spread over all tokens."""
+    super().__init__(world, loss)
+    self._smoothing = smoothing
+
   def per_token_loss(
     self,
     net: network.Network,
@@ -163,8 +174,15 @@ class NextTokenLoss(Objective):
     )
     # Logits at t predict token t + 1: place_T = 1, .., L - 1.
     place_T = jnp.arange(1, tokens_BL.shape[1])
+    # Reports and evaluations are of the plain loss, whatever is trained.
+    smoothed_BT = None
+    if share := self._smoothing:
+      # No sequence contains padding: its logit gets none of the target.
+      log_sum_BT = jax.nn.logsumexp(logits_BTV, axis=-1)
+      spread_BT = log_sum_BT - logits_BTV[..., core.PAD + 1 :].mean(-1)
+      smoothed_BT = (1 - share) * loss_BT + share * spread_BT
     nothing = jnp.zeros((*loss_BT.shape, 0))
-    return TokenLosses(loss_BT, place_T, nothing)
+    return TokenLosses(loss_BT, place_T, nothing, smoothed_BT)
 
 
 class StateLoss(Objective):
@@ -216,7 +234,7 @@ def make(training: Training, world: core.World) -> Objective:
   """The objective of a run; raises InputError if the world lacks it."""
   if training.objective == 'state':
     return StateLoss(world, training.loss)
-  return NextTokenLoss(world, training.loss)
+  return NextTokenLoss(world, training.loss, training.smoothing)
 
 
 def fitted_sums(
