@@ -20,7 +20,7 @@ Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
 tokens alone, or a row of a .csv file with a head. The field may also be called
 tokens, transcript, input and the like; others, such as example_id or states,
-are not read. Games are as people write
+are not read, but for targets, which are checked. Games are as people write
 them: UCI, SAN, numbered, squares as numbers, with passes. --tokens=FILE says
 what ids or words stand for the world's tokens. A line that is no JSON or has an
 unknown token ends the program with the line's number. Sequences that are
