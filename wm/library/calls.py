@@ -538,7 +538,13 @@ def ingest_text(
   world = registry.resolve('world', world)
   paths, aliases = (_list(files), _list(heldout)), _aliases_of(tokens, world)
   manifests = published.ingest_text(world, *paths, out, aliases, lost)
-  return opened(out, manifests, log)
+  splits = opened(out, manifests, log)
+  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
+    log(
+      f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
+      'training ones up to a symmetry of the world'
+    )
+  return splits
 
 
 def _aliases_of(
