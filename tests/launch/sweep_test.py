@@ -19,7 +19,7 @@ GRID = [
   '--grid=lr=1e-2|1e30',
 ]
 BRIEF = [
-  *('--steps=30', '--batch=8', '--eval_every=10', '--save_every=10'),
+  *('--steps=200', '--batch=8', '--eval_every=10', '--save_every=10'),
   '--optimizer=adamw',
 ]
 ENV = {**os.environ, 'XLA_FLAGS': compiler.flags()}
@@ -132,11 +132,12 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
   best, failed = table(tmp_path)
   assert (best['status'], failed['status']) == ('done', 'failed')
   assert 'at step' in failed['error']
-  # An unbroken run by hand.
+  # An unbroken run by hand, in a process with the same settings.
   alone = tmp_path / 'alone'
   inputs = ['--model=transformer(layers=1, width=8)', '--lr=1e-2', *BRIEF]
   inputs += [WORLD, f'--data={out / "data"}', f'--out={alone}']
-  binaries.printed('train', *inputs)
+  train = [sys.executable, str(root / 'launch' / 'train.py'), *inputs]
+  subprocess.run(train, env=ENV, check=True)
   rows = [
     run_log.read(folder / 'metrics.jsonl')
     for folder in (alone, tmp_path / 'runs' / 'one,lr=1e-2')
