@@ -95,7 +95,6 @@ ANSWERED = {
     lambda: score('uniform()', [QUICK, QUICK]),
     lambda entries: len(entries) == 5,
   ),
-  'trials': (lambda: wm.rows('line'), lambda rows: len(rows) == 100),
 }
 # What does not: title -> call, and a part of its line.
 REFUSED = {
