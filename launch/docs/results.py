@@ -76,6 +76,7 @@ def rows() -> Iterator[Row]:
       unit = json.loads(path.read_text(encoding='utf-8'))
       units[kind, unit['miniature'], unit['row']].append((path, unit))
   for (kind, study, name), runs in units.items():
+    runs.sort(key=lambda run: run[1]['seed'])
     first = runs[-1][1]
     values = collections.defaultdict(list)
     for _, unit in runs:

@@ -129,7 +129,7 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
     for n, x in enumerate(several)
   ]
   together = collect.pooled(runs)
-  table = model_comparison.paired_table(
+  *_, table = model_comparison.paired_tables(
     together, tables.results(together), several_seeds=True
   )
   assert table.title == 'Differences between recipes, over seeds'
@@ -143,9 +143,8 @@ def test_recipes_differ_by_means_over_seeds(tmp_path):
   assert cell.endswith('n=6')
   single = collect.pooled(runs[:1] + runs[3:])
   frame = tables.results(single)
-  assert (
-    model_comparison.paired_table(single, frame, several_seeds=True) is None
-  )
+  pairs = model_comparison.paired_tables(single, frame, several_seeds=True)
+  assert not pairs
 
 
 def test_a_refused_interval_says_why_beside_the_median(tmp_path):

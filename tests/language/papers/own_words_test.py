@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import string
 import subprocess
 
 import pytest
@@ -31,7 +32,15 @@ _NODES = {
     graph, domain, graph_questions.most_nodes(graph)
   ).values()
   for word in _WORD.findall(str(name).lower())
-} | {'room', 'rooms', 'field', 'fields', 'node', 'nodes'}
+} | {
+  'room',
+  'rooms',
+  'field',
+  'fields',
+  'node',
+  'nodes',
+  *string.ascii_lowercase,
+}
 
 
 def runs(text):

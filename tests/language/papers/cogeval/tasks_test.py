@@ -182,7 +182,10 @@ def test_published_prompts_come_from_the_recorded_conversations(
   for options, output in (
     ({'turns': 'one'}, 'expected no other option of conversations'),
     ({'prompts': '', 'wording': 'published'}, 'those of prompts=FOLDER'),
-    ({'domains': 'letters'}, 'no conversation of n7line, valuePath, letters'),
+    (
+      {'conditions': 'teleShortcutShortest'},
+      'no conversation of n7line, teleShortcutShortest, ordRooms',
+    ),
   ):
     with pytest.raises(core.InputError, match=output):
       tasks.cogeval(**{'prompts': str(cogeval), **options})
