@@ -97,6 +97,30 @@ def test_weights_that_change_are_copied_again(world):
   np.testing.assert_allclose(log_probs[:, :3], expected[:, :3], atol=1e-4)
 
 
+def test_it_is_compiled_again_after_activations_were_read(world):
+  """transformers leaves hooks of its own, by which it collects them."""
+  module = _module(len(world.vocab), world.max_len)
+  for _ in range(2):
+    reader = user.checked_predictor(module, world, 'GPT')
+    assert isinstance(reader, gpt2.CompiledPredictor)
+    drawn = world.sample(2, 0)
+    reader.hidden(drawn.tokens, drawn.lengths, 1)
+
+
+def test_many_trials_run_as_one_program(world, monkeypatch):
+  from wm.evaluation import engine
+
+  monkeypatch.setattr(engine, 'WORTH', 1)
+  module = _module(len(world.vocab), world.max_len)
+  one, again = (
+    wm.score(module, 'compression(trials=20)', world) for _ in range(2)
+  )
+  monkeypatch.setattr(engine, 'WORTH', 1 << 60)
+  other = wm.score(module, 'compression(trials=20)', world)
+  values = [[entry['value'] for entry in each] for each in (one, again, other)]
+  assert values[0] == values[1] == values[2]
+
+
 def _hooked(module):
   module.transformer.h[0].register_forward_hook(lambda *_: None)
 

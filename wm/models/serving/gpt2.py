@@ -41,6 +41,13 @@ _USUAL = {
 }
 
 
+def _is_users(hook: Any) -> bool:
+  """Is a hook not one by which transformers itself collects activations?"""
+  hook = getattr(hook, 'func', hook)
+  place = getattr(hook, '__module__', '') or ''
+  return not place.startswith('transformers.')
+
+
 def spec(module: Any) -> str | None:
   """The spec of a network with the structure of a model; None for others."""
   if type(module) is not transformers.GPT2LMHeadModel:
@@ -54,11 +61,13 @@ def spec(module: Any) -> str | None:
     and module.lm_head.weight is module.transformer.wte.weight
     and all(x.dtype == torch.float32 for x in module.parameters())
   )
-  hooked = any(
-    each._forward_hooks or each._forward_pre_hooks or 'forward' in vars(each)
-    for each in module.modules()
+  changed = any(
+    'forward' in vars(part)
+    or any(map(_is_users, part._forward_hooks.values()))
+    or any(map(_is_users, part._forward_pre_hooks.values()))
+    for part in module.modules()
   )
-  if hooked or not plain:
+  if changed or not plain:
     return None
   fields = {
     'layers': config.n_layer,
@@ -179,6 +188,11 @@ class CompiledPredictor(tokenization.PiecePredictor):
   ) -> core.Session:
     """See core.Predictor."""
     return self.network.session(prefixes, lengths, num)
+
+  @property
+  def devices(self) -> tuple[Any, ...]:
+    """See core.Predictor."""
+    return self.network.devices
 
   @property
   def prefers_device_loop(self) -> bool:
