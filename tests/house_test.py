@@ -266,6 +266,10 @@ SNIFFED = {
   'wm/models/serving/tokenization.py': {
     'max_position_embeddings'  # Some networks'.
   },
+  'wm/models/serving/gpt2.py': {
+    '__module__',
+    'func',
+  },  # Of hooks, any callables.
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
   'wm/language/provider.py': {
     'last_attempt',  # Of one kind of errors.
