@@ -174,6 +174,9 @@ def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
     files.record(manifest, str(path), NEEDED, OPTIONAL)
   if other or not all(x['name'].isdigit() for x in manifest['shards']):
     raise core.InputError(f'{path} is not a manifest of format {FORMAT}')
+  for name in ('rows', 'tokens'):
+    if manifest[name] != sum(shard[name] for shard in manifest['shards']):
+      raise core.InputError(f'{path}: {name} is not the sum of its shards')
   return manifest
 
 

@@ -1,9 +1,9 @@
 """Compares models: differences and correlations.
 
-Differences are between trained models on the same trials; a grid counts who is
-better. Correlations are
-over models (Vafa et al. 2025 correlate inductive biases with transfer over ten
-models: five families, trained and not).
+Differences are between trained models on the same trials, and a grid counts
+the measures in which one is better. Correlations are over models (Vafa et al.
+2025 correlate inductive biases with transfer over ten models: five families,
+trained and not).
 """
 
 from __future__ import annotations
