@@ -522,7 +522,7 @@ def ingest_text(
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
     tokens: token of the world -> what stands for it in the files, an id or a
-      text; or a JSON file of it, see `wm.describe('model', 'user')`. ''
+      text; or a JSON or CSV file of it, see `wm.describe('model', 'user')`. ''
       if the tokens themselves do, or games as people write them.
     lost: share of the lines that may be left out for one reason, such as
       illegal ones; files that lose more are refused with the reason.

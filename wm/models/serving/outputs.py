@@ -132,19 +132,33 @@ def check_sizes(
       return error
     return None
 
+  def last_good(low: int, high: int, bad: Callable[[int], object]) -> int:
+    """The largest good number in low .. high - 1; `low` is good."""
+    # Bisection: good numbers below, bad ones above.
+    while high - low > 1:
+      middle = (low + high) // 2
+      low, high = (low, middle) if bad(middle) else (middle, high)
+    return low
+
   # Inputs that are only long, or only have large ids, separate the two causes.
   longest, last = sizes[-1], vocab_size - 1
   token, size = fails(sizes[0], last), fails(longest, 1)
   if not (token or size):
     return
-  if fails(sizes[0], 1) and fails(1, 1):
-    return  # Later checks report the fault.
+  # A valid input; without any, later checks report the fault.
+  short = next((n for n in (sizes[0], 1) if not fails(n, 1)), 0)
+  if not short:
+    return
   if size:
+    most = last_good(short, longest, lambda n: fails(n, 1))
     raise core.InputError(
-      f'{label} takes no inputs of {longest} tokens, as the world has; '
-      f'expected a longer context, or max_len= of its own ({size})'
+      f'{label} takes inputs of up to {most} tokens, and the world has '
+      f'sequences of up to {longest}; expected a longer context, or '
+      f'max_len={most} ({size})'
     )
+  most = last_good(1, last, lambda n: fails(short, n))
   raise core.InputError(
-    f'{label} does not take id {last} of the world; expected a vocabulary of '
-    f'{vocab_size}, or tokens= with the id of each token ({token})'
+    f'{label} takes ids up to {most}, and the world has ids up to {last}; '
+    f'expected a vocabulary of {vocab_size}, or tokens= with the id of each '
+    f'token ({token})'
   )
