@@ -173,12 +173,16 @@ def test_a_shard_cut_while_in_use(opened):
     {'shards': {}},
     {'shards': [{'name': '00000'}]},
     {'shards': ['00000']},
+    {'rows': 10**6},
+    {'tokens': 0},
   ],
 )
 def test_what_is_no_manifest_is_refused(opened, change):
   path = opened[1].folder / 'manifest.json'
   path.write_text(json.dumps({**opened[1].manifest, **change}))
-  with pytest.raises(core.InputError, match=r'not a manifest|expected|lacks'):
+  with pytest.raises(
+    core.InputError, match=r'not a manifest|expected|lacks|sum of'
+  ):
     store.open(opened[1].folder)
 
 
