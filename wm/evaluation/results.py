@@ -33,7 +33,7 @@ import numpy as np
 
 import wm
 from wm import core
-from wm.core import basics, inputs, registry
+from wm.core import inputs, registry
 from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
@@ -129,17 +129,27 @@ def write(path: pathlib.Path, result: Result) -> None:
   """Writes a result: its rows, then the JSON file that marks them complete."""
   # Arrays of Scores k are named k.value, k.reason, ...; its side columns are
   # k.side0, k.side1, ..., as a column's name may be invalid in a zip file.
+  # Quantities share most groups and weights: an array is stored once.
   arrays: dict[str, Any] = {}
+  stored: dict[Any, str] = {}
   heads = []
   for k, scores in enumerate(result.scores):
-    for name in _ARRAYS:
-      arrays[f'{k}.{name}'] = _array(getattr(scores, name))
-    for n, column in enumerate(scores.columns.values()):
-      arrays[f'{k}.side{n}'] = _array(column)
+    named = {name: getattr(scores, name) for name in _ARRAYS}
+    sides = enumerate(scores.columns.values())
+    same = {}
+    for name, column in (named | {f'side{n}': x for n, x in sides}).items():
+      array = _array(column)
+      key = array.dtype.str, array.shape, array.tobytes()
+      first = stored.setdefault(key, f'{k}.{name}')
+      if first == f'{k}.{name}':
+        arrays[first] = array
+      else:
+        same[name] = first
     heads.append(
       {
         'quantity': scores.quantity,
         'columns': list(scores.columns),
+        'same': same,
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
         'bounds': _finite(scores.bounds),
         'outliers': scores.outliers,
@@ -204,12 +214,14 @@ def _of_another_version(name: str, body: Entry) -> tuple[str, str]:
 
 def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
   for k, head in enumerate(heads):
+    sides = [f'side{n}' for n in range(len(head['columns']))]
+    # Older results have every array under its own name.
+    same = head.get('same', {})
+    read = {n: arrays[same.get(n, f'{k}.{n}')] for n in (*_ARRAYS, *sides)}
     yield core.Scores(
       quantity=head['quantity'],
-      **{name: arrays[f'{k}.{name}'] for name in _ARRAYS},
-      columns={
-        name: arrays[f'{k}.side{n}'] for n, name in enumerate(head['columns'])
-      },
+      **{name: read[name] for name in _ARRAYS},
+      columns={c: read[s] for c, s in zip(head['columns'], sides, strict=True)},
       counts=head['counts'],
       bounds=_bounds(head['bounds']),
       outliers=head.get('outliers', False),
@@ -352,7 +364,8 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
 
   World, metric, their versions, seed and row determine the trial, unless it
   depends on the model (`prefix_filter='model'`): then the drawn prefixes are
-  part of the key. Keys are unique within a run.
+  part of the key. Keys are unique within a run. A key is text whose parts
+  repeat, as a hash for each row would not compress.
 
   Args:
     entry: entry of these rows.
@@ -360,17 +373,16 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
     shared: side columns of the trials; see `shared_columns`.
   """
   claim = [entry['quantity'], *(entry.get(name) for name in SAME)]
-  start = int(files.json_hash(claim)[:15], 16)
-  drawn: list[Any] = []
+  parts = [np.arange(len(scores.value)), np.asarray(scores.group)]
   # Without a second prefix, the prefix may not be part of the drawn trial.
   if 'other_prefix' in shared:
-    drawn = [
+    parts += [
       np.array([zlib.crc32(text.encode()) for text in shared[name].tolist()])
       for name in ('prefix', 'other_prefix')
     ]
-  rows = np.arange(len(scores.value))
-  keys = basics.hash64(start, rows, np.asarray(scores.group), *drawn)
-  return np.array([f'{key:016x}' for key in keys.tolist()], dtype=str)
+  start = files.json_hash(claim)[:15]
+  rows = zip(*(part.tolist() for part in parts), strict=True)
+  return np.array(['-'.join(map(str, (start, *row))) for row in rows], str)
 
 
 def shared_columns(
@@ -490,11 +502,17 @@ def _kind(name: str, kinds: set[Any]) -> Any:
 
 def write_parquet(table: Any, target: pathlib.Path | str) -> None:
   """Writes a table of rows; texts are read as plain strings."""
+  # Columns that count up, or whose texts have the same beginning.
+  packed = 'DELTA_BINARY_PACKED'
+  ways = {'trial_key': 'DELTA_BYTE_ARRAY', 'row': packed, 'group': packed}
+  names = table.column_names
   arrow('.parquet').write_table(
     table,
     target,
     compression='zstd',
-    use_dictionary=[name for name in table.column_names if name != 'trial_key'],
+    compression_level=9,
+    use_dictionary=[name for name in names if name not in ways],
+    column_encoding={name: ways[name] for name in names if name in ways},
     write_page_checksum=True,
     store_schema=False,
   )
