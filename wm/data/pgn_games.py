@@ -120,7 +120,7 @@ class Source:
   """
 
   def __init__(self, path: str | pathlib.Path) -> None:
-    """Raises InputError where there is no such file."""
+    """Raises InputError if the file is missing."""
     with inputs.reading_file(path, 'a PGN file') as self.path:
       self.size = self.path.stat().st_size
     self.read, self.damage = 0, ''
@@ -346,7 +346,7 @@ def check(source: Source) -> None:
 
 
 def read(block: GameBlock, least: int, most: int, start: str = '') -> Read:
-  """Reads a block's games and leaves out what is no standard game.
+  """Reads a block's games, without those that are not standard chess.
 
   Args:
     block: where they are.

@@ -253,7 +253,7 @@ WORLD = 'chess(length=704)'  # Longer than any published random game.
 def run_of(
   world: core.World, sources: list[pgn_games.Source], most: int
 ) -> dict[str, Any]:
-  """What makes an ingestion this one."""
+  """The inputs that identify an ingestion."""
   return {
     'ingest': VERSION,
     'world': registry.spec(world),
@@ -412,7 +412,7 @@ def _read(
 
 
 def lines(report: dict[str, Any]) -> list[str]:
-  """What became of the games of an ingestion, for people to read."""
+  """Lines that summarize an ingestion."""
   text_lines = [
     f'{report["games"]:,} games, {report["kept"]:,} kept; left out: '
     + (counts_text(report['rejected']) or 'none')

@@ -181,7 +181,7 @@ class Explorer:
   slow: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
   def about(self) -> View:
-    """What the page needs once: vocabulary, models and what can be asked."""
+    """Data that the page needs once: vocabulary, models and views."""
     return {
       'world': registry.spec(self.world),
       'vocab': list(self.world.vocab),

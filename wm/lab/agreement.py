@@ -138,7 +138,7 @@ def check(table: pd.DataFrame) -> None:
 def array(table: pd.DataFrame, metrics: Sequence[str]) -> np.ndarray:
   """Values [M, R, V, K] of one world: metric, recipe, level and seed.
 
-  NaN where there is none. Levels are those at which each of the metrics has
+  NaN for a missing value. Levels are those at which each of the metrics has
   been measured at all.
   """
   rows = table[table.metric.isin(metrics) & table.value.notna()]
@@ -319,7 +319,7 @@ def agreements(
 
 
 def _bounded(mean: Difference) -> Difference:
-  """With an interval that holds correlations alone."""
+  """Cuts an interval to [-1, 1], the range of correlations."""
   if mean.low is None or mean.high is None:
     return mean
   return mean._replace(low=max(mean.low, -1.0), high=min(mean.high, 1.0))
@@ -335,7 +335,7 @@ def _verdict(mean: Difference, p: float, absent: float) -> str:
 
 
 def _bootstrap(draws: np.ndarray) -> tuple[float, float] | None:
-  """Ends of the interval of draws [W, B]; None of none."""
+  """Ends of the interval of draws [W, B]; None without draws."""
   draws = draws[:, ~np.isnan(draws).any(0)] if draws.size else draws
   if not draws.size:
     return None
@@ -349,7 +349,7 @@ def pairs_of(metrics: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def by_cell(table: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
-  """How two metrics agree among the models of each cell.
+  """Correlates two metrics over the models of each cell.
 
   Args:
     table: a row for each model, with columns `cells`, `first` and `second`.
@@ -401,7 +401,7 @@ def trend(cells: pd.DataFrame) -> tuple[float, float]:
 
 
 def of_worlds(cells: pd.DataFrame) -> pd.DataFrame:
-  """Means of each world's cells, which are no independent samples of it.
+  """Averages the cells of each world, since they are not independent.
 
   cells: from `by_cell`, with a column world.
   """
@@ -416,7 +416,7 @@ def added(
   criterion: str,
   rules: AgreementRules = RULES,
 ) -> list[Added]:
-  """What each metric tells of the criterion in worlds that are left out.
+  """How well each metric predicts the criterion in left-out worlds.
 
   Values are means over seeds, ranked and standardised within a world. The
   regression is fit on all other worlds; R2 is 1 - SSE / SST in the world that
@@ -426,7 +426,7 @@ def added(
     table: see the module.
     metrics: names.
     control: metric that is in both regressions.
-    criterion: what is predicted.
+    criterion: the predicted quantity.
     rules: fixed before the data.
 
   Raises:

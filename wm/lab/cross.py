@@ -5,7 +5,7 @@ recipes in each. FOLDER/findings.json has its design under "registration":
 
     status        'draft' or 'registered'; a draft has no verdicts
     date          ISO day on which the design was fixed
-    pending       what a draft waits for, a list of sentences
+    pending       the conditions that a draft waits for, a list of sentences
     worlds        names of miniatures; WORLD.flags has the last level
     families, sizes, data
                   a recipe is FAMILY_SIZE_DATA for one of each; rows are so
@@ -15,7 +15,7 @@ recipes in each. FOLDER/findings.json has its design under "registration":
     first_seed    the first of them; default 0
     metrics       name -> measure, in the order of pages
     control       measure that is held constant: the excess loss
-    criteria      measures that metrics are to tell of, the deciding one first
+    criteria      measures that metrics should predict, the deciding one first
     rules         fields of `wm.lab.agreement.AgreementRules`
     hypotheses, exceptions, pilot, power
                   in words and numbers, for readers
@@ -24,9 +24,10 @@ A measure is
 
     metric, quantity, where   as in a finding
     also         another quantity of the metric: their harmonic mean counts
-    floor        what is 0: 'untrained', the row untrained_FAMILY_SIZE, which is
-                 the default; a number; or a quantity of the same unit
-    ceiling      what is 1: a row such as 'bayes', or a number
+    floor        the value scaled to 0: 'untrained', which is the default and
+                 means the row untrained_FAMILY_SIZE; a number; or a quantity of
+                 the same unit
+    ceiling      the value scaled to 1: a row such as 'bayes', or a number
     variants     label -> another metric, which is not analysed
 
 FOLDER/prediction.json, where there is one, names two metrics of the design
@@ -430,7 +431,7 @@ def predicted_cells(
 
 
 class Analysis(NamedTuple):
-  """What the cells say.
+  """The agreement of metrics over all cells.
 
   Attributes:
     pairs: of metrics, given the control.

@@ -1,8 +1,8 @@
-"""Models without learning beside the cross: what of its agreement is geometry?
+"""Null models for the cross: how much of its agreement is geometry?
 
 The cross correlates two metrics over the models of a cell, which is a world, a
 size and a level. Models that err less have more of both, so that a correlation
-need not say anything of what they have learned. Here every model is replaced by
+need not reflect what they have learned. Here every model is replaced by
 null models (`wm.models.null`) with its excess loss, whose errors are random: a
 metric of a null is measured at a few losses of each world, and interpolated.
 
@@ -150,7 +150,7 @@ def rows(
 def _asked(
   every: cross.StudyUnits, of: cross.ScaledMeasure
 ) -> cross.ScaledMeasure:
-  """A measure, by the spec that models of the cross were scored with."""
+  """The measure in the spec with which models of the cross were scored."""
   (spec, *_) = (
     entry['spec']
     for units_of in every.values()
@@ -161,7 +161,7 @@ def _asked(
 
 
 def _world(folder: str | pathlib.Path, name: str) -> str:
-  """The world of a miniature, by its flagfile."""
+  """The world that a miniature's flagfile names."""
   text = pathlib.Path(folder, f'{name}.flags').read_text()
   (line,) = (x for x in text.splitlines() if x.startswith('--world='))
   return line.removeprefix('--world=')
@@ -190,7 +190,7 @@ def _side_by_side(cells: dict[str, pd.DataFrame]) -> list[list[Any]]:
 
 
 def _rounded(value: float) -> float | None:
-  """With three digits; None for NaN, where a metric is constant."""
+  """Rounds to three digits; None for NaN, the value of a constant metric."""
   return None if value != value else round(float(value), 3)
 
 

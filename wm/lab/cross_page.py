@@ -1,6 +1,6 @@
-"""The page of a cross: what came out, in words and a table.
+"""The page of a cross: its results in sentences and a table.
 
-`wm.lab.cross` says what a cross is, and has the numbers.
+`wm.lab.cross` defines a cross, and computes the numbers.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
 
 
 def answer(analysis: Analysis, design: Design) -> list[str]:
-  """What came out, in sentences by fixed rules; [] of a draft."""
+  """The results in sentences by fixed rules; [] for a draft."""
   if design.status == DRAFT:
     return []
   shared: dict[str, Any] = {'design': design, 'rounded': tables.rounded}

@@ -100,7 +100,7 @@ class Quantity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-  """What a finding states of a quantity; see the module's docstring."""
+  """A statement about a quantity; see the module's docstring."""
 
   of: Quantity
   rows: tuple[str, ...]
@@ -113,19 +113,19 @@ class Claim:
 
   @property
   def others(self) -> tuple[str | float | Quantity, ...]:
-    """All that `than` names."""
+    """All rows that `than` names."""
     alone = isinstance(self.than, float | Quantity)
     return (self.than,) if alone else self.than  # type: ignore
 
   @property
   def row_names(self) -> tuple[str, ...]:
-    """All rows that it compares."""
+    """All rows that the claim compares."""
     others = [other for other in self.others if isinstance(other, str)]
     return tuple(dict.fromkeys((*self.rows, *others)))
 
   @property
   def pairs(self) -> list[tuple[str, str | float | Quantity]]:
-    """Its comparisons: a row and what it is compared with."""
+    """The comparisons of the claim: pairs of a row and its counterpart."""
     if self.relation == 'ordered':
       return list(itertools.pairwise(self.rows))
     return list(itertools.product(self.rows, self.others))
@@ -144,7 +144,7 @@ class Claim:
     return f'{self.of}: {rows} {self.relation} {times}{than}{margin}'
 
   def rule(self) -> dict[str, Any]:
-    """All that decides a verdict, without fields at their default."""
+    """The parts that decide a verdict, without fields at their default."""
     rule = dataclasses.asdict(self)
     del rule['published']
     usual = {field.name: field.default for field in dataclasses.fields(self)}
@@ -157,7 +157,7 @@ class EarlierVerdict(NamedTuple):
   Attributes:
     date: ISO day of its rule.
     rule: hash of the rule.
-    verdict: what it came to.
+    verdict: one of `wm.lab.verdicts.VERDICTS`.
   """
 
   date: str
@@ -251,10 +251,10 @@ def rule_hashes(results: str | pathlib.Path) -> dict[str, str]:
 
 
 def registration_hash(folder: str | pathlib.Path) -> str:
-  """First digits of the SHA-256 of a registration, '' where there is none.
+  """First digits of the SHA-256 of a registration; '' without one.
 
   It covers all that FOLDER/findings.json says under "registration", its status
-  too, and all flags of FOLDER: what a flagfile says in comments may change.
+  too, and all flags of FOLDER. Comments of flagfiles may change.
   """
   place = pathlib.Path(folder)
   body = files.read_record(place / 'findings.json', {}, {REGISTRATION: dict})
@@ -268,7 +268,7 @@ def registration_hash(folder: str | pathlib.Path) -> str:
 
 
 def load(path: str | pathlib.Path) -> list[Finding]:
-  """Findings of a file; InputError names what is wrong."""
+  """The findings in a file; InputError names the bad value."""
   listed = files.read_record(path, {'findings': list})['findings']
   findings = [
     parse(record, f'{path}: finding {n}') for n, record in enumerate(listed)
@@ -385,5 +385,5 @@ def _quantity(record: Mapping[str, Any], where: str) -> Quantity:
 def check(
   record: Any, where: str, needed: dict[str, Any], optional: dict[str, Any]
 ) -> None:
-  """Raises InputError for fields that lack, are unknown or of a wrong type."""
+  """Raises InputError for missing or unknown fields, or a wrong type."""
   schema.check(record, schema.Object(needed, optional, closed=True), where)

@@ -85,39 +85,39 @@ class UnitRun(Run):
 
   @property
   def seed(self) -> int:
-    """Of everything."""
+    """Seed of data, training and scoring."""
     return self.stages.sampling.seed
 
   @property
   def name(self) -> str:
-    """As its file is called."""
+    """Name of the result file, without suffix."""
     return units.name(self.row.name, self.seed)
 
   @property
   def path(self) -> pathlib.Path:
-    """Its result file."""
+    """Path of the result file."""
     return units.path(self.results, self.row.name, self.seed)
 
   def result(self) -> units.Unit | None:
-    """The result of this key, if there is one."""
+    """The stored result with this key; None without one."""
     if not self.path.exists():
       return None
     unit = units.read(self.path)
     return unit if same_inputs(unit.key, self.key) else None
 
   def done(self) -> bool:
-    """Is there a result of this key that is not refused?"""
+    """Is a result with this key stored, and accepted for findings?"""
     return self.result() is not None and not self.is_refused()
 
   def is_refused(self) -> bool:
-    """Is there a result of this key that findings are not judged by?"""
+    """Is a result with this key stored that findings may not use?"""
     if self.allow_dirty or findings.beside(self.results) is None:
       return False
     result = self.result()
     return result is not None and not units.is_committed(result)
 
   def status(self) -> str:
-    """One line: what it has cost, or why it has no result."""
+    """One line: the cost of the unit, or why it has no result."""
     name = f'{pathlib.Path(self.results).name}/{self.name}'
     failed = pathlib.Path(self.folder, FAILED)
     if self.done() and (unit := self.result()):
@@ -135,7 +135,7 @@ class UnitRun(Run):
   def rules(self) -> dict[str, str]:
     """The rules of findings when the first data of its row and seed were begun.
 
-    What is made again is not earlier than a rule that came after them.
+    A unit that is made again keeps the rules of its first result.
     """
     path = pathlib.Path(self.folder).parent / f'{self.name}.rules.json'
     if path.exists():
@@ -150,7 +150,7 @@ class UnitRun(Run):
     return rules
 
   def do(self, log: Log) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Does all stages, or what is left of them, and writes the result."""
+    """Runs the remaining stages, and writes the result."""
     rules, code, start = self.rules(), self._commit(), time.monotonic()
     folder = pathlib.Path(self.folder)
     entries, summary = super().do(log)
@@ -179,7 +179,7 @@ class UnitRun(Run):
     return entries, summary
 
   def _commit(self) -> str | None:
-    """The commit of the code; of one that may be changed, no clean one."""
+    """The commit of the code, marked if uncommitted changes are possible."""
     results, row = pathlib.Path(self.results), self.row
     judged = findings.beside(results) is not None
     named = row.model, row.trained_on, row.scored_in, *self.specs
@@ -248,7 +248,7 @@ def _unusual(thing: Any) -> dict[str, Any]:
 def same_inputs(old: units.Key, new: units.Key) -> bool:
   """Whether a result with the key `old` is also that of the key `new`.
 
-  The hash of data that are not at hand (None) is not compared.
+  The hash of missing data (None) is not compared.
   """
   new = json.loads(json.dumps(new))
   if None in (old.get('data'), new.get('data')):
@@ -257,7 +257,7 @@ def same_inputs(old: units.Key, new: units.Key) -> bool:
 
 
 def _hash_of(data: Path) -> str | None:
-  """Of stored sequences, whatever file they are from; None without any here."""
+  """Hash of stored sequences, whatever their source; None without data."""
   paths = [pathlib.Path(data, s, 'manifest.json') for s in ('train', 'heldout')]
   if not all(path.is_file() for path in paths):
     return None
@@ -265,7 +265,7 @@ def _hash_of(data: Path) -> str | None:
 
 
 def _cost(start: float) -> dict[str, Any]:
-  """What this process has spent since a time of the monotonic clock."""
+  """The cost of this process since a time of the monotonic clock."""
   # Linux counts kibibytes, macOS bytes.
   unit = 2**20 if sys.platform == 'darwin' else 2**10
   usage = resource and resource.getrusage(resource.RUSAGE_SELF)
@@ -277,13 +277,13 @@ def _cost(start: float) -> dict[str, Any]:
 
 
 def _headline(entry: dict[str, Any]) -> bool:
-  """Is it of a quantity that tables begin with?"""
+  """Is the entry one of a headline quantity?"""
   metric: Any = registry.find('metric', entry['metric'])
   return entry['quantity'] in headline_quantities(metric)
 
 
 def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
-  """Keeps a map: fewer pixels and colours, some 20 kB."""
+  """Stores a map with fewer pixels and colours, about 20 kB."""
   from PIL import Image  # Matplotlib's.
 
   if not source.is_file():
@@ -310,7 +310,7 @@ def _about(code: str | None) -> dict[str, Any]:
 
 
 def _processor() -> str:
-  """What the system calls it."""
+  """Name of the processor, as the system gives it."""
   info = pathlib.Path('/proc/cpuinfo')  # Linux.
   lines = info.read_text().splitlines() if info.exists() else []
   named = [line for line in lines if line.startswith('model name')]
@@ -362,7 +362,7 @@ def _units(
     of_seed = stages.seeded(options.first_seed + offset)
 
     def distinct(row: Row, of_seed: Stages = of_seed) -> int | None:
-      """Counts training data; without any, as the result of the row did."""
+      """Counts training data; without data, reads the row's result."""
       partner = unit(row, of_seed)
       num = partner.distinct(calls.no_log, options.dry_run)
       result = partner.result() if num is None else None
@@ -391,27 +391,27 @@ def miniature(
   scoring: Scoring,
   log: Log = calls.no_log,
 ) -> list[str]:
-  """Makes the units of a study that are missing: a row and a seed each.
+  """Makes the missing units of a study; a unit is a row with a seed.
 
   A unit is sampled for, trained, scored and mapped in a process of its own. Its
   result is a small file, RESULTS/ROW-SEED.json (`wm.lab.units`), which is
-  not made again while its inputs are unchanged. What was stopped goes on.
+  not made again while its inputs are unchanged. A stopped unit resumes.
 
   Results in FOLDER/results/NAME are judged by the rules of
   FOLDER/findings.json (`wm.lab.findings`), if there is one: units record
   them when they begin, and start from committed code only. A result of other
-  code is refused, and made again. What is made again keeps the rules of the
-  first result of its row and seed.
+  code is refused, and made again. A unit that is made again keeps the rules of
+  the first result of its row and seed.
 
   Args:
     rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins. A
       seed of a row that is matched (see `wm.study`) is matched to the same
       seed of the other row.
-    world: that rows are scored in which name none.
-    metrics: what to measure.
+    world: the world of rows that name none.
+    metrics: metrics of every unit.
     out: folder of data and runs.
-    options: seeds, and jobs, how many units are made at a time. A dry run says
-      which units are cached, and does nothing.
+    options: seeds; and jobs, the number of units made at a time. A dry run
+      lists the cached units, and does nothing.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map; baselines are rows as well, see `wm.study`.
     scoring: accept, the rule for all metrics that have one, None leaves theirs;
@@ -424,7 +424,7 @@ def miniature(
   Raises:
     InputError: bad specs, options or findings, or files that are changed and
       not committed.
-    Stopped: a signal came; what is done is kept.
+    Stopped: a signal came; finished work is kept.
   """
   results, dry_run = pathlib.Path(out, 'results'), options.dry_run
   results = pathlib.Path(options.results or results)
@@ -460,7 +460,7 @@ def miniature(
 
 
 def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
-  """Raises InputError where results would be of no use to findings.
+  """Raises InputError if findings could not use the results.
 
   code: files that plug-ins are taken from.
   """

@@ -45,9 +45,9 @@ class Section(NamedTuple):
   Attributes:
     judged: the finding and its verdict.
     rule: its hash and date, and p values.
-    effect: that decides.
+    effect: the difference that decides.
     table: our numbers beside the paper's.
-    pictures: in the paper's form.
+    pictures: figures in the paper's form.
   """
 
   judged: Judged
@@ -58,7 +58,7 @@ class Section(NamedTuple):
 
 
 def names(folder: str | pathlib.Path) -> list[str]:
-  """Miniatures of a folder; InputError where there are none."""
+  """Names of the miniatures in a folder; InputError if it has none."""
   stems = sorted(path.stem for path in pathlib.Path(folder).glob('*.flags'))
   if not stems:
     raise core.InputError(f'{folder} has no flagfiles of miniatures')
@@ -77,7 +77,7 @@ def first_seed(flagfile: pathlib.Path) -> int:
 
 
 def _is_baseline(row: str, rows: Sequence[str]) -> bool:
-  """Is it one that `wm.miniature` adds to these rows?"""
+  """Is this row a baseline, which `wm.miniature` adds to these rows?"""
   names = '|'.join((*ceilings.ROLES, 'bayes_replanning'))
   return row not in rows and any(
     re.fullmatch(rf'({names})(_{re.escape(name)})?', row) for name in rows
@@ -255,7 +255,7 @@ def draw_finding(
 
 
 def _printed(name: str, x: Any, value: float) -> dict[str, Any]:
-  """Returns a row of a chart with what a paper prints."""
+  """A row of a chart with the value that a paper prints."""
   looks = {'pale': True, 'joined': False}
   return {'model': name, 'x': x, 'value': value, 'about': 'the paper', **looks}
 

@@ -1,11 +1,11 @@
-"""Units: small files of what one row and seed of a miniature gave.
+"""Units: small result files, one for each row and seed of a miniature.
 
-RESULTS/NAME/ROW-SEED.json holds what a page needs and no checkpoint, so that it
-can be committed. Its key says all that decides the result; a unit stands, and
-is not run again, as long as its key is the same.
+RESULTS/NAME/ROW-SEED.json holds the numbers of a page and no checkpoint, so
+that it can be committed. Its key holds everything that decides the result; a
+unit is not run again while its key is unchanged.
 
-A finding is judged by units of committed code only: what a unit of changed or
-unknown code gave cannot be made again.
+A finding is judged by units of committed code only: results of changed or
+unknown code cannot be reproduced.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _OPTIONAL = {'rules': dict, 'matched': dict}
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-  """What one row and seed gave.
+  """The result of one row and seed.
 
   Attributes:
     miniature, row: names.
     seed: of data, training and scoring.
-    key: all that decides the result, see `key`.
+    key: everything that decides the result, see `key`.
     about: commit, versions of packages, hardware.
     cost: cpu_seconds, wall_seconds, peak_mb (MiB), processes.
-    training: of its train.json; {} where nothing was trained.
+    training: values of its train.json; {} for a row without training.
     scores: entries with spec, quantity, value, low, high, n, clusters, and
       `where` for those of a subset of trials.
     map: counts of the reconstructed map, or shares as {value, low, high}; {}
@@ -95,7 +95,7 @@ def path(results: str | pathlib.Path, row: str, seed: int) -> pathlib.Path:
 
 
 def described(thing: Mapping[str, Any]) -> str:
-  """The spec of a plug-in with all its fields, by what a key has of it."""
+  """The spec of a plug-in with all fields, from its entry in a key."""
   fields = [
     f'{k}={x!r}' for k, x in thing.items() if k not in ('name', 'version')
   ]
@@ -103,7 +103,7 @@ def described(thing: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> Any:
-  """Numbers with as many digits as are of use."""
+  """Rounds numbers to _DIGITS significant digits."""
   if isinstance(value, float):
     return float(f'{value:.{_DIGITS}g}')
   if isinstance(value, dict):
@@ -112,7 +112,7 @@ def _short(value: Any) -> Any:
 
 
 def compact(entries: Sequence[Mapping[str, Any]]) -> list[Entry]:
-  """What a unit keeps of entries of scores.json and breakdown.json."""
+  """The entries of scores.json and breakdown.json that a unit stores."""
   lines = []
   for entry in entries:
     counts = {k: n for k, n in (entry.get('counts') or {}).items() if n}
@@ -149,7 +149,7 @@ def write(results: str | pathlib.Path, unit: Unit) -> pathlib.Path:
 
 
 def read(path: str | pathlib.Path) -> Unit:
-  """The unit that was written; InputError where it is none."""
+  """Reads a unit's file; raises InputError if it is not one."""
   body = files.read_record(path, {'format': int})
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
@@ -163,7 +163,7 @@ def read(path: str | pathlib.Path) -> Unit:
 
 
 def _entry(line: Any, where: str) -> Entry:
-  """The entry of a line; raises InputError where it is none."""
+  """Reads an entry from a line; raises InputError if it is not one."""
   size = len(line) if isinstance(line, list) else 0
   if size not in (len(_LINE), len(_LINE) + 1):
     raise core.InputError(f'{where}: {line!r:.60} is no list of {_LINE}')
@@ -182,9 +182,9 @@ class Results(NamedTuple):
   """Units of a miniature, by row and in the order of seeds.
 
   Attributes:
-    rows: those that findings are judged by.
+    rows: the rows by which findings are judged.
     refused: row -> names of units of code that was changed or is unknown.
-    first: the first seed that rules are judged by.
+    first: the first seed by which findings are judged.
   """
 
   rows: Rows
@@ -217,18 +217,18 @@ class Amount(NamedTuple):
 
   @property
   def seeds(self) -> int:
-    """How many."""
+    """Number of seeds."""
     return len(self.values)
 
   def entry(self) -> Entry:
-    """As an entry of a table."""
+    """The amount in the form of an entry of a table."""
     fields = 'value', 'low', 'high', 'n', 'clusters'
     return {key: x for key, x in self._asdict().items() if key in fields}
 
   def mean(
     self, times: float = 1.0, variance: str = 'trials'
   ) -> comparisons.Mean:
-    """As tests compare it, multiplied by a factor.
+    """The mean that tests compare, multiplied by a factor.
 
     The one seed of a row without training has the variance of its trials.
 
@@ -255,9 +255,9 @@ def read_units(results: str | pathlib.Path) -> dict[str, list[Unit]]:
 def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
   """Row -> its units in the order of seeds.
 
-  Where the units of a row differ in more than their seed, those of the recipe
-  with the most units of committed code are taken; of equally many, those with
-  the most units, and then that with the first seed.
+  Units of a row may differ in more than their seed. The recipe with the most
+  units of committed code is taken; among equals that with the most units, then
+  that with the first seed.
   """
   by_row: dict[str, dict[str, list[Unit]]] = {}
   for unit in sorted(several, key=lambda unit: (unit.row, unit.seed)):
@@ -291,10 +291,10 @@ def is_committed(unit: Unit) -> bool:
 
 
 def _recipe(unit: Unit) -> Any:
-  """All of a key that the seeds of a row share.
+  """The part of a key that all seeds of a row share.
 
-  A number that follows from another row's data differs from seed to seed; what
-  it follows from does not.
+  A number derived from another row's data differs between seeds; its source
+  does not.
   """
   recipe = _without_seeds(unit.key)
   for stage in _STAGES:
@@ -311,7 +311,7 @@ def _without_seeds(key: Any) -> Any:
 
 
 def entry_of(unit: Unit, of: Quantity) -> Entry | None:
-  """The entry that a quantity means; None where the unit has none."""
+  """The entry of a quantity; None if the unit lacks it."""
   if of.metric == MAP:
     return _map_entry(unit, of.quantity)
   name, _, fields = registry.parse(of.metric)
@@ -342,7 +342,7 @@ def _has(spec: str, fields: Mapping[str, Any]) -> bool:
 
 
 def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:
-  """A quantity over the seeds that have measured it; None where none has."""
+  """A quantity over the seeds that measured it; None without any."""
   measured = [
     (unit, entry)
     for unit in row

@@ -1,7 +1,7 @@
 """Verdicts on findings, from results and the rules of findings alone.
 
-A claim is a set of comparisons, each of which is a difference D between a row
-and what it is compared with (times its factor). With a margin M, 'above' is
+A claim is a set of comparisons. Each is the difference D between a row and its
+counterpart (times a factor). With a margin M, 'above' is
 shown by D > M and shown to fail by D < M; 'below' by D < -M and D > -M. Both
 have a one-sided p value by Student's t over training seeds (Welch's test
 between rows, the one-sample test against a number, the same of differences
@@ -15,10 +15,9 @@ A t test takes seeds to be of one mode. Where a row's seeds fall in two groups,
 such as models that grok and models that do not, rows are compared by an exact
 permutation test, and a comparison with a number decides nothing: the finding is
 marked as bimodal. A share that is stated to be nearer to 1 than a number is
-also has to pass a test for distances from a bound (`comparisons.nearer`). Of a
-row whose seeds are all of one mode nothing says that there is no other: of
-three seeds, one that a fifth of trainings end in is missed in half of all
-studies.
+also has to pass a test for distances from a bound (`comparisons.nearer`). A row
+whose seeds all fall in one group may still have a second mode: three seeds miss
+a mode that a fifth of trainings end in with probability one half.
 
 A finding is the conjunction of its comparisons. It is shown if each of them is,
 so its p value is the largest (the intersection-union test, Berger 1982,
@@ -66,13 +65,13 @@ _NONE = Difference(None, None, None, None, 0, 0)
 
 
 class Comparison(NamedTuple):
-  """A row and what it is compared with.
+  """The comparison of a row with another row, a quantity or a number.
 
   Attributes:
-    claim: that it is part of.
-    row, other: what is compared.
-    amount, other_amount: of both; None where not measured, or of a number.
-    difference: the row's less the other's, times its factor.
+    claim: the claim to which it belongs.
+    row, other: the two sides.
+    amount, other_amount: their amounts; None if not measured, or for a number.
+    difference: the first amount less the second, times the factor.
     shown, absent: one-sided p values; absent is corrected by Holm for the
       comparisons of the finding. 1 where there is no interval.
   """
@@ -94,7 +93,7 @@ class Comparison(NamedTuple):
 
   @property
   def verdict(self) -> str:
-    """Of this comparison alone, without corrections."""
+    """Verdict on this comparison alone, without corrections."""
     if min(self.shown, self.absent) <= ALPHA:
       return SHOWN if self.shown <= ALPHA else ABSENT
     return BIMODAL if self.bimodal else UNDECIDED
@@ -102,15 +101,15 @@ class Comparison(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-  """A finding, and what the units say of it.
+  """A finding and its verdict.
 
   Attributes:
-    finding: what was judged.
+    finding: the finding.
     verdict: one of VERDICTS.
     after: whether a unit does not record the finding's present rule.
     comparisons: of its claims, in order.
     shown, absent: p values, corrected for the findings of the paper.
-    reasons: what is missing or was left out.
+    reasons: missing rows or seeds, and refused units.
     family: titles of the findings that p values are corrected for, its own
       among them.
   """
@@ -131,7 +130,7 @@ class Judged:
 
   @property
   def deciding(self) -> Comparison:
-    """The weakest comparison, or of a finding shown absent the one it fails."""
+    """The weakest comparison; for a finding shown absent, the failed one."""
     if self.verdict == ABSENT:
       return min(self.comparisons, key=lambda each: each.absent)
     return max(self.comparisons, key=lambda each: each.shown)
@@ -195,7 +194,7 @@ def judge(
 
 
 def verdict_note(several: Sequence[Judged]) -> str:
-  """What verdicts mean, and which findings are corrected together."""
+  """Explains the verdicts, and the correction over findings of a paper."""
   papers = {each.finding.paper: each.family for each in several}
   return tables.note('verdicts', alpha=ALPHA, papers=papers)
 
@@ -248,7 +247,7 @@ def _lacking(
   row: Sequence[Unit],
   results: Results,
 ) -> tuple[str, bool]:
-  """What a row lacks to be tested, '' is nothing; and is its seed alone?"""
+  """What a row lacks for a test, or ''; and whether it has a single seed."""
   amount = units.amount(row, claim.of)
   seeds = amount.seeds if amount else 0
   if isinstance(claim.than, Quantity) and amount:
@@ -371,9 +370,9 @@ _CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
 def deciding_effect(judged: Judged) -> str:
   """'D 0.39 [0.32, 0.46], stated: > 0.05', of the comparison that decides.
 
-  Of an undecided finding it says how large an effect could have been shown, and
-  how many seeds would decide if D is what it was. Empty where the finding was
-  not tested.
+  For an undecided finding it adds the least effect that could have been shown,
+  and the number of seeds that would decide at the same D. Empty if the finding
+  was not tested.
   """
   if judged.verdict == UNTESTED:
     return ''
@@ -386,7 +385,7 @@ _MOST_SEEDS = 100  # More are not worth naming.
 
 
 def _power(judged: Judged) -> str:
-  """What the deciding comparison could have shown, with a power of .8.
+  """The effect that the deciding comparison could have shown at power .8.
 
   At the level that is left for a finding that was judged before, and is the
   least of its family by Holm.
@@ -485,7 +484,7 @@ def _bound(each: Comparison) -> str:
 
 
 def _interval(entry: Mapping[str, Any]) -> tables.Cell:
-  """'0.390 [0.320, 0.460]', or without an interval where there is none."""
+  """'0.390 [0.320, 0.460]', or the value alone without an interval."""
   shown = tables.interval(dict(entry))
   return shown if entry['low'] is not None else tables.Cell(shown.pieces[0])
 

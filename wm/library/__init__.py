@@ -1,1 +1,1 @@
-"""What a binary does, as calls without flags, reached as `wm.NAME`."""
+"""The calls of the library, `wm.NAME`: what binaries do, without flags."""

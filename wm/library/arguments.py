@@ -1,9 +1,9 @@
-"""Checks what calls of the library are given, by their own annotations.
+"""Checks the arguments of library calls against their annotations.
 
-`wm.NAME` is a call so checked: an argument of another type, or outside of the
-limits of the option that it is called as, is bad input and one line. Calls of
-one module by another are not checked. URLs of folders and files become their
-mirrors (`wm.runtime.remote`), and what a call has written there is published.
+`wm.NAME` is the checked call. An argument of a wrong type, or outside the
+limits of the option with its name, is an InputError of one line. Calls between
+modules are not checked. URLs are replaced by their mirrors
+(`wm.runtime.remote`), and files that a call wrote there are uploaded.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def checked(call: F) -> F:
   """The call, with its arguments checked first.
 
   Raises:
-    InputError: by the call: an argument is not what it is annotated as.
+    InputError: when called: an argument does not match its annotation.
   """
   signature = inspect.signature(call)
   hints, parameters = _hints(call), signature.parameters
@@ -68,7 +68,7 @@ def checked(call: F) -> F:
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
-    """Checks what it is given, and calls."""
+    """Checks the arguments, then calls."""
     for name in () if takes_any else keywords.keys() - parameters.keys():
       available = inputs.suggest(name, parameters)
       refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
@@ -94,7 +94,7 @@ def checked(call: F) -> F:
 
 
 def _plain(value: Any, hint: Any) -> Any:
-  """UPaths, numbers of NumPy, and a `Run` for a path as Python's own types."""
+  """Converts UPaths, NumPy numbers, and runs given as paths to plain types."""
   if isinstance(value, np.generic):
     return value.item()
   if isinstance(value, dict):
@@ -109,7 +109,7 @@ def _plain(value: Any, hint: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-  """Text of what may be or hold a path; '' of anything else."""
+  """The text of an argument that may hold a path; '' for any other."""
   if isinstance(value, list | tuple):
     return ' '.join(map(_text, value))
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -118,7 +118,7 @@ def _text(value: Any) -> str:
 
 
 def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
-  """Calls with mirrors for URLs, and publishes what was written to them."""
+  """Calls with mirrors in place of URLs, then uploads the written files."""
   skip = _SKIPPED.get(call.__name__, ())
   arguments = {k: _mirrored(x, skip) for k, x in bound.arguments.items()}
   if log := arguments.get('log'):
@@ -138,13 +138,13 @@ def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
 
 
 def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
-  """An argument with mirrors in place of URLs."""
+  """Replaces the URLs in an argument by their mirrors."""
   if isinstance(value, list | tuple):
     return type(value)(_mirrored(x, skip) for x in value)
   if remote.is_url(value) and not [*registry.files(value)]:
     return remote.local(value, skip)
   if isinstance(value, str | os.PathLike) and remote.url_of(value):
-    remote.local(value, skip)  # What a call before has given back.
+    remote.local(value, skip)  # The result of an earlier call.
   elif isinstance(value, Sampling | Training | RouteSource | Scoring):
     changed = {k: _mirrored(x, ()) for k, x in vars(value).items()}
     changed = {
@@ -157,7 +157,7 @@ def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
 def _check(
   call: str, parameter: inspect.Parameter, value: Any, hint: Any
 ) -> None:
-  """Raises InputError where an argument of a call will not do."""
+  """Raises InputError if an argument has a wrong type or value."""
   label, name = f'{call}: {parameter.name}', parameter.name
   if hint is None:  # Not annotated.
     return
@@ -179,7 +179,7 @@ def _printable(text: str) -> bool:
 
 
 def _hints(call: Callable[..., Any]) -> dict[str, Any]:
-  """Types of the arguments; those of results may not be imported."""
+  """Types of the arguments; types of results may not be imported."""
   written = {k: x for k, x in call.__annotations__.items() if k != 'return'}
   holder = type('Arguments', (), {'__annotations__': written})
   names = {**vars(option_calls), 'core': core, 'Accept': Accept}
@@ -194,7 +194,7 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
 
 @functools.cache
 def _options() -> dict[str, Option]:
-  """Name -> what is said of it, for the options that calls take."""
+  """Name -> its Option, for all options that calls take."""
   kinds = (
     *(Sampling, Reconstruction, Training, Scoring, Sweeping),
     *(RouteSource, Units),

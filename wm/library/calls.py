@@ -86,7 +86,7 @@ def sample(
 def opened(
   out: Path, manifests: dict[str, Any], log: Log
 ) -> dict[str, stores.Store]:
-  """Both splits of OUT/data, of which the log is told."""
+  """Opens both splits of OUT/data, and logs their sizes."""
   log_facts(manifests, log)
   log_splits(out, manifests, log)
   data = pathlib.Path(out) / 'data'
@@ -94,7 +94,7 @@ def opened(
 
 
 def log_facts(manifests: dict[str, Any], log: Log) -> None:
-  """Tells a world's counts in a line, then how its files were read."""
+  """Logs a world's counts in one line, then how its files were read."""
   facts = manifests['train']['world_facts']
   counts = [f'{k} {n}' for k, n in facts.items() if not isinstance(n, str)]
   texts = [f'{k}: {text}' for k, text in facts.items() if isinstance(text, str)]
@@ -103,7 +103,7 @@ def log_facts(manifests: dict[str, Any], log: Log) -> None:
 
 
 def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
-  """Tells how much each split has, and what was left out of it."""
+  """Logs the size of each split, and the number of dropped sequences."""
   for split, manifest in manifests.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
     log(
@@ -173,11 +173,11 @@ def train(
   *,
   log: Log = no_log,
 ) -> loading_lib.Run:
-  """Trains a model on OUT/data, or goes on with a run that was stopped.
+  """Trains a model on OUT/data, or resumes a stopped run.
 
   Args:
-    world: whose sequences are in OUT/data, see `sample`.
-    model: what to train.
+    world: the world of the sequences in OUT/data, see `sample`.
+    model: the model to train.
     out: folder of the run.
     training: all of the keywords below in one object, instead of these.
     log: gets the summary as JSON.
@@ -206,7 +206,7 @@ def train(
 
 
 def _clear_failure(folder: Path, stage: str) -> None:
-  """Takes back that a job of this stage failed: the work was done since."""
+  """Removes the mark of a failed job once its stage has succeeded."""
   failed = pathlib.Path(folder) / 'failed.json'
   if failed.exists() and files.read_record(failed, {}).get('stage') == stage:
     failed.unlink(missing_ok=True)
@@ -448,19 +448,20 @@ def reconstruct(
   """Reconstructs the street map that routes imply, and draws it into `out`.
 
   Args:
-    source: whose routes, see `load_predictor`. None where `samples` are given.
+    source: the model that draws routes, see `load_predictor`; None if `samples`
+      is given.
     out: folder for summary.json, edges.csv, map.html (which also
       shows routes and their directions), map_*.png and .svg.
     world: the true map.
-    options: of the algorithm, its control and its seed.
+    options: settings of the algorithm, its control and its seed.
     accept: rule that routes are sampled under.
-    routes: a file of them, or how many to sample and between which places.
-    loading: which predictor, see `load_predictor`; its seed is of `options`.
-      name is also for titles.
+    routes: a file of routes; or the number to sample, and their end points.
+    loading: choice of the predictor, see `load_predictor`; the seed is that
+      of `options`. Titles of maps show its name.
     log: gets the counts and the files.
 
   Returns:
-    What OUT/summary.json holds.
+    The content of OUT/summary.json.
   """
   from wm.recon import run as recon  # Pandas, which other calls do without.
 
@@ -516,20 +517,20 @@ def ingest_text(
   Args:
     files: training sequences in the published text format, see `wm.data.text`.
     out: folder of the run.
-    world: whose vocabulary and rules they follow; illegal lines, and those
-      longer than its sequences or without their end, are left out.
+    world: its vocabulary and rules apply. Lines that are illegal, too long or
+      without an end are dropped.
     heldout: held-out sequences; training lines of the same split key (on a
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
-    tokens: token of the world -> what stands for it in the files, an id or a
-      text; or a JSON or CSV file of it, see `wm.describe('model', 'user')`. ''
-      if the tokens themselves do, or games as people write them.
+    tokens: token of the world -> its text or id in the files; or a JSON or CSV
+      file with this table, see `wm.describe('model', 'user')`. '' if the files
+      have the world's own tokens, or games in standard notation.
     lost: share of the lines that may be left out for one reason, such as
       illegal ones; files that lose more are refused with the reason.
-    log: gets how much each split has, and what was left out.
+    log: gets the size of each split, and the numbers of dropped lines.
 
   Returns:
-    As `sample`.
+    The stores of both splits, as from `sample`.
 
   Raises:
     InputError: an unusable file, an unknown token with its line, no sequence
@@ -550,7 +551,7 @@ def ingest_text(
 def _aliases_of(
   tokens: Path | Mapping[str, str | int], world: core.World
 ) -> dict[str, str]:
-  """What stands in files -> token of the world; InputError for a bad table."""
+  """Text in files -> token of the world; InputError for a bad table."""
   if not tokens:
     return {}
   label = 'tokens=' if isinstance(tokens, Mapping) else f'tokens={tokens}'

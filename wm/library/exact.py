@@ -1,4 +1,4 @@
-"""What is counted, listed or learned: boundaries, automata."""
+"""Exact results: boundaries, audits, counts, and learned automata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wm.worlds.base import games
 
 
 class Audit(NamedTuple):
-  """Which moves a model gets wrong; see `wm.metrics.audit`.
+  """The moves that a model gets wrong; see `wm.metrics.audit`.
 
   Attributes:
     summary: counts, shares and their upper bounds; `sentence()` says them.
@@ -40,11 +40,11 @@ class Apart(NamedTuple):
   """Two states of a world, told apart by suffixes of at most `depth` tokens.
 
   Attributes:
-    world, first, second, depth: what was asked for; states are [W].
-    sizes: (k, boundary, interior) for each k up to `depth`: how many suffixes
-      of at most k tokens are legal from the first state and not from the
-      second, all but the last token being legal from both; and how many are
-      legal from both.
+    world, first, second, depth: the arguments of `boundary`; states are [W].
+    sizes: (k, boundary, interior) for each k up to `depth`: numbers of suffixes
+      of at most k tokens. A suffix of the boundary is legal from the first
+      state and not from the second, and all but its last token are legal from
+      both. A suffix of the interior is legal from both.
   """
 
   world: core.Enumerable
@@ -55,7 +55,7 @@ class Apart(NamedTuple):
 
   @property
   def by_length(self) -> list[tuple[int, int, int]]:
-    """As `sizes`, of suffixes of exactly k tokens."""
+    """Like `sizes`, but for suffixes of exactly k tokens."""
     return [
       (after[0], after[1] - before[1], after[2] - before[2])
       for before, after in itertools.pairwise([(0, 0, 0), *self.sizes])
@@ -197,11 +197,11 @@ def audit(
 def count(
   world: core.World | str, state: str | None = None, depth: Count = 5
 ) -> Iterator[int]:
-  """How many legal token sequences there are from a state, by length from 1.
+  """Counts the legal token sequences from a state, by length from 1.
 
   Args:
-    world: whose rules.
-    state: as the world writes it, or a sequence of tokens that leads to it;
+    world: its rules apply.
+    state: the written form of a state, or a sequence of tokens that reaches it;
       None is the start.
     depth: greatest length.
 
@@ -236,13 +236,13 @@ def extract(
   for words about which the automaton is wrong. Fresh walks bound how often it
   still is (probably approximately correct, Angluin 1987).
 
-  A model says nothing before its first token: what is legal there is the
-  world's. A model may know that sequences of its training end, and have states
-  that count tokens: a smaller `depth` leaves them out.
+  A model has no prediction before the first token, so the legal first tokens
+  are taken from the world. A model that has learned how long sequences are has
+  states that count tokens: a smaller `depth` leaves these out.
 
   Args:
     source: a run, a model or a predictor, see `wm.load_predictor`.
-    world: whose rules; None is the world that a run was trained on.
+    world: its rules apply; None is the world that a run was trained on.
     out: folder for extraction.json and automaton.json, which the world
       automaton(file=...) reads. None writes nothing.
     accept: the rule by which the model accepts a token.

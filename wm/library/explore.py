@@ -94,21 +94,20 @@ def explore(
   fragment: str = '',
   loading: Loading,
 ) -> ExplorerPage:
-  """Serves a page in which to walk a world beside what models say of it.
+  """Serves a page for walking through a world beside models' predictions.
 
-  Tokens are chosen on the world's picture or from the list of what is legal or
-  accepted. The page shows two ways to one place and what tells two places
-  apart, reads the state by a probe, and jumps to the worst trials
-  of the run's results. It needs no network and is served on 127.0.0.1 alone, at
-  an address with a random token.
+  The user chooses tokens on the world's picture, or from the list of legal and
+  accepted tokens. The page shows two prefixes of one state, the suffixes that
+  separate two states, the state that a probe reads, and the worst trials of the
+  run's results. It needs no network, and is served on 127.0.0.1 alone, at an
+  address with a random token.
 
   Args:
     run: a training run's folder, a model's spec or a predictor, see
       `wm.load_predictor`; several, up to 4, are shown side by side.
-    world: whose rules they are held against; None is the one that the first
-      run was trained on.
+    world: the true rules; None is the world that the first run was trained on.
     accept: which next tokens count as possible.
-    port: to serve at; 0 is any that is free.
+    port: port of the server; 0 is any free one.
     fragment: the view to open, as a page's address has it after '#'; '' is the
       first.
     loading: checkpoint of a run, seed of all that is drawn, and name.

@@ -138,7 +138,7 @@ def _loaded(
 
 
 def _is_missing(source: Source) -> bool:
-  """Is it a path, and not of a folder? Specs of files name a class there."""
+  """Is it a path without a folder? Specs of files name a class there."""
   if isinstance(source, os.PathLike):
     return not os.path.isdir(source)
   if not isinstance(source, str) or os.path.isdir(source):

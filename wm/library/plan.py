@@ -1,11 +1,10 @@
-"""What a training step takes of each chip of a pod, by compiling it for them.
+"""The cost of a training step on each chip of a pod, from its compilation.
 
-TPUs need not be there, only their compiler (`pip install -e '.[tpu]'`). XLA
+No TPU is needed, only its compiler (`pip install -e '.[tpu]'`). XLA
 counts the body of a loop once. So stacked blocks are counted one by one, in
 programs of one and of two blocks: each further block costs what the second
-does. Memory is that of the program that runs. A time is a lower bound: a chip
-that multiplies, reads memory or sends at its full rate, all at the same time,
-takes so long.
+does. Memory is that of the whole program. A time is a lower bound: that of a
+chip which multiplies, reads memory and sends at its full rates, all at once.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _COLLECTIVE = re.compile(
 
 
 class Chip(NamedTuple):
-  """Rates of a chip at most, from its maker's tables.
+  """Peak rates of a chip, from its maker's tables.
 
   Attributes:
     memory: bytes.
@@ -65,20 +64,20 @@ CHIPS = {
 
 @dataclasses.dataclass(frozen=True)
 class PodPlan:
-  """What a training step takes of each chip.
+  """The cost of a training step on each chip.
 
   Attributes:
     topology: of the chips.
-    chip: None where rates are not known, as of this machine's processor.
-    steps, tokens: of training; of a batch, on all chips.
+    chip: rates; None if unknown, such as for this machine's processor.
+    steps, tokens: steps of training; tokens of a batch, on all chips.
     arguments: bytes of parameters, moments and the gradient.
-    temporaries: bytes besides; 0 where no program was compiled for the chip.
+    temporaries: further bytes; 0 if no program was compiled for the chip.
     formula: operations by 6ND: six for each parameter and token.
     flops: operations, as XLA counts them.
     accessed: bytes that all operations read and write, as XLA counts them;
       it includes memory beside the arithmetic, and fused copies twice.
     sent: bytes to other chips, around a ring.
-    loops: that remain, such as those over time; counted as one step each.
+    loops: number of loops, such as those over time; each counts as one step.
   """
 
   topology: str
@@ -94,7 +93,7 @@ class PodPlan:
   loops: float
 
   def seconds(self) -> dict[str, float]:
-    """Kind of work -> time of a step that it takes alone, at least."""
+    """Kind of work -> least time of it in a step, in seconds."""
     if self.chip is None:
       return {}
     # Arguments are read; temporaries are written once and read once.

@@ -78,7 +78,7 @@ def report(
 
 
 def _scored(folder: Path) -> list[Path]:
-  """A run or logs as they are; of a folder of runs, those that are scored."""
+  """Expands a folder of runs to its scored runs; others stay."""
   place = pathlib.Path(folder)
   with inputs.reading(place, 'a folder that can be read'):
     if (place / 'scores.json').exists() or logs.paths(folder):
@@ -88,7 +88,7 @@ def _scored(folder: Path) -> list[Path]:
 
 
 def report_folder(out: Path, sources: Sequence[Path]) -> pathlib.Path:
-  """OUT if it holds nothing but a report, or is called so; else OUT/report."""
+  """OUT if it is new, or holds only a report; else OUT/report."""
   place = pathlib.Path(out)
   is_run = place.resolve() in [pathlib.Path(path).resolve() for path in sources]
   new = not place.exists() or (place.is_dir() and not any(place.iterdir()))
@@ -137,7 +137,7 @@ Scored = str | os.PathLike  # A wm.Run is one.
 
 
 def _folder(run: Scored) -> pathlib.Path:
-  """The folder of a run; InputError where there are no results in it."""
+  """The folder of a run; InputError if it has no results."""
   folder = pathlib.Path(run)
   if not folder.is_dir():
     raise core.InputError(f'{folder}: there is no such run')

@@ -42,9 +42,7 @@ Candidates = tuple[np.ndarray, np.ndarray]
 def candidates(
   graph: streets.StreetGraph, options: Reconstruction
 ) -> Candidates:
-  """Returns the nodes in reach of each node by great circle, itself
-  included.
-  """
+  """Returns the nodes within reach of each node, itself included."""
   offsets, nodes = reconstruction.within(
     graph.lat, graph.lon, options.max_miles, EARTH_MILES
   )
@@ -78,7 +76,7 @@ def problem(
   options: Reconstruction,
   near: Candidates | None = None,
 ) -> PlacementProblem:
-  """What the kernel is given."""
+  """The arguments of the kernel."""
   return PlacementProblem(
     graph.delta,
     *(near or candidates(graph, options)),

@@ -153,7 +153,7 @@ def extract(
 
 
 class Fate(NamedTuple):
-  """How routes fare on the true map.
+  """The course of routes on the true map.
 
   Attributes:
     kind: [N] int8, VALID, PATH (no such edge) or DESTINATION (ends elsewhere).

@@ -292,7 +292,7 @@ _QUANTITIES = {'audit': 'exact', 'coherence': 'false'}
 
 
 def stored_errors(loaded: scoring.Loaded, rule: str, out: Path) -> Errors:
-  """What a model's audit and coherence say, as far as they are stored.
+  """The stored results of a model's audit and coherence.
 
   A result counts if it is of this model, its checkpoint and its code, by the
   rule under which routes are sampled.

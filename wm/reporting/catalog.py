@@ -1,8 +1,8 @@
-"""Describes plug-ins, by their docstrings and by what they declare.
+"""Describes plug-ins by their docstrings and declarations.
 
-A list of all, one in full, and the words of a report. Entries of results are
-data: a plug-in in a file that is not trusted is not run, and declares nothing.
-Its numbers are shown; what its code would draw is not.
+It makes the list of all plug-ins, the description of one, and the glossary of a
+report. Entries of results are data, so a plug-in in an untrusted file is not
+run and declares nothing: its numbers are shown, its figures are not.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class PlugIn(NamedTuple):
 
   Attributes:
     kind: 'world', 'model', 'metric' or 'accept'.
-    name: as specs write it.
-    line: what it is, in one line.
-    version: of its behaviour, '' where it has none.
-    fields: (name, default as a literal, or '' where it must be given).
-    parameters: of a network at its defaults, else None.
+    name: name in specs.
+    line: description in one line.
+    version: version of its behaviour, or ''.
+    fields: pairs of a name and its default as a literal, '' if required.
+    parameters: number of parameters at the defaults; None unless a network.
   """
 
   kind: str
@@ -110,7 +110,7 @@ def summary(thing: Any) -> str:
 
 
 def counted(count: int, vocab_size: int, max_len: int) -> str:
-  """Returns how many parameters a network has, in words."""
+  """Returns the number of parameters of a network, in words."""
   return (
     f'{count:,} parameters for {vocab_size:,} tokens and sequences of '
     f'{max_len:,}'
@@ -143,7 +143,7 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
 
 
 def everything() -> str:
-  """Returns `text`; the user's cache folder keeps that of the code as it is."""
+  """Returns `text`, cached by version of the code in the user's folder."""
   sources = sorted(pathlib.Path(__file__).parents[1].rglob('*.py'))
   code = files.hash_of(f'{path} {files.sha256(path)}' for path in sources)
   cached = compute.cache_folder().parent / 'list.txt'
@@ -161,7 +161,7 @@ def everything() -> str:
 
 
 def attributes(cls: type) -> dict[str, str]:
-  """Returns field -> what the docstrings of a class and its bases say of it.
+  """Returns field -> its entry in the docstrings of a class and its bases.
 
   The class's own docstring wins over its bases'.
   """
@@ -231,9 +231,9 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
 
 
 def format_text(name: str) -> str:
-  """The part of a reader's docstring that says what it reads.
+  """The part of a reader's docstring that describes the format.
 
-  name: of a module, or of a function in one.
+  name: a module, or a function in one.
   """
   try:
     reader = importlib.import_module(name)
@@ -245,9 +245,10 @@ def format_text(name: str) -> str:
 
 
 def describe(kind: str, spec: str) -> str:
-  """Describes a plug-in, as `launch/list.py` does: print it.
+  """Describes a plug-in; print the result, as `launch/list.py` does.
 
-  Fields, formats of files, and of a world its tokens, sequences and states.
+  It lists fields and file formats; for a world, also tokens, sequences and
+  states.
 
   Args:
     kind: 'world', 'model', 'metric' or 'accept'.
@@ -266,12 +267,12 @@ def describe(kind: str, spec: str) -> str:
 
 
 class Example(NamedTuple):
-  """A sequence, and a state that it passes through.
+  """A sequence, and one of its states.
 
   Attributes:
     tokens: [L] int32.
-    at: tokens of it that lead to the state.
-    written: the state as the world writes it.
+    at: number of tokens before the state.
+    written: written form of the state.
   """
 
   tokens: np.ndarray
@@ -280,7 +281,7 @@ class Example(NamedTuple):
 
 
 def examples(world: core.World) -> list[Example]:
-  """Samples sequences, and takes the state half-way through each."""
+  """Samples sequences, with the state halfway through each."""
   drawn = world.sample(EXAMPLES, 0)
   least = world.prompt_len
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
@@ -347,7 +348,7 @@ def world(spec: str) -> str:
 
 
 def sequences(world: core.World) -> list[str]:
-  """Lines of sequences, and of a state on the way of each."""
+  """Lines that show sequences, and a state of each."""
   lines = []
   for example in examples(world):
     lines += _wrapped(words(world, example.tokens), 4, 6)
@@ -356,7 +357,7 @@ def sequences(world: core.World) -> list[str]:
 
 
 def in_words(world: core.Verbal) -> list[str]:
-  """Lines on how a world is told to a language model."""
+  """Lines on the description of a world in prompts."""
   lines = ['  In words, for language models']
   telling = core.PromptStyle()
   size = world.extent(telling).tokens
@@ -381,7 +382,7 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
 
 
 def _glossary(metric: str) -> Mapping[str, str]:
-  """The glossary of a metric, and of answers that are scored beside it."""
+  """The glossary of a metric, and of the answers scored with it."""
   from wm.evaluation import query_plans  # Not all that reads results needs it.
 
   return {**query_plans.GLOSSARY, **metric_class(metric).glossary}
@@ -424,7 +425,7 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def is_known(name: str) -> bool:
-  """Is it a plug-in of wm, or in a file that may run?"""
+  """Is this a plug-in of wm, or in a trusted file?"""
   return name.isidentifier() or all(map(plugins.allowed, registry.files(name)))
 
 

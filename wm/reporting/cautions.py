@@ -1,9 +1,9 @@
-"""Cautions: what a report warns of, by rules that metrics declare.
+"""Cautions: warnings of a report, by rules that metrics declare.
 
 A rule judges the interval of one quantity, in the plainest setting of its
-metric (`core.Caution`). A model has one line, with all that holds of it. Of
-several seeds each is judged by its own interval: an interval over two or three
-seeds is so wide that it would hide what is clear of each of them.
+metric (`core.Caution`). A model has one line for all its cautions. Each seed is
+judged by its own interval: an interval over two or three seeds is so wide that
+it would hide a caution that is clear for each of them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SILENT = 'no_answer'
 
 
 class Warned(NamedTuple):
-  """What rules say of one model.
+  """The cautions on one model.
 
   Attributes:
-    label: of the model.
-    text: that goes on from the label.
+    label: label of the model.
+    text: continues the sentence after the label.
     role: one of `ceilings.ROLES`.
   """
 
@@ -37,15 +37,15 @@ class Warned(NamedTuple):
   role: str
 
   def __str__(self) -> str:
-    """As a report shows it."""
+    """The caution as a sentence."""
     return f'{self.label} {self.text}.'
 
 
 def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   """Lines on models, trained ones first, and lines on baselines.
 
-  What must be bad, such as a uniform guesser, hides nobody whom a reader has to
-  be warned of. Where nothing but baselines is reported they are models.
+  Cautions on baselines are apart: a uniform guesser is expected to be bad. If a
+  report has baselines alone, they count as models.
   """
   against, every = ceilings.Against(runs), []
   labels, trained = tables.labels(runs), ceilings.TRAINED in against.roles
@@ -81,7 +81,7 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
 
 
 def cautions_of_worlds(runs: Sequence[Run]) -> list[str]:
-  """Lines on worlds in which a metric's numbers say less than they seem to."""
+  """Lines on worlds in which a metric's numbers are weaker than they seem."""
   return [
     *dict.fromkeys(
       f'{entry["world"]}: {entry["world_notes"]["caution"]}.'
@@ -116,9 +116,7 @@ def _clause(
   against: ceilings.Against,
   place: int,
 ) -> str:
-  """Returns the rule's text with values, means over the seeds that it holds of;
-  '' where there are none.
-  """
+  """Returns the rule's text with means over its seeds; '' if none."""
   best = _best_value(rule, seeds, against, place)
   held = [values for values in seeds if _holds(rule, values, best)]
   if not held:
@@ -146,7 +144,7 @@ def _best_value(
   against: ceilings.Against,
   place: int,
 ) -> float | None:
-  """What a limit is a share of; None where that is not measured."""
+  """The value of which a limit is a share; None if not measured."""
   if not rule.of_best:
     return 1.0
   for values in seeds:
@@ -159,7 +157,7 @@ def _best_value(
 def _holds(
   rule: core.Caution, values: Mapping[str, Entry], best: float | None
 ) -> bool:
-  """Does a rule hold of one seed?"""
+  """Does a rule apply to one seed?"""
   entry = values.get(rule.quantity)
   if entry is None or best is None:
     return False  # The best predictor there is may have less than 1.

@@ -1,9 +1,9 @@
-"""Ceilings: the best that can be had where a model is scored, and its role.
+"""Ceilings: the best possible values in a world, and the roles of runs.
 
-Two ceilings, which tables name apart. *Bayes* knows the rules and the sampler,
-and nothing where the sampler never goes; *Bayes, replanning* is what the rules
-and the goal imply from any state. Roles of runs are told by their specs, so
-that results of any folder may stand beside each other.
+There are two ceilings. *Bayes* knows the rules and the sampler, but has no
+prediction where the sampler never goes. *Bayes, replanning* follows the rules
+and the goal from any state. The role of a run follows from its spec, so that
+results of any folders can share a report.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _MANY = 0.2  # Share of unmeasured trials that is said in words.
 
 
 def role(name: str, model: str, trained: bool, specs: Iterable[str]) -> str:
-  """One of ROLES.
+  """Returns the role of a row, one of ROLES.
 
   Args:
     name: of the row.
     model: its spec.
     trained: whether it was trained.
-    specs: of all trained models beside it.
+    specs: specs of all trained models of the report.
   """
   plug_in = model.partition('(')[0].strip()
   if plug_in == 'bayes':
@@ -93,10 +93,10 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
 
 
 def ends(entry: Mapping[str, Any]) -> tuple[float, float]:
-  """Returns the interval, or the value where there is none.
+  """Returns the interval, or the value twice without one.
 
-  Of several seeds it reaches from the lowest end of theirs to the highest: what
-  is clear of it is clear of each seed.
+  With several seeds it spans all of their intervals: a value outside is outside
+    the interval of each seed.
   """
   values, lows, highs = (
     entry.get(f'seed_{key}s') or [entry[key]]
@@ -123,7 +123,7 @@ class Against:
   """Ceilings of runs."""
 
   def __init__(self, runs: Sequence[Run]) -> None:
-    """runs: all that stand in one report."""
+    """runs: all runs of a report."""
     self.roles = roles(runs)
     self._runs = runs
     self._by_key: dict[tuple[str, str, str], dict[tuple, Entry]] = {}
@@ -159,7 +159,7 @@ def kind(world: str) -> str:
 
 
 def _advice(world: str) -> str:
-  """How to get the ceilings of a world, or why there are none."""
+  """The command that adds the ceilings of a world, or why it has none."""
   name = kind(world)
   if not catalog.is_known(name):
     return f'No ceiling: {name} is not run.'

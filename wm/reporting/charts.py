@@ -1,4 +1,4 @@
-"""Charts: Vega-Lite specifications that hold the numbers which they draw.
+"""Charts: Vega-Lite specifications that contain their data.
 
 A chart is one or several `Panel`s of rows: mappings with the keys
 
@@ -68,7 +68,7 @@ def _vl_convert() -> Any:
 
 
 class Look(NamedTuple):
-  """How a model is drawn in every chart.
+  """The look of a model in every chart.
 
   Attributes:
     colour: '#rrggbb'.
@@ -133,8 +133,9 @@ class Panel(NamedTuple):
   Attributes:
     x, y: titles of the axes; of `dots` y is the title of the categories.
     rows: see the module; those with `joined` False are marks without a line.
-    title: above the panel; a list is several lines.
-    guides: rows of lines without a model, as a diagonal; `model` is a label.
+    title: title above the panel; a list is several lines.
+    guides: rows of lines without a model, such as a diagonal; `model` is a
+      label.
     x_scale, y_scale: arguments of `altair.Scale`.
     width, height: in pixels.
     clip: lines end at the axes, where a scale leaves values out.
@@ -173,7 +174,7 @@ def lines(
   Args:
     panels: in order.
     looks: model -> look; see `palette`.
-    intervals: 'band', 'bar', or '' of none.
+    intervals: 'band', 'bar', or '' for none.
     columns: panels in a row, at most; a page has fewer where it is narrow.
   """
   looks = _present(panels, looks)
@@ -238,7 +239,7 @@ def _data(rows: list[dict[str, Any]]) -> Any:
 
 
 def _pale(value: float) -> Any:
-  """An encoding that has a value for pale marks, and 1 for others."""
+  """An encoding with this value for pale marks, and 1 for others."""
   alt = _altair()
   return alt.condition('datum.pale', alt.value(value), alt.value(1))
 
@@ -246,7 +247,7 @@ def _pale(value: float) -> Any:
 def _points(
   chart: Any, looks: Mapping[str, Look], size: int, tips: list[Any]
 ) -> Any:
-  """Marks with an outline, which is all of a pale one."""
+  """Marks with an outline; a pale mark is the outline alone."""
   colours = [look.colour for look in looks.values()]
   scale = _altair().Scale(domain=[*looks], range=colours)
   stroke = _altair().Stroke('model:N', legend=None, scale=scale)
@@ -270,7 +271,7 @@ def dots(
     panels: in order; the height of each is by its rows.
     looks: model -> look; see `palette`.
     columns: panels in a row, at most; a page has fewer where it is narrow.
-    apart: the models of a category stand below each other, not on one line.
+    apart: draw the models of a category below each other, not on one line.
   """
   looks = _present(panels, looks)
   drawn = [_dots(panel, looks, apart) for panel in panels]
@@ -346,12 +347,13 @@ def mark(
 
 
 def log_scale(values: Iterable[float], factor: float) -> dict[str, Any]:
-  """Returns arguments of `altair.Scale` for an axis in logs; {} of a plain one.
+  """Returns arguments of `altair.Scale` for a log axis; {} for a linear one.
 
-  Where there is a 0 or less, which has no logarithm, the axis is plain from
-  there to the least positive value, so that no point is lost.
+  If a value is 0 or less, the axis is linear up to the least positive value, so
+  that no point is lost.
 
-  factor: greatest over least positive value, from which an axis is in logs.
+  factor: ratio of the greatest to the least positive value from which an axis
+    is logarithmic.
   """
   numbers = list(values)
   positive = [value for value in numbers if value > 0]
@@ -374,7 +376,7 @@ def _present(
 
 
 def _clean(rows: Iterable[Row]) -> list[dict[str, Any]]:
-  """Returns rows of plain values; what JSON has no number for is None."""
+  """Returns rows of plain values; NaN and infinity become None."""
   result = []
   for row in rows:
     clean = dict(row)
@@ -419,7 +421,7 @@ def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
 
 
 def _wrapped(text: str | Sequence[str]) -> list[str] | None:
-  """Returns a title in lines; None of ''."""
+  """Returns a title in lines; None for ''."""
   lines = textwrap.wrap(text, _WRAP) if isinstance(text, str) else [*text]
   return lines or None
 
@@ -455,8 +457,8 @@ class Picture(NamedTuple):
   """A picture of a page.
 
   Attributes:
-    name: of its file in the page's folder.
-    caption: below it.
+    name: name of its file in the page's folder.
+    caption: text below it.
     image: its content, PNG or, of a chart, SVG.
     chart: the specification that a page draws instead of the image, if any.
     part: key of the section of a report that shows it, or ''.
@@ -487,8 +489,8 @@ class Picture(NamedTuple):
 def picture(name: str, caption: str, spec: Spec, part: str = '') -> Picture:
   """Returns a chart as a picture of the file NAME.svg.
 
-  The caption goes on with the number of trials of a mark, and with what is
-  pale or grey.
+  The number of trials of a mark, and the meaning of pale and grey marks, are
+  added to the caption.
   """
   rows = [row for part in spec['datasets'].values() for row in part]
   counts = [int(row['n']) for row in rows if row.get('n') is not None]
@@ -575,7 +577,7 @@ SCRIPT = 'vega.js'
 def script_tag(
   pictures: Iterable[Picture], folder: pathlib.Path, *, embed: bool = False
 ) -> markupsafe.Markup:
-  """Returns the tag of the script that draws a page's charts; '' of none.
+  """Returns the tag of the script that draws charts; '' without charts.
 
   The script lies beside the page, in `folder`, and is written there; with
   `embed` it is part of the page.

@@ -84,18 +84,15 @@ class Run:
 
   Attributes:
     folder: where the files are.
-    entries: what scores.json lists.
+    entries: entries of scores.json.
     breakdown: entries of subsets of trials, from breakdown.json.
     curve: training metrics by step, from metrics.jsonl.
     summary: the reconstruction's summary.json, or None.
-    training: what the run in the folder was trained by, from train.run.json;
-      {} where there was none.
-    seeds: training seeds, where several are put together.
-    trained: what training came to, from train.json; {} where there was none.
-    exposure: what the model has seen, from exposure.json; {} where that is
-      not known.
-    each: the runs that were put together, one for each seed; () of a single
-      run.
+    training: settings of training, from train.run.json; {} without training.
+    seeds: training seeds, if several runs are pooled.
+    trained: summary of training, from train.json; {} without training.
+    exposure: counts of training data, from exposure.json; {} if unknown.
+    each: the pooled runs, one for each seed; () for a single run.
   """
 
   folder: pathlib.Path
@@ -111,7 +108,7 @@ class Run:
 
   @property
   def parameters(self) -> int:
-    """How many the model has; 0 if that is not known."""
+    """Number of parameters of the model; 0 if unknown."""
     return self.trained.get('parameters') or 0
 
   @property
@@ -121,7 +118,7 @@ class Run:
 
   @property
   def world(self) -> str:
-    """Spec of the world that the model was scored on; '' if nothing was."""
+    """Spec of the world of the scores; '' without scores."""
     return self.entries[0]['world'] if self.entries else ''
 
 
@@ -155,9 +152,7 @@ def _check_numbers(where: str, entry: Entry) -> None:
 
 
 def _usable(value: Any, path: pathlib.Path) -> Any:
-  """Returns what a JSON file holds; raises InputError where tables and files
-  cannot hold one of its numbers or texts.
-  """
+  """Reads a JSON file; InputError for numbers or texts that tables lack."""
   parts = [value]
   while parts:
     part = parts.pop()
@@ -193,7 +188,7 @@ def _lines(path: pathlib.Path) -> list[dict[str, float]]:
 
 
 def curve(folder: pathlib.Path) -> list[dict[str, float]]:
-  """Rows of a run's training log; [] where there is none."""
+  """Rows of a run's training log; [] without one."""
   path = folder / 'metrics.jsonl'
   return _lines(path) if path.is_file() else []
 
@@ -283,7 +278,7 @@ def trials(
 ) -> pd.DataFrame:
   """Columns of a run's rows.csv: as they are, and those that are numbers.
 
-  Without names it is all columns as they are; `at` [T] are rows to take.
+  Without names all columns are read as text; `at` [T] selects rows.
 
   Returns:
     A row for each trial, none without the file. Numbers are float64, NaN where
@@ -308,12 +303,12 @@ def trials(
 
 
 def _nullable(kind: Any) -> Any:
-  """A pandas type in which whole numbers stay whole beside blanks."""
+  """A pandas type that keeps integers where cells are blank."""
   return pd.Int64Dtype() if str(kind) == 'int64' else None
 
 
 def _plain(table: Any) -> Any:
-  """A table whose texts are not coded: few rows may have few of the texts."""
+  """A table with plain texts: few rows may use few of the codes."""
   text, fields = results.arrow().string(), [*table.schema]
   kinds = [
     (f.name, text if f.name in results.TEXTS else f.type) for f in fields
@@ -325,12 +320,12 @@ def _plain(table: Any) -> Any:
 
 
 def pooled(runs: Sequence[Run]) -> list[Run]:
-  """Puts the seeds of a model together, in the place of the first of them.
+  """Pools the seeds of a model, in the place of the first.
 
-  Runs belong together if they have one name and one world, and were trained the
-  same way but for the seed. An entry of the result holds the mean, the least
-  and the greatest of the seeds' values as `value`, `low` and `high`. Its
-  `seeds` are two numbers: seeds with a value, and all seeds.
+  Runs are pooled if they share name, world and training settings except the
+  seed. An entry of the result holds the mean, the least and the greatest of the
+  seeds' values as `value`, `low` and `high`. Its `seeds` are two numbers: seeds
+  with a value, and all seeds.
   """
   together: dict[tuple, list[Run]] = {}
   for number, run in enumerate(runs):
@@ -345,7 +340,7 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
 
 
 def _apart(members: Sequence[Run]) -> bool:
-  """Was each run trained by itself?"""
+  """Does each run have a training of its own?"""
   marks = {run.entries[0].get('training') for run in members}
   return len(marks) == len(members) and None not in marks
 

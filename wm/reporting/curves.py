@@ -6,7 +6,7 @@ calibration as pairs of quantities, in as many bins as it likes:
   axis_NAME_MIDDLE    of the oracle NAME, in the bin whose middle is MIDDLE
   curve_NAME_MIDDLE   of the model, in the same bin
 
-A model that does as the oracle does is on the diagonal.
+A model that agrees with the oracle is on the diagonal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Curve(NamedTuple):
   """A quantity as a function of a number.
 
   Attributes:
-    metric, quantity: names of what was measured.
+    metric, quantity: names.
     column: name of the number, a side column.
     axis: the column in words.
     points: rows of `tables.results`, by setting, run and place.
@@ -85,7 +85,7 @@ def curves(parts: pd.DataFrame) -> list[Curve]:
 def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
   """Returns the curves of one picture, for each metric with panels.
 
-  Of several settings that have a curve, it is that of the shortest spec.
+  If several settings have a curve, that of the shortest spec is taken.
   """
   result = []
   for metric, of_metric in parts.groupby('metric', sort=False):
@@ -147,7 +147,7 @@ def _points(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _ends(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
-  """Returns the least and the greatest number of these keys; [0, 1] of none."""
+  """Returns the range of the numbers under these keys; [0, 1] without any."""
   ends = [row[key] for row in rows for key in keys if row[key] is not None]
   return [min(ends, default=0), max(ends, default=1)]
 
@@ -155,7 +155,8 @@ def _ends(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
 def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
   """Draws a panel per setting, with a line per model over a number.
 
-  Of many settings the plainest alone. Heights can be compared between panels.
+  If settings are many, only the plainest is drawn. All panels share the value
+  axis.
   """
   settings = list(curve.points.groupby('spec', sort=False))
   if len(settings) > _PANELS:
@@ -225,9 +226,9 @@ class Calibration(NamedTuple):
   """Curves over one oracle.
 
   Attributes:
-    metric, spec: that measured them.
+    metric, spec: source of the curves.
     oracle: its name.
-    rows: of a chart, the oracle's value as x.
+    rows: rows of a chart, with the oracle's value as x.
   """
 
   metric: str
@@ -264,7 +265,7 @@ def draw_calibrations(
 ) -> charts.Spec:
   """Draws a panel for each oracle and setting, with a line for each model.
 
-  All axes are alike: a diagonal is one, and panels can be compared.
+  All axes are alike, so that panels can be compared.
   """
   specs = list(dict.fromkeys(panel.spec for panel in panels))
   titles = tables.differing(specs) if len(specs) > 1 else {}
@@ -297,8 +298,8 @@ def draw_training(
   """Draws the held-out loss and other held-out values by step; {} if no run
   has a log.
 
-  Runs of one name are seeds of one model and are drawn alike. Of few runs the
-  training loss is drawn too, pale.
+  Runs of one name are seeds of one model and are drawn alike. If runs are few,
+  the training loss is drawn too, in a pale colour.
   """
   trained = [run for run in runs if run.curve]
   if not trained:
@@ -356,7 +357,7 @@ class Sizes(NamedTuple):
   """A quantity in one setting, of models of two sizes or more.
 
   Attributes:
-    metric, quantity, spec: what was measured.
+    metric, quantity, spec: names.
     points: family ('slice block_size=1'), parameters (0 of a model that has
       none), the entry.
   """
@@ -386,7 +387,7 @@ def sizes(runs: Sequence[Run]) -> list[list[Sizes]]:
 
 
 def _family(entry: Entry) -> str:
-  """What a model is but for its size."""
+  """The family of a model: its spec without the sizes."""
   if not entry.get('model_spec'):
     return str(entry['model'])
   name, _, fields = registry.parse(entry['model_spec'])
@@ -397,7 +398,7 @@ def _family(entry: Entry) -> str:
 def draw_sizes(panels: Sequence[Sizes]) -> charts.Spec:
   """Draws a panel per setting: a line per family over parameters.
 
-  A model without parameters, as the oracle, is a level.
+  A model without parameters, such as the oracle, is a horizontal line.
   """
   titles = tables.differing([panel.spec for panel in panels])
   shown = []

@@ -42,16 +42,15 @@ def paired_tables(
 ) -> list[tables.Table]:
   """Tables a row for each headline quantity, a column for each pair of models.
 
-  Of three or four models the first table counts, for each pair, the quantities
-  in which the one is better.
+  With three or four models the first table counts, for each pair, the
+  quantities in which one is better.
 
   Args:
     runs: all of a report.
     frame: their `tables.results`.
-    several_seeds: compare those that stand for several seeds, whose means over
-      seeds differ, and not those of one. A mean has the variance between its
-      seeds, and no less than that of their trials; two means are compared by
-      Welch's t test.
+    several_seeds: compare models with several seeds by their means, and not
+      models with one. A mean has the variance between its seeds, and no less
+      than that of their trials; two means are compared by Welch's t test.
 
   Returns:
     The tables; none where no two trained models have a quantity in common.
@@ -178,7 +177,7 @@ def _rows_of_pairs(
 
 
 def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
-  """Tables trained models beside null models that err as much.
+  """Tables trained models beside null models of equal loss.
 
   Args:
     runs: all of a report.
@@ -229,7 +228,7 @@ def null_table(runs: Sequence[Run], frame: pd.DataFrame) -> tables.Table | None:
 
 
 def scores_of(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
-  """Trials of a run by quantity; {} where there is no usable file of them."""
+  """Trials of a run by quantity; {} without a usable file of trials."""
   path = results.path(run.folder, metric, spec)
   if not path.is_file():
     return {}
@@ -245,7 +244,7 @@ def difference_of(
   first_scores: Mapping[str, core.Scores],
   second_scores: Mapping[str, core.Scores],
 ) -> comparisons.Difference | str:
-  """The difference of two results on their trials, or why there is none."""
+  """The difference of two results on their trials, or the reason for none."""
   unlike = [k for k in results.SAME if first.get(k) != second.get(k)]
   rules = {entry.get('rules') for entry in (first, second)}
   if unlike and (unlike != ['world'] or len(rules) > 1 or None in rules):
@@ -309,7 +308,7 @@ POINTS = ('', '_untrained')
 
 
 def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
-  """Tables correlations; None where there are too few models, or no pair.
+  """Tables correlations; None if models are too few, or without a pair.
 
   frame: `tables.results` of all runs of a report.
   """

@@ -26,13 +26,13 @@ class MeasurePanel(NamedTuple):
 
   Attributes:
     metric, title: its metric, and its quantity in words.
-    good: what is good, in about five words.
+    good: the ideal behaviour, in about five words.
     marks: a row of a chart for each model, those of references last; also its
       `look`, whether it is a `reference`, and `top`, the ceiling of the Bayes
       predictor of its data, or None.
     place: value -> part of the width of its axis.
     ticks: (place, text) at the axis.
-    more: models that are left out.
+    more: number of models that are left out.
   """
 
   metric: str
@@ -45,7 +45,7 @@ class MeasurePanel(NamedTuple):
 
 
 def looks(frame: pd.DataFrame) -> dict[str, charts.Look]:
-  """Model -> how every picture of the page draws it."""
+  """Model -> its look in every picture of the page."""
   baselines = frame.role != ceilings.TRAINED
   return charts.palette(frame.model, set(frame.model[baselines]))
 
@@ -115,7 +115,7 @@ def picture(
 ) -> charts.Picture:
   """Returns the panels as one chart, for papers and for READMEs.
 
-  shown, frame: at least one of `panels`, and what they are made of.
+  shown, frame: some of `panels`, at least one; and their `tables.results`.
   """
   of_row = 'model', 'x', 'value', 'low', 'high', 'text'
   pale = {'pale': True, 'about': 'Bayes predictor of the data'}
@@ -147,9 +147,7 @@ def picture(
 def _axis(
   numbers: Sequence[float],
 ) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-  """Returns value -> place on an axis, and its ticks; shares have all of 0 to
-  1.
-  """
+  """Returns value -> place on an axis, and its ticks; for shares 0 to 1."""
   least, most = min(*numbers, 0.0), max(numbers)
   positive = [x for x in numbers if x > 0]
   if min(numbers) >= 0 and most <= 1 and most > 0.1:

@@ -1,8 +1,8 @@
-"""Puts the papers' values beside ours: metrics and maps.
+"""Compares the papers' values with ours: metrics and maps.
 
-A row has a value of ours, the paper's, and the settings that the paper has and
-the run has not: the world, the metric's fields, the model's size and its
-training. Two values compare where there is none of these.
+A row has our value, the paper's, and the settings in which the paper differs:
+the world, the metric's fields, the model's size and its training. Two values
+are comparable if no setting differs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _DIFFERS = 'the paper has'
 
 
 def value_tables(runs: Sequence[Run]) -> list[tables.Table]:
-  """Returns a table for each page of a paper that has a value of these runs:
-  our values, and all that is printed there.
-  """
+  """Returns the tables and figures of papers, with our values beside theirs."""
   by_world: dict[str, list[tuple[Entry, Run]]] = {}
   for run in runs:
     for entry in (*run.entries, *run.breakdown):
@@ -60,9 +58,7 @@ def _beside(
   rows: Sequence[Row],
   nearest: Mapping[tuple[int, str], tuple[Entry, list[str]]],
 ) -> Iterator[dict[str, str]]:
-  """Yields rows of a table: for each printed quantity and model of ours both
-  values, and what is printed of other models.
-  """
+  """Yields rows: both values of our models, then printed ones of others."""
   names = {source.names[papers.model_key(model)] for _, model in nearest}
   others = {source.names[k]: '' for row in rows if row.page for k in row.values}
   for place, row in enumerate(rows):
@@ -122,7 +118,7 @@ def _far(entry: Entry, differs: Sequence[str]) -> tuple[int, int]:
 
 
 def _measures(entry: Entry, row: Row) -> bool:
-  """Is it what a row prints, in whatever setting?"""
+  """Does an entry measure the quantity of a row, in any setting?"""
   return (
     (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and papers.model_key(entry['model']) in row.values
@@ -199,7 +195,7 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
 
 
 def _over(summary: Mapping[str, Any]) -> str:
-  """Returns the mean and range of failures over orders; '' of one order."""
+  """Returns the mean and range of failures over orders; '' for one order."""
   orders = summary.get('orders', {})
   if orders.get('n', 1) < 2:
     return ''
@@ -239,7 +235,7 @@ def _printed_count(
 def _sampled(
   trained: Trained, accept: str, run: Run, summary: Mapping[str, Any]
 ) -> list[str]:
-  """Returns how the paper's routes were sampled, as far as these were not."""
+  """Returns the paper's sampling of routes, where ours differs."""
   world, rule = summary.get('world'), summary.get('accept')
   rule = registry.spec(registry.make('accept', rule)) if rule else None
   return [

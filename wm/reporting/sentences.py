@@ -1,4 +1,4 @@
-"""One sentence for each model: has it a world model, and how is that known?
+"""One sentence for each model: does it have a world model, and why?
 
 Sentences are made from headline quantities in their plainest setting and their
 95 % intervals, by the rules of `templates/answer_rules.txt`. The answer is yes
@@ -62,14 +62,14 @@ class JudgedMeasure(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-  """What a page says of a model.
+  """The page's answer on a model.
 
   Attributes:
     label: of the model.
     role: one of `ceilings.ROLES`.
     word: one of ANSWERS.
     text: the sentence that follows the word.
-    judged: what it was made from.
+    judged: the measures behind it.
   """
 
   label: str
@@ -79,7 +79,7 @@ class ModelAnswer(NamedTuple):
   judged: tuple[JudgedMeasure, ...]
 
   def __str__(self) -> str:
-    """As a line of a page."""
+    """The answer as a line of a page."""
     return f'{self.label}: {self.word}. {self.text}'
 
 
@@ -90,7 +90,7 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ideal(metric: str, quantity: str) -> tuple[float | None, str]:
-  """The ideal value of a quantity, None of none, and what it means."""
+  """The ideal value of a quantity (None without one), and its meaning."""
   measure = catalog.measure(metric, quantity)
   if measure is None or measure.best is None:
     return None, ''
@@ -122,7 +122,7 @@ def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
 
 
 def _audited(rows: pd.DataFrame) -> audits.AuditSummary | None:
-  """What the audit of a run says; None without one that was measured."""
+  """The result of the audit of a run; None without one."""
   results = dict(zip(rows.quantity, rows.entry, strict=True))
   exact = results.get('exact')
   if exact is None or not exact['n']:
@@ -135,7 +135,7 @@ def _audited(rows: pd.DataFrame) -> audits.AuditSummary | None:
 def _besides(judged: Sequence[JudgedMeasure]) -> Iterator[str]:
   """Sentences on tasks, and on sampled measures that fail.
 
-  Whether a model has the right moves is not inferred from these.
+  They are no evidence on whether a model has the right moves.
   """
   for each in judged:
     if each.side == 'tasks':
@@ -154,8 +154,8 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
   """The sides in NEEDED that a world has: a metric can show them there.
 
   Args:
-    world: its spec; one whose code may not run has all sides.
-    metrics: names of a report, which may be of a user's own.
+    world: its spec; a world in an untrusted file has all sides.
+    metrics: names of the report's metrics, a user's among them.
   """
   kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
@@ -188,9 +188,7 @@ def _anchors(shown: pd.DataFrame) -> _Anchors:
 def _judged_rows(
   anchors: _Anchors, rows: pd.DataFrame
 ) -> Iterator[JudgedMeasure]:
-  """Judges the rows of one run; those without an ideal or a value are left
-  out, and so are errors without a limit or a baseline that give a scale.
-  """
+  """Judges the rows of one run that have an ideal, a value and a scale."""
   for row in rows.itertuples():
     entry, key = row.entry, (row.metric, row.quantity)
     best = ideal(*key)[0]
@@ -218,7 +216,7 @@ def _judged_rows(
 def _scale(
   entry: Entry, best: float, floor: Mapping[str, Any] | None
 ) -> float | None:
-  """How far from the ideal nothing is learned; None where that is unknown."""
+  """Distance of an untrained model from the ideal; None if unknown."""
   least, most = entry.get('least'), entry.get('most')
   if least is not None and most is not None and most > least:
     return float(max(abs(best - least), abs(most - best)))
@@ -231,7 +229,7 @@ def _scale(
 def _reach(
   entry: Mapping[str, Any], best: float, scale: float
 ) -> tuple[float, float]:
-  """Parts of the way to the ideal that the ends of an interval have come."""
+  """Ends of an interval on the scale from nothing learned (0) to ideal (1)."""
   ends = [1 - abs(best - end) / scale for end in ceilings.ends(entry)]
   return min(ends), max(ends)
 
@@ -266,7 +264,7 @@ def _side(metric: str, quantity: str) -> str:
 
 
 def _word(judged: Sequence[JudgedMeasure], asked: Sequence[str]) -> str:
-  """One of ANSWERS, by the rules; asked: the sides that the world has."""
+  """The answer by the rules, one of ANSWERS; asked: the sides of the world."""
   verdicts = {each.verdict for each in judged}
   if FAILS not in verdicts:
     if OPEN in verdicts:
@@ -373,7 +371,7 @@ def value(entry: Mapping[str, Any]) -> str:
 
 
 def noun(world: str) -> str:
-  """What questions call a world: 'this city'; 'this world' if not known."""
+  """The name of a world in questions: 'this city'; 'this world' if unknown."""
   return str(getattr(_class_of(world), 'noun', THIS_WORLD))
 
 
@@ -399,7 +397,7 @@ def question(frame: pd.DataFrame) -> str:
 
 
 def _subjects(frame: pd.DataFrame) -> pd.DataFrame:
-  """Rows of trained models; of all where there is none."""
+  """Rows of trained models; all rows if no model is trained."""
   trained = frame[frame.role == ceilings.TRAINED]
   return trained if len(trained) else frame
 

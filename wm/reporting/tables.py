@@ -24,23 +24,23 @@ class Cell(str):
   """Text of a cell in pieces, which an HTML page shows below each other.
 
   Attributes:
-    pieces: each but the first begins with what divides it from the one before,
-      as in '0.500', ' [0.400, 0.600]', ', n=40'.
-    full: what a page shows on demand, where the text is the start of it.
+    pieces: each but the first begins with its separator, as in '0.500', '
+      [0.400, 0.600]', ', n=40'.
+    full: the whole text, shown on demand, if the cell is its beginning.
   """
 
   pieces: tuple[str, ...]
   full: str
 
   def __new__(cls, *pieces: str, full: str = '') -> Self:
-    """The text is all pieces, end to end."""
+    """The text is the pieces end to end."""
     cell = super().__new__(cls, ''.join(pieces))
     cell.pieces, cell.full = pieces, full
     return cell
 
   @property
   def lines(self) -> tuple[str, ...]:
-    """The pieces without what divides them."""
+    """The pieces without separators."""
     return tuple(piece.lstrip(' ,;') for piece in self.pieces)
 
 
@@ -76,7 +76,7 @@ class Table:
     title: above it.
     frame: the cells; its index is not shown.
     note: below it.
-    folded: it is long, and shown on demand where that is possible.
+    folded: whether a page shows it on demand only.
   """
 
   title: str
@@ -141,8 +141,9 @@ def number(value: float | None, decimals: int = 3) -> str:
 def interval(entry: Entry) -> Cell:
   """Formats '0.970 [0.951, 0.982]'; narrow or small ones get more decimals.
 
-  Without an interval it says why; of few seeds, or of seeds with two modes, all
-  are in the brackets; a median and outliers follow where there are such.
+  Without an interval it gives the reason. For few seeds, or seeds with two
+  modes, the brackets list all values. A median and outliers follow if the entry
+  has them.
   """
   if entry['value'] is None:
     return Cell('–')
@@ -165,7 +166,7 @@ def _brackets(ends: Sequence[float | None], decimals: int) -> str:
 
 
 def _decimals(value: float, low: float | None, *more: float | None) -> int:
-  """Of a value, by the width of its interval."""
+  """Number of decimals of a value, by the width of its interval."""
   high = more[-1] if more else low
   if low is None or high is None or not high > low:
     return 3
@@ -174,9 +175,7 @@ def _decimals(value: float, low: float | None, *more: float | None) -> int:
 
 
 def _median(entry: Entry) -> list[str]:
-  """Formats '; median -2.000', ' [-2.010, -1.990]', ', outliers: 2'; [] of
-  none.
-  """
+  """Formats '; median -2.000', ' [-2.010, -1.990]'; [] without a median."""
   if entry.get('median') is None or 'seeds' in entry:
     return []
   ends = entry['median_low'], entry['median_high']
@@ -204,9 +203,7 @@ def _bimodal(entry: Entry) -> bool:
 
 
 def rounded(mean: Sequence[float | None] | None) -> Cell:
-  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]', or '-0.12' where
-  there is no interval; '–' where there is no value.
-  """
+  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]', or '–'."""
   shown = [f'{x:.2f}' for x in (mean or ())[:3] if x is not None]
   if len(shown) < 3:
     return Cell(*shown[:1] or '–')
@@ -395,7 +392,7 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
     interval, cell, seeds: the texts of the functions of these names.
     column, place: of a breakdown by one column, its name and value; else ''
       and None.
-    entry: all of it.
+    entry: the whole entry.
   """
   plain = {}
   for world in {run.world for run in runs}:
@@ -429,8 +426,8 @@ def by_run(frame: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
   """Pivots to a row per run and a column per value of `column`, in order of
   appearance.
 
-  Cells are the texts of the column `text`, '' where there is no result; the
-  first column is 'model'.
+  Cells are texts of the column `text`, '' without a result. The first column is
+  'model'.
   """
   unique = frame.drop_duplicates(['run', column], keep='last')
   # Not `pivot`, of which cells come back as plain text.
@@ -445,7 +442,7 @@ def by_run(frame: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
 
 
 def in_brackets(entries: Sequence[Entry]) -> str:
-  """Returns what brackets hold of models of several seeds, in words."""
+  """Explains the brackets of models with several seeds."""
   if not any(map(all_seeds, entries)):
     return 'least, greatest'
   ranges = [
@@ -459,12 +456,12 @@ def in_brackets(entries: Sequence[Entry]) -> str:
 
 
 def modes(entries: Sequence[Entry]) -> str:
-  """Returns sentences on seeds in two modes; '' where there are none."""
+  """Returns sentences on seeds in two modes, or ''."""
   return note('modes') if any(map(_bimodal, entries)) else ''
 
 
 def _note(frame: pd.DataFrame) -> str:
-  """Returns what values and brackets mean in a table of intervals."""
+  """Explains values and brackets in a table of intervals."""
   entries = list(frame['entry'])
   text = note(
     'values',
@@ -534,8 +531,8 @@ _WIDE = 8  # More quantities than this are rows, unless there are more runs.
 def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
   """Tables headline quantities in their plainest setting.
 
-  A row per run and a column per quantity; the other way round where there are
-  many quantities, as a page is longer than it is wide.
+  It has a row per run and a column per quantity; transposed if quantities are
+  many, as pages are longer than wide.
 
   Args:
     runs: all of a report.

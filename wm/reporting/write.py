@@ -2,8 +2,8 @@
 
 The page begins with the question, an answer for each model (`sentences`) and
 one picture of all headline measures (`overview`); the worlds in pictures and a
-section for each metric follow. Heavy pictures are files
-beside the page, or parts of it where it is to be a single file.
+section for each metric follow. Large pictures are files beside the page, or
+parts of a single-file page.
 """
 
 from __future__ import annotations
@@ -52,14 +52,13 @@ def report(
   """Writes report.html and scores.json into `out`.
 
   Args:
-    folders: runs that hold a scores.json each; rows come in this order, but
-      for baselines and ceilings, see `ceilings.ordered`. Those that differ in
-      their training seed alone are one row.
+    folders: runs that hold a scores.json each; rows come in this order, but for
+      baselines and ceilings, see `ceilings.ordered`. Runs that differ only in
+      their training seed are one row.
     out: folder of the report; made if need be.
     wait: for another process that writes there, instead of refusing.
-    notes: lines on what is missing, below the first table.
-    single_file: whether pictures are part of the page, which can then be
-      mailed, and not files beside it.
+    notes: lines on missing results, below the first table.
+    single_file: make pictures part of the page, so that it can be mailed.
 
   Returns:
     The `page` written, the number of `results`, a line for each of `answers`,
@@ -162,7 +161,7 @@ def _files(folder: pathlib.Path) -> list[pathlib.Path]:
 def _panels(
   measured: _Measured, out: pathlib.Path
 ) -> list[overview.MeasurePanel]:
-  """The panels of the first picture, which is a file beside the page too."""
+  """The panels of the first picture, which is also a file beside the page."""
   panels = overview.panels(measured.together, measured.frame)
   if panels:
     first = overview.picture(panels, measured.frame)
@@ -171,10 +170,10 @@ def _panels(
 
 
 class _Measured:
-  """What tables and pictures show.
+  """The results that tables and pictures show.
 
   Attributes:
-    runs: all, in order; those of several seeds apart.
+    runs: all runs in order, one for each seed.
     together, seeds: runs with the seeds of a model pooled; are there several?
     single, frame: `tables.results` of these two.
     every: `single` below the means over seeds.
@@ -203,7 +202,7 @@ class PageSection(NamedTuple):
     title: in the contents and above it.
     about: (term, sentences on it), a term is a quantity or ''.
     tables, pictures: in order.
-    metric: that it is about, or ''.
+    metric: its metric, or ''.
   """
 
   key: str
@@ -238,7 +237,7 @@ def _metric_section(
 def _sections(
   measured: _Measured, unfinished: pathlib.Path
 ) -> list[PageSection]:
-  """Returns the parts of the page, in order: each metric, and what there is.
+  """Returns the parts of the page in order.
 
   Pictures are written to `unfinished`.
   """
@@ -350,7 +349,7 @@ _MOST = 8  # Models in a figure that a metric draws.
 def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
   """Yields the figures that metrics draw, one of each spec.
 
-  Of seeds that are put together the first is drawn.
+  Of pooled seeds the first is drawn.
   """
   specs = {tables.spec(e): e['metric'] for run in runs for e in run.entries}
   few = f'; the first {_MOST} of {len(runs)} models' * (len(runs) > _MOST)
@@ -372,8 +371,7 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:
-  """Copies the interactive maps; beside trained models only theirs, as those
-  of baselines are lines of a table.
+  """Copies the interactive maps of trained models, or else of all.
 
   Returns:
     For each the `label` of the model, the `name` of the file beside the report,

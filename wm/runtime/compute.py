@@ -171,7 +171,7 @@ def platform() -> str:
 
 
 def num_processes() -> int:
-  """How many run this program; 1 unless `jax.distributed` is initialized."""
+  """Number of processes; 1 unless `jax.distributed` is initialized."""
   jax = sys.modules.get('jax')
   return jax.process_count() if jax and jax.distributed.is_initialized() else 1
 

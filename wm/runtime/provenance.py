@@ -133,7 +133,7 @@ class Reader:
   def _close(
     self, roots: Sequence[_Module], inputs: dict[str, str]
   ) -> Iterator[str]:
-    """Adds the user's modules that roots import, directly or not.
+    """Adds the user's modules that roots import, directly or indirectly.
 
     Yields:
       What is wrong with one: that this process runs an older version of it.
