@@ -1,4 +1,4 @@
-"""Laws that answers about planets follow: exponents, formulas, verdicts.
+"""Force laws fitted to answers about planets: exponents, formulas, verdicts.
 
     force = constant * r^-2 * m1^1 * m2^1
 
@@ -295,14 +295,14 @@ class LawRows(NamedTuple):
 
 
 def _quantities(state: np.ndarray) -> dict[str, np.ndarray]:
-  """What formulas are of: distance and both masses, [T] each."""
+  """The variables of formulas: distance and both masses, [T] each."""
   r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
   m1, m2 = state[:, force_tasks.PLANET], state[:, force_tasks.SUN]
   return {'r': r, 'm1': m1, 'm2': m2}
 
 
 def _explained(target: str, answers: np.ndarray, state: np.ndarray) -> float:
-  """R2 of labels [T, d]: as they are said, logarithms or raw."""
+  """R2 of labels [T, d], in the form given: logarithms or raw values."""
   truth = force_tasks.labels(target, state)
   # Vectors are compared with no force at all, not with their mean.
   middle = 0 if target.endswith('_vector') else truth.mean(0)
@@ -325,7 +325,7 @@ def rows(
   target: str,
   moves: float,
 ) -> tuple[np.ndarray, LawRows]:
-  """Which rows [M, P] of data set d count for a target, and the rows."""
+  """Mask [M, P] of the rows of data set d that a target uses, and the rows."""
   mask = asked.rows[d] != core.DEAD
   rests = False
   # Tokens tell a planet's mass only by how far its sun moves.
@@ -353,7 +353,7 @@ class LawVerdicts(NamedTuple):
   sought: Mapping[str, Sought] | None
 
   def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
-    """Quantity, value, reason and formula of all that a speaker is told by."""
+    """Quantity, value, reason and formula of each result of a speaker."""
     verdict = self.verdicts[who]
     yield 'newton', float(verdict.newton), verdict.reason, ''
     # Names of the columns alone are needed; any state has them.

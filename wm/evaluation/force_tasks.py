@@ -48,7 +48,7 @@ def columns(target: str, state: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def labels(target: str, state: np.ndarray) -> np.ndarray:
-  """[..., 1] or [..., 2] what Newton's law says, of states [..., C].
+  """[..., 1] or [..., 2]: Newton's law at states [..., C].
 
   Raw ones in AU / year^2, and solar masses AU / year^2.
   """

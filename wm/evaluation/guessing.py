@@ -171,7 +171,7 @@ class _Continuing:
     limit: np.ndarray,
     budget: np.ndarray,
   ) -> None:
-    """Guesses on from continuations `at` [N], and keeps what is drawn so."""
+    """Extends continuations `at` [N] by guesses, and keeps the drawn tokens."""
     trials, (trial, branch), done = self._trials, at, self.count[at]
     places = done[:, None] + np.arange(self._width)
     uniform = basics.uniforms(

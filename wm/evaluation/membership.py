@@ -343,7 +343,7 @@ def divergence(
 
 
 class Answers(NamedTuple):
-  """What a model accepts after Q prefixes.
+  """The tokens that a model accepts after Q prefixes.
 
   Attributes:
     accepted: [Q, V] bool; False where the model was not asked.

@@ -441,5 +441,5 @@ class BudgetPlan:
 
 
 def _fewest(plans: Sequence[Plan]) -> bool:
-  """Has every metric of some plans no more than one trial?"""
+  """Do all metrics of these plans have at most one trial?"""
   return all(_trials(plan.metric) <= 1 for plan in plans)

@@ -394,7 +394,7 @@ def _moves(
 
 
 class AuditSummary(NamedTuple):
-  """What an audit says of a model.
+  """The result of an audit.
 
   Attributes:
     states: number of states visited.

@@ -445,7 +445,7 @@ def _labelled(
 
 
 def describe(layout: Layout, place: int) -> str:
-  """What the game says at a place: its name, and what leads on from there."""
+  """The game's text at a place: its name and its exits."""
   ways, more = [], []
   for passage in layout.passages:
     if passage.kind == NAMED:

@@ -39,7 +39,7 @@ FEW = 8  # Most ids of the model beyond the world's that are tried before.
 
 @dataclasses.dataclass(frozen=True)
 class InputLayout:
-  """What a model reads around and of a sequence.
+  """The ids that a model reads before a sequence, and its window.
 
   Attributes:
     before: the model's ids before every sequence, such as that of BOS.
@@ -75,7 +75,7 @@ PLAIN = InputLayout()
 
 
 def sizes_differ(of_model: int, of_world: int) -> str:
-  """What to do about a model that has another number of tokens."""
+  """Advice for a model with another number of tokens."""
   return (
     f'has {of_model} tokens, the world {of_world}: pass tokens=[...], the '
     "names of the model's tokens in its order"
@@ -394,7 +394,7 @@ def with_bos(
 
 
 class LayoutLosses(NamedTuple):
-  """Which layout a model was trained in, by its loss.
+  """The layout in which a model was trained, by its loss.
 
   Attributes:
     line: the losses in words.

@@ -564,7 +564,7 @@ STREET, NODE, WAY = '#9aa3af', '#5b6470', '#2563a8'
 
 
 class MapWindow(NamedTuple):
-  """What part of the graph is shown.
+  """The part of the graph that is shown.
 
   Attributes:
     points: [S, 2] pixels of all intersections, inside or not.
