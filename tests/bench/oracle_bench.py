@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import pathlib
+import tempfile
 from collections.abc import Iterator
+
+import numpy as np
 
 from tests.bench import harness
 from wm import core
@@ -66,3 +71,34 @@ def bench_large_map() -> Iterator[harness.Line]:
       compile_s=timing.compile_s,
       target=f'at most {seconds} s',
     )
+
+
+def bench_large_automaton() -> Iterator[harness.Line]:
+  """An automaton of a million states, from a CSV file of 2,000,002 rows."""
+  size = 1_000_000
+  following = np.random.default_rng(0).integers(0, size, size).tolist()
+  with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, 'automaton.csv')
+    with path.open('w') as file:
+      file.write('state,symbol,next\ns0,,start\ns5,,accepting\n')
+      for state, other in enumerate(following):
+        file.write(f's{state},a,s{(state + 1) % size}\ns{state},b,s{other}\n')
+
+    def read() -> None:
+      with path.open() as file:
+        for _ in csv.reader(file):
+          pass
+
+    def make() -> None:
+      world = registry.make('world', f"automaton(file='{path}', length=40)")
+      assert len(world.delta) == size + 1
+
+    timings = harness.in_turns({'make': make, 'read': read}, 1)
+  yield harness.compared(
+    'automaton of 1,000,000 states from CSV',
+    timings['make'].cpu,
+    'CPU-s',
+    *(timings['make'], timings['read']),
+    "the standard library's reader of the same file, in turn",
+    target='5 CPU-s',
+  )

@@ -8,6 +8,7 @@ session. GPT-2 is scored beside the published way, which samples suffixes by
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 
 import wm
 from tests.bench import harness
+from wm.core import registry
 from wm.models import user
 
 TRIALS = 50
@@ -94,6 +96,37 @@ def bench_user_torch() -> Iterator[harness.Line]:
     passes[1] / passes[0],
     target='at most 600 for 200 trials',
   )
+
+
+def bench_user_cache() -> Iterator[harness.Line]:
+  """A module that returns its cache, and the same module without it."""
+  try:
+    import torch
+
+    from tests.models import module_cache_test as modules
+  except ImportError as error:
+    raise harness.Skip('PyTorch is needed') from error
+  for name, spec in CITIES.items():
+    world = registry.make('world', spec)
+    torch.manual_seed(0)
+    sizes = {'size': len(world.vocab), 'longest': world.max_len}
+    model = modules.Transformer(width=96, **sizes)
+    ways = {'cache': model, 'whole': modules.Alone(model)}
+    readers = {way: wm.wrap(thing, world) for way, thing in ways.items()}
+    calls = {
+      way: functools.partial(
+        wm.score, reader, f'compression(trials={TRIALS})', world
+      )
+      for way, reader in readers.items()
+    }
+    timings = harness.in_turns(calls, 1)
+    yield harness.compared(
+      f'compression of a PyTorch module with its own cache, {name}',
+      timings['cache'].cpu / TRIALS,
+      'CPU-s/trial',
+      *(timings['cache'], timings['whole']),
+      'the same module without its cache, in turn',
+    )
 
 
 EPSILON, GPT2_TRIALS = 0.01, 200

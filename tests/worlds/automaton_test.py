@@ -184,13 +184,13 @@ def test_a_picture_lists_the_moves_of_a_state():
       "file='a.json', preset='tomita1'; expected one",
     ),
     ({'preset': 'tomita8'}, "unknown preset 'tomita8'; available: tomita1"),
-    ({'preset': 'dyck_2_40'}, 'at most 100,000'),
+    ({'preset': 'dyck_2_40'}, 'at most 1,000,000'),
     *(
       (
         {'preset': f'random_{size}_0'},
-        f"preset 'random_{size}_0'; expected STATES from 3 to 100,000, SYMBOLS "
-        'from 3 to 125, and LEGAL at least 2, at least a third of SYMBOLS, and '
-        'less than SYMBOLS; available: such as random_12_6_3_0',
+        f"preset 'random_{size}_0'; expected STATES from 3 to 1,000,000, "
+        'SYMBOLS from 3 to 125, and LEGAL at least 2, at least a third of '
+        'SYMBOLS, and less than SYMBOLS; available: such as random_12_6_3_0',
       )
       for size in ('12_6_6', '12_7_2', '2_6_3', '12_2_1', '500_3_1', '9_126_60')
     ),

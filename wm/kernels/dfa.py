@@ -322,6 +322,26 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   return reached[:-1]
 
 
+def breadth_first(delta: np.ndarray, start: int) -> np.ndarray:
+  """The rows reached from `start`, breadth first, in order of the labels."""
+  return _breadth_first(calls.table(delta), start)
+
+
+@njit
+def _breadth_first(delta, start) -> np.ndarray:
+  """The order is its own queue."""
+  order, seen = np.empty(len(delta), np.int64), np.zeros(len(delta), np.bool_)
+  order[0], seen[start], num = start, True, 1
+  for place in range(len(delta)):
+    if place == num:
+      break
+    for row in delta[order[place]]:
+      if row >= 0 and not seen[row]:
+        order[num], seen[row] = row, True
+        num += 1
+  return order[:num]
+
+
 def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
   """[S] int32 block of each row in the coarsest partition stable under delta.
 

@@ -30,6 +30,7 @@ from wm.core.fields import field
 from wm.models.serving import (
   adapters,
   few_shot,
+  module_cache,
   outputs,
   reasked,
   stateless,
@@ -528,6 +529,8 @@ def checked_predictor(
     layout = layouts.with_bos(layout, table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
     adapted = adapters.adapted(thing, label)
+  if not layout.window:  # A cache has no window.
+    _add_cache(adapted, thing, world, ids, label)
 
   limit = max_len or world.max_len + len(layout.before)
   cached = _cached_reader(thing, world, label, ids, rows)
@@ -549,6 +552,27 @@ def checked_predictor(
     if not isinstance(reader, few_shot.TunedReader):
       reader = few_shot.adaptable(reader, thing, laid_out, label)
     return reasked.recorded(reader)
+
+
+def _add_cache(
+  adapted: Any,
+  thing: Any,
+  world: core.World,
+  ids: np.ndarray | None,
+  label: str,
+) -> None:
+  """Adds `start` and `step` of a PyTorch module that returns its cache."""
+  if (
+    not adapters.is_a(thing, 'torch.nn', 'Module')
+    or adapters.is_a(thing, 'transformers', 'PreTrainedModel')
+    or adapters.has(adapted, 'start', 'step')
+    or adapters.has(adapted, 'patched')  # It has no form with a cache.
+  ):
+    return
+  tokens = layouts.probing(world, 4, world.max_len)
+  tokens = tokens if ids is None else np.maximum(ids, 0)[tokens]
+  if cache := module_cache.of(thing, tokens, label):
+    adapted.start, adapted.step = cache.start, cache.step
 
 
 class _Door(NamedTuple):

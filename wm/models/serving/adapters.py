@@ -110,7 +110,7 @@ def adapted(thing: Any, label: str) -> Any:
   if is_a(thing, 'onnxruntime', 'InferenceSession'):
     return _with_methods(thing, lambda name: _session(thing))
   if is_a(thing, 'torch.nn', 'Module'):
-    return _with_methods(thing, functools.partial(_torch_call, thing, label))
+    return _with_methods(thing, functools.partial(torch_call, thing, label))
   if (pure := functional(thing, label)) is None:
     return thing
 
@@ -169,7 +169,7 @@ def modes(function: Callable[..., Any], label: str, skip: int = 1) -> dict:
   return values
 
 
-def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
+def torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
   """A method of a PyTorch module as a function of NumPy arrays."""
   torch: Any = sys.modules['torch']
 
@@ -186,7 +186,7 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
   options = modes(module.forward, label) if name == '__call__' else {}
   untouched = Untouched(module)
 
-  def call(*arguments: Any) -> Any:
+  def call(*arguments: Any, **more: Any) -> Any:
     """The method in evaluation mode, on the device of the weights."""
     weights = next(module.parameters(), None)
     device = None if weights is None else weights.device
@@ -200,7 +200,7 @@ def _torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
       for x in arguments
     ]
     with untouched(), torch.no_grad():
-      return method(*tensors, **options)
+      return method(*tensors, **options, **more)
 
   return call
 
@@ -276,14 +276,36 @@ def own_random_numbers(devices: Collection[Any] = ()) -> Iterator[None]:
   devices: of CUDA, whose generators stay, too.
   """
   torch: Any = sys.modules['torch']
+  seed = next(_SEEDS)
   with torch.random.fork_rng(devices=devices):
-    torch.manual_seed(next(_SEEDS))
+    # `torch.manual_seed` takes milliseconds, as it notes who asked for it.
+    torch.default_generator.manual_seed(seed)
+    for device in devices:
+      with torch.cuda.device(device):
+        torch.cuda.manual_seed(seed)
     yield
 
 
 def is_small(module: Any) -> bool:
   """Has a PyTorch module few weights, so that calls cost more than work?"""
   return sum(x.numel() for x in module.parameters()) < SMALL
+
+
+@contextlib.contextmanager
+def few_threads(module: Any) -> Iterator[None]:
+  """One thread of PyTorch if a module is small; restores their number.
+
+  Threads that wait for each other on a busy machine take up to five times as
+  long as one, and a small module gains little from them.
+  """
+  torch: Any = sys.modules['torch']
+  threads = torch.get_num_threads()
+  if is_small(module):
+    torch.set_num_threads(1)
+  try:
+    yield
+  finally:
+    torch.set_num_threads(threads)
 
 
 class Untouched:
@@ -298,7 +320,7 @@ class Untouched:
   def __call__(self) -> Iterator[None]:
     """Restores modes, buffers, threads and the generator of randomness."""
     torch: Any = sys.modules['torch']
-    parts, threads = list(self._module.modules()), torch.get_num_threads()
+    parts = list(self._module.modules())
     training = [part.training for part in parts]
     buffers = [
       (part, name, x, x._version, x.clone() if self._copies else x)
@@ -310,15 +332,10 @@ class Untouched:
       # `eval` of a user may do more than set the mode.
       part.training = False
     cuda = {x.device for *_, x in buffers if x.device.type == 'cuda'}
-    # Threads that wait for each other on a busy machine take up to five times
-    # as long as one, and a small module gains little from them.
-    if is_small(self._module):
-      torch.set_num_threads(1)
     try:
-      with own_random_numbers(cuda):
+      with few_threads(self._module), own_random_numbers(cuda):
         yield
     finally:
-      torch.set_num_threads(threads)
       for part, mode in zip(parts, training, strict=True):
         part.training = mode
       # A version counts changes in place; a buffer may also be another tensor.

@@ -14,10 +14,11 @@ methods:
   step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
 
-With the cache of `start` and `step`, scoring reads every token once. There is
-one state per row, of any type; a step must not change the previous state.
-`answers` alone makes a model that only answers yes or no; prefixes and suffixes
-are lists of tuples of token ids, answers are 1, 0, or -1 for none.
+With the cache of `start` and `step`, scoring reads every token once; a PyTorch
+module may return its cache instead (`module_cache`). There is one state per
+row, of any type; a step must not change the previous state. `answers` alone
+makes a model that only answers yes or no; prefixes and suffixes are lists of
+tuples of token ids, answers are 1, 0, or -1 for none.
 
 For small tasks, Flax and PyTorch modules get a new linear head, on `hidden` of
 the last layer if defined, else on their logits, and are fine-tuned as published

@@ -28,17 +28,16 @@ random_STATES_SYMBOLS_LEGAL_SEED: a random automaton without accepting states.
 There are three sets of LEGAL symbols; each state has one of them at random, so
 that equal legal symbols say nothing about the distance of two states. Random
 play visits all states equally often in the long run. STATES is from 3 to
-100,000, and SYMBOLS from 3 to 125. LEGAL is at least 2, as with 1 play is a
+1,000,000, and SYMBOLS from 3 to 125. LEGAL is at least 2, as with 1 play is a
 single cycle; less than SYMBOLS, so that three sets exist; and at least a third
 of SYMBOLS, so that every symbol is in one of the sets.
 """
 
 from __future__ import annotations
 
-import collections
 import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +53,10 @@ RESERVED = ('dead', OVER)  # State names that files must not use.
 MOST_SYMBOLS = 4096
 PRESET_SYMBOLS = 125  # Limit for random automata and word problems.
 SHOWN = 3  # Number of members in the name of a merged state.
+
+
+# States, symbols and next states, E of each.
+Edges = tuple[Sequence[str], Sequence[str], Sequence[str]]
 
 
 class FiniteAutomaton(NamedTuple):
@@ -98,7 +101,7 @@ class Reduced(NamedTuple):
 def build(
   where: str,
   states: Sequence[str],
-  edges: Iterable[tuple[str, str, str]],
+  edges: Edges,
   start: str,
   accepting: Sequence[str] | None,
   symbols: Sequence[str] | None = None,
@@ -108,7 +111,7 @@ def build(
   Args:
     where: name of the source in errors, such as a path.
     states: all names.
-    edges: (state, symbol, next state).
+    edges: states, symbols and next states, E of each.
     start: one of the states.
     accepting: some of the states, or None where sequences just stop.
     symbols: the alphabet in order; None is the edges' symbols, sorted. Blanks
@@ -118,9 +121,9 @@ def build(
     InputError: an unknown state or symbol, an invalid name, or two edges from
       one state with one symbol.
   """
-  edges = list(edges)
+  sources, labels, targets = edges
   if symbols is None:
-    symbols = sorted({symbol for _, symbol, _ in edges})
+    symbols = sorted({*labels})
   tokens = ['_'.join(symbol.split()) for symbol in symbols]
   _check_symbols(where, tokens, accepting is not None)
   row = _numbered(where, 'state', states)
@@ -138,25 +141,27 @@ def build(
         'are taken: rename it'
       )
   delta = np.full((len(states), len(symbols)), core.DEAD, np.int32)
-  for state, symbol, after in edges:
-    at = (
-      _known(where, 'state', state, row),
-      _known(where, 'symbol', symbol, column),
+  at = (
+    _places(where, 'state', sources, row),
+    _places(where, 'symbol', labels, column),
+  )
+  following = _places(where, 'state', targets, row)
+  delta[at] = following
+  if (unlike := delta[at] != following).any():  # A later edge took its place.
+    first = int(unlike.argmax())
+    same = (at[0] == at[0][first]) & (at[1] == at[1][first])
+    second = int((same & (following != following[first])).argmax())
+    raise core.InputError(
+      f'{where}: state {sources[first]!r} leads with {labels[first]!r} to both '
+      f'{targets[first]!r} and {targets[second]!r}; expected a deterministic '
+      'automaton'
     )
-    following = _known(where, 'state', after, row)
-    if delta[at] not in (core.DEAD, following):
-      raise core.InputError(
-        f'{where}: state {state!r} leads with {symbol!r} to both '
-        f'{states[delta[at]]!r} and {after!r}; expected a deterministic '
-        'automaton'
-      )
-    delta[at] = following
   final = None
   if accepting is not None:
     final = np.zeros(len(states), bool)
-    final[[_known(where, 'state', name, row) for name in accepting]] = True
-  first = _known(where, 'start state', start, row)
-  return FiniteAutomaton(tuple(tokens), tuple(states), delta, first, final)
+    final[_places(where, 'state', accepting, row)] = True
+  (head,) = _places(where, 'start state', [start], row).tolist()
+  return FiniteAutomaton(tuple(tokens), tuple(states), delta, head, final)
 
 
 def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
@@ -184,9 +189,16 @@ def _numbered(where: str, what: str, names: Sequence[str]) -> dict[str, int]:
   return rows
 
 
-def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
-  inputs.check_known(name, numbers, f'{where}: unknown {what} {name!r}', 8)
-  return numbers[name]
+def _places(
+  where: str, what: str, names: Sequence[str], numbers: dict[str, int]
+) -> np.ndarray:
+  """[N] numbers of N names; raises InputError for an unknown one."""
+  try:
+    return np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
+  except KeyError as error:
+    name = error.args[0]
+    inputs.check_known(name, numbers, f'{where}: unknown {what} {name!r}', 8)
+    raise
 
 
 def reduced(where: str, machine: FiniteAutomaton) -> Reduced:
@@ -209,16 +221,18 @@ def reduced(where: str, machine: FiniteAutomaton) -> Reduced:
   final = None if machine.accepting is None else machine.accepting[useful]
   classes = np.zeros(len(useful), np.int32) if final is None else final
   block = dfa.minimize(delta, classes)
-  order = _breadth_first(delta, block, int(place[machine.start]))
+  # A state of each block stands for all of them.
+  _, order = np.unique(block, return_index=True)
+  after = np.append(block, core.DEAD)[delta[order]]
+  order = order[dfa.breadth_first(after, int(block[place[machine.start]]))]
   row = np.full(block.max() + 2, core.DEAD, np.int32)
   row[block[order]] = np.arange(len(order))
   small = row[np.append(block, core.DEAD)[delta[order]]]
   table = _table(small, None if final is None else final[order])
   place = row[block]
-  members = np.split(
-    useful[np.argsort(place, kind='stable')], np.cumsum(np.bincount(place))[:-1]
-  )
-  names, rows = _names(machine.states, members, final is not None)
+  merged = useful[np.argsort(place, kind='stable')]
+  sizes = np.bincount(place)
+  names, rows = _names(machine.states, merged, sizes, final is not None)
   stuck = reach & ~alive
   if final is None:
     stuck = reach & (machine.delta < 0).all(1)
@@ -257,39 +271,33 @@ def _distances(table: np.ndarray) -> np.ndarray:
   )
 
 
-def _breadth_first(
-  delta: np.ndarray, block: np.ndarray, start: int
-) -> np.ndarray:
-  """The first state of each block, in breadth-first order from `start`."""
-  order, seen = [start], {int(block[start])}
-  queue = collections.deque(order)
-  while queue:
-    for after in delta[queue.popleft()].tolist():
-      if after >= 0 and int(block[after]) not in seen:
-        seen.add(int(block[after]))
-        order.append(after)
-        queue.append(after)
-  return np.array(order)
-
-
 def _names(
-  states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
+  states: tuple[str, ...] | None,
+  merged: np.ndarray,
+  sizes: np.ndarray,
+  ends: bool,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-  """Names of all rows, and the row of each name."""
-  members_named = [
-    [f'q{row}'] if states is None else [states[k] for k in merged]
-    for row, merged in enumerate(members)
-  ]
-  rows = {
-    name: row for row, group in enumerate(members_named) for name in group
-  }
-  names = []
-  for row, group in enumerate(members_named):
+  """Names of all rows, and the row of each name.
+
+  merged: states by row, of which row r has sizes[r].
+  """
+  if states is None:
+    sizes = np.ones(len(sizes), int)
+    each = [f'q{row}' for row in range(len(sizes))]
+  else:
+    each = [states[k] for k in merged.tolist()]
+  numbers = np.repeat(np.arange(len(sizes)), sizes).tolist()
+  rows = dict(zip(each, numbers, strict=True))
+  last = np.cumsum(sizes)
+  names = [each[k] for k in (last - sizes).tolist()]
+  # Few rows have several states: no list is made for each of the others.
+  for row in np.flatnonzero(sizes > 1).tolist():
+    group = each[last[row] - sizes[row] : last[row]]
     more = len(group) - SHOWN
     name = '|'.join(group[:SHOWN]) + (f'|+{more}' if more > 0 else '')
     while rows.get(name, row) != row:  # A state of the file has this name.
       name += "'"
-    names.append(name)
+    names[row] = name
     rows[name] = row
   if ends:
     rows[OVER] = len(names)
@@ -297,7 +305,7 @@ def _names(
   return tuple(names), rows
 
 
-MOST_STATES = 100_000
+MOST_STATES = 1_000_000
 # Number of sets of legal symbols of a random automaton, and limit of draws.
 LEGAL_SETS, ATTEMPTS = 3, 1000
 LEAST_LEGAL = 2

@@ -37,6 +37,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,14 +62,14 @@ class Sketch(NamedTuple):
 
   Attributes:
     states: names in order.
-    edges: (state, symbol, next state), in order.
+    edges: states, symbols and next states, in order.
     starts: states marked as start.
     accepting: states marked as accepting; None where sequences just stop.
     symbols: the alphabet in order; None takes the symbols of the edges.
   """
 
   states: Sequence[str]
-  edges: Sequence[tuple[str, str, str]]
+  edges: machine.Edges
   starts: Sequence[str]
   accepting: Sequence[str] | None
   symbols: Sequence[str] | None = None
@@ -92,27 +93,32 @@ def read(path: str) -> machine.FiniteAutomaton:
   what, reader = readers[suffix]
   with inputs.reading_file(path, what):
     sketch = reader(path)
-  edges = [
-    (state, ' '.join(label.split()), after)
-    for state, label, after in sketch.edges
-  ]
-  for state, label, after in edges:
-    if not label:
-      raise core.InputError(
-        f'{path}: the edge from {state} to {after} has no label, which stands '
-        'for the empty word, and is nondeterministic; expected a symbol on '
-        'each edge'
-      )
+  sources, labels, targets = sketch.edges
+  plain = {label: ' '.join(label.split()) for label in {*labels}}
+  labels = [plain[label] for label in labels]
+  if not all(plain.values()):
+    first = labels.index('')
+    raise core.InputError(
+      f'{path}: the edge from {sources[first]} to {targets[first]} has no '
+      'label, which stands for the empty word, and is nondeterministic; '
+      'expected a symbol on each edge'
+    )
   if len(sketch.starts) != 1:
     names = ': ' + ', '.join(sketch.starts) if sketch.starts else ''
     raise core.InputError(
       f'{path} has {len(sketch.starts)} start states{names}; expected one'
     )
   states, _, (start,), accepting, symbols = sketch
+  edges = sources, labels, targets
   built = machine.build(path, states, edges, start, accepting, symbols)
   reads = {'start': start, 'accepting': ', '.join(accepting or ())}
   reads['accepting'] = reads['accepting'] or 'none: sequences just stop'
   return built._replace(read_as=reads)
+
+
+def _columns(edges: Sequence[tuple[str, str, str]]) -> machine.Edges:
+  sources, labels, targets = ([edge[k] for edge in edges] for k in range(3))
+  return sources, labels, targets
 
 
 def _json(path: str) -> Sketch:
@@ -143,7 +149,8 @@ def _json(path: str) -> Sketch:
     for key in ('alphabet', 'accepting')
   )
   states = [*map(str, value.get('states', value['transitions']))]
-  return Sketch(states, edges, [str(value['start'])], accepting, alphabet)
+  starts = [str(value['start'])]
+  return Sketch(states, _columns(edges), starts, accepting, alphabet)
 
 
 _NAMES = schema.List(str | int)
@@ -161,20 +168,22 @@ def _csv(path: str) -> Sketch:
   """See the module."""
   table = csv_file.read(path, COLUMNS)
   _refuse_weights(path, table)
-  stripped = ([field.strip() for field in table[name]] for name in COLUMNS)
-  rows = [*zip(*stripped, strict=True)]
+  columns = [[*map(str.strip, table[name])] for name in COLUMNS]
   marked: dict[str, list[str]] = {mark: [] for mark in MARKS}
-  for state, symbol, mark in rows:
-    if not symbol and mark not in MARKS:
+  for state, symbol, mark in zip(*columns, strict=True):
+    if symbol:
+      continue
+    if mark not in MARKS:
       raise core.InputError(
         f'{path}: state {state!r} has a row without symbol that says {mark!r}; '
         "available: 'start', 'accepting', or nothing"
       )
-    if not symbol:
-      marked[mark].append(state)
-  states = [*dict.fromkeys(state for state, _, _ in rows)]
-  edges = [row for row in rows if row[1]]
-  return Sketch(states, edges, marked['start'], marked['accepting'] or None)
+    marked[mark].append(state)
+  states, symbols, _ = columns
+  sources, labels, targets = ([*compress(x, symbols)] for x in columns)
+  edges = sources, labels, targets
+  accepting = marked['accepting'] or None
+  return Sketch([*dict.fromkeys(states)], edges, marked['start'], accepting)
 
 
 def _refuse_weights(path: str, names: Iterable[str]) -> None:
@@ -265,4 +274,4 @@ def _of_graph(path: str, nodes: Nodes, arcs: Arcs) -> Sketch:
     for name, data in states.items()
     if any(data.get(k, '').lower() in values for k, values in ACCEPTING.items())
   ]
-  return Sketch([*states], edges, [*starts], accepting or None)
+  return Sketch([*states], _columns(edges), [*starts], accepting or None)

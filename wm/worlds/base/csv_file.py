@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 from wm import core
@@ -28,15 +30,18 @@ def read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
         f'{path} has no column {missing[0]!r}; expected '
         f'{",".join(required)}, found {",".join(header) or "nothing"}'
       )
-    rows = []
-    for row in reader:
-      if len(row) != len(header) and row:
-        raise core.InputError(
-          f'{path}, line {reader.line_num}: {len(row)} fields, expected '
-          f'{len(header)}'
-        )
-      if row:
-        rows.append(row)
-  if not rows:
+
+    def checked() -> Iterator[list[str]]:
+      for row in filter(None, reader):
+        if len(row) != len(header):
+          raise core.InputError(
+            f'{path}, line {reader.line_num}: {len(row)} fields, expected '
+            f'{len(header)}'
+          )
+        yield row
+
+    # Millions of rows as lists would slow down all that is done meanwhile.
+    fields = [*itertools.chain.from_iterable(checked())]
+  if not fields:
     raise core.InputError(f'{path} has a header but no rows')
-  return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+  return {name: fields[k :: len(header)] for k, name in enumerate(header)}
