@@ -16,7 +16,7 @@ from wm.core import accept as rules
 from wm.core import registry
 from wm.core.predictor import Tokens
 from wm.evaluation import implied, scoring, statistics
-from wm.evaluation.automaton_learner import MooreMachine
+from wm.evaluation.automaton_learner import UNEXPLORED, MooreMachine
 from wm.options.calls import Extraction
 from wm.runtime import files, provenance
 
@@ -96,7 +96,7 @@ def extract(
   automaton, comparison = learned.automaton, learned.compare()
   summary: dict[str, Any] = {
     'states': len(automaton.access),
-    'unexplored': automaton.unexplored,
+    'unexplored': len(automaton.into(UNEXPLORED)),
     'stopped': learned.stopped
     and f'the budget of {learned.stopped} is used up',
     'queries': learned.teacher.queries,
@@ -186,8 +186,8 @@ def _differences(
   comparison: implied.Differences,
 ) -> dict[str, Any]:
   """The comparison as JSON values with names."""
-  names, vocab = truth.names, truth.world.vocab
-  separators = implied.Separators(truth.automaton, len(vocab))
+  names, vocab = truth.names, learned.world.vocab
+  separators = implied.Separators(truth.automaton)
 
   def spelled(word: Tokens) -> str:
     return ' '.join(vocab[token] for token in word)
@@ -197,7 +197,7 @@ def _differences(
     'world_states': len(names),
     'states_met': len(comparison.pairs),
     'equal': first is None
-    and not (learned.stopped or learned.automaton.unexplored),
+    and not (learned.stopped or learned.automaton.into(UNEXPLORED)),
     'distance': comparison.distance,
     'first_difference': None if first is None else spelled(first),
     'pairs': comparison.told_apart[1],
@@ -210,16 +210,7 @@ def _differences(
       for group in comparison.merged
     ],
     'split': {names[k]: num for k, num in comparison.split.items()},
-    'edges': [
-      {
-        'state': names[edge.state],
-        'token': vocab[edge.token],
-        'kind': edge.kind,
-        'always': edge.always,
-        'to': [names[head] for head in edge.heads],
-      }
-      for edge in comparison.edges
-    ],
+    'edges': comparison.edges,
   }
 
 
