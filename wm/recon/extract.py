@@ -6,6 +6,7 @@ wm.evaluation.implied -> summary -> files
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
@@ -25,7 +26,7 @@ FILE, MACHINE = 'extraction.json', 'automaton.json'
 CONFIDENCE = 0.95
 # Walks with an error bound (probably approximately correct).
 WALKS = 'world_walks', 'model_walks'
-SHOWN = 8  # Most lines for each list.
+SHOWN = 8  # Most items that are printed of a list.
 FRESH = 1 << 20  # Number of the round of walks for the bound, unused before.
 
 
@@ -48,8 +49,13 @@ class Extracted:
   summary: dict[str, Any]
 
   def lines(self) -> list[str]:
-    """The summary as lines of text."""
-    return lines(self.summary)
+    """The summary, with at most SHOWN items of a list."""
+    text = []
+    for name, value in self.summary.items():
+      items = value if isinstance(value, list) else []
+      text.append(f'{name}  {json.dumps(len(items) if items else value)}')
+      text += [f'  {json.dumps(item)}' for item in items[:SHOWN]]
+    return text
 
   def __str__(self) -> str:
     return '\n'.join(self.lines())
@@ -120,8 +126,6 @@ def write(
 ) -> Extracted:
   """Extracts into a folder: extraction.json, automaton.json.
 
-  A killed run resumes from its stored answers.
-
   Raises:
     InputError: the folder holds another run, or a damaged extraction.json.
   """
@@ -162,7 +166,10 @@ def _checked(
   for name, words in zip(WALKS, walks, strict=True):
     learner.explore(words)
     wrong = sum(map(learner.is_wrong, words))
-    bounds[name] = {'n': num, 'differ': wrong, 'at_most': _upper(wrong, num)}
+    # One-sided (Clopper and Pearson).
+    most = scipy.special.betaincinv(wrong + 1, num - wrong, CONFIDENCE)
+    most = float(most) if wrong < num else 1.0
+    bounds[name] = {'n': num, 'differ': wrong, 'at_most': most}
   places = learned.places(legal)
   share = 1 - len({*places.row[places.wrong > 0].tolist()}) / num
   low, high = map(float, statistics.proportion(share, num))
@@ -171,13 +178,6 @@ def _checked(
     'agreement': {'n': num, 'value': share, 'low': low, 'high': high},
     'wrong_places': float(places.wrong.mean()),
   }
-
-
-def _upper(hits: int, num: int) -> float:
-  """Upper bound of a share at CONFIDENCE (Clopper and Pearson, one-sided)."""
-  if hits >= num:
-    return 1.0
-  return float(scipy.special.betaincinv(hits + 1, num - hits, CONFIDENCE))
 
 
 def _differences(
@@ -212,26 +212,3 @@ def _differences(
     'split': {names[k]: num for k, num in comparison.split.items()},
     'edges': comparison.edges,
   }
-
-
-def lines(summary: dict[str, Any]) -> list[str]:
-  """A summary as lines `name  value`, with at most SHOWN items of a list."""
-  text = []
-  for name, value in summary.items():
-    if not isinstance(value, list):
-      text.append(f'{name}  {_plain(value)}')
-      continue
-    text.append(f'{name}  {len(value)}')
-    text += [f'  {_plain(item)}' for item in value[:SHOWN]]
-    if len(value) > SHOWN:
-      text.append(f'  and {len(value) - SHOWN} more')
-  return text
-
-
-def _plain(value: Any) -> str:
-  """A value of JSON in words."""
-  if isinstance(value, dict):
-    return ', '.join(f'{key} {_plain(x)}' for key, x in value.items())
-  if isinstance(value, list | tuple):
-    return ' | '.join(map(_plain, value))
-  return f'{value:.4g}' if isinstance(value, float) else str(value)
