@@ -48,10 +48,13 @@ def predictor():
 
 def run(predictor, given=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning):
   params = predictor.placed(predictor.devices[0])
-  return adaptation.Adapter(predictor.spec, params, 2, parallel).adapt(
-    *(given or sets(), asked, adapting.Classes(2), steps, 3),
-    adapting.FineTuneConfig(**tuning),
-  )
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(adaptation, 'chunk_size', lambda *_: 2)
+    patch.setattr(adaptation, 'max_parallel', lambda device: parallel)
+    return adaptation.Adapter(predictor.spec, params).adapt(
+      *(given or sets(), asked, adapting.Classes(2), steps, 3),
+      adapting.FineTuneConfig(**tuning),
+    )
 
 
 @pytest.fixture(scope='module')
@@ -209,7 +212,7 @@ def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
     params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
     spec = predictor.spec
     task = sets(), ASKED, adapting.Classes(2), (2,), 3, adapting.FINE_TUNE
-    adapter = adaptation.Adapter(spec, params, chunk=2)
+    adapter = adaptation.Adapter(spec, params)
     found.append(adapter.adapt(*task))
   np.testing.assert_array_equal(*found)
   assert np.isfinite(found[0]).all()

@@ -578,10 +578,10 @@ class _Door(NamedTuple):
     room = limit if layout.window else limit - len(layout.before)
     seen = outputs.Outputs(self.ids)
     with plugins.user_code(self.label):
-      laid_out = layouts.lay_out(
-        self.adapted, layout, self.ids, self.label, seen
-      )
-      if callable(self.adapted):
+      called = callable(self.adapted)
+      kind = layouts.CalledLaidOut if called else layouts.LaidOut
+      laid_out = kind(self.adapted, layout, self.ids, self.label, seen)
+      if called:
         sample = layouts.probing(self.world, self.rows, room)
         laid_out.probe(sample, len(self.world.vocab))
         laid_out.check_last(sample)
