@@ -248,10 +248,6 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
       '3 data sets and quer',
     ),
     (
-      {'given': adapting.TaskStream(lambda step: sets(N - step))},
-      r'step 1: .* of shapes \[\(3, 15, 12\).* expected \[\(3, 16, 12\)',
-    ),
-    (
       {
         'given': adapting.TaskStream(
           lambda step: sets()._replace(labels=LATE[step])
