@@ -27,6 +27,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import queries
 from wm.core.predictor import Tokens
 from wm.runtime import progress
 
@@ -155,10 +156,7 @@ class Teacher:
 
   def _ask(self, words: Sequence[Tokens]) -> None:
     """One forward pass of some words."""
-    lengths = np.array([len(word) for word in words], np.int32)
-    tokens = np.full((len(words), int(lengths.max())), core.PAD, np.int32)
-    for row, word in enumerate(words):
-      tokens[row, : len(word)] = word
+    tokens, lengths = queries.table(words)
     self.queries += len(words)
     packed = self._masks(tokens, lengths)
     # Few sets differ: each is listed once.

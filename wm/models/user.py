@@ -219,22 +219,21 @@ def _check_shift(
   ignorant model favours neither; a copying model is less sure, or sets
   `copies`; an unshifted model of t - 1 alone fits t + 1.
   """
-  last = _last_tokens(world, sequences, question, answer)
-  if last.used.sum() < LEAST_PLACES:
+  read, again, gains = _last_tokens(world, sequences, question, answer)
+  if len(read) < LEAST_PLACES:
     return
   wrong = 'logits at position t must be of token t + 1'
   # First kind: the model repeats the token just read.
-  sure = np.exp(last.read[last.used]).mean()
-  often = last.again[last.used].mean()
+  sure, often = np.exp(read).mean(), again.mean()
   if not copies and sure >= SURE and often <= SURE / 2:
     raise core.InputError(
       f'{whole.label}: it gives the token just read a probability of '
-      f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
+      f'{sure:.3g} (mean of {len(read)} positions), which comes again '
       f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
       'untrained with tied embeddings, is given copies=True'
     )
   # Second kind: a few sequences hint at a shift, and MANY decide.
-  if last.gains().mean() <= 0 or not _lags(whole, question, world.prompt_len):
+  if gains.mean() <= 0 or not _lags(whole, question, world.prompt_len):
     return
   more = world.sample(-(-MANY // whole.rows) * whole.rows, 1)
   if len(more) < MANY:
@@ -242,7 +241,7 @@ def _check_shift(
   asked = contract.cut(
     more, question.tokens.shape[1], contract.WHOLE, MANY_PLACES
   )
-  gains = _last_tokens(world, more, asked, whole.answer(asked)).gains()
+  *_, gains = _last_tokens(world, more, asked, whole.answer(asked))
   # Sequences are independent: this is the standard error of their mean.
   error = gains.std() / np.sqrt(len(gains))
   if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
@@ -274,35 +273,20 @@ def _lags(
   return bool(before.size) and not now.any() and before.mean() > 0.5
 
 
-class _LastTokens(NamedTuple):
-  """Predictions of the token just read, and of the one that follows.
-
-  Attributes:
-    read, after: [N, P] log-probability of each.
-    again: [N, P] bool, True where the two tokens are equal.
-    used: [N, P] bool, True where both tokens exist, after the prompt.
-  """
-
-  read: np.ndarray
-  after: np.ndarray
-  again: np.ndarray
-  used: np.ndarray
-
-  def gains(self) -> np.ndarray:
-    """Mean advantage of the token just read, nats, by sequence."""
-    # Averaged by sequence, as positions of a sequence are not independent.
-    gain = np.where(self.used, self.read - self.after, 0).sum(1)
-    rows = self.used.any(1)
-    return gain[rows] / self.used.sum(1)[rows]
-
-
 def _last_tokens(
   world: core.World,
   sequences: core.Sequences,
   question: contract.Sample,
   answer: contract.Observed,
-) -> _LastTokens:
-  num = len(sequences)  # Others come twice in `given`.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Predictions of the token just read, and of the one that follows.
+
+  Returns:
+    [T] log-probability of the token just read, at the T positions after the
+    prompt that have both tokens; [T] bool, whether the two are equal; and the
+    mean advantage of the token just read, nats, by sequence.
+  """
+  num = len(sequences)  # Others come twice in the sample.
   at, log_probs = question.at[:num], answer.values[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
   # Prompts are not predicted, and the last token has no next one.
@@ -310,8 +294,11 @@ def _last_tokens(
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
   both = np.stack([read, after], -1)
-  pairs = np.take_along_axis(log_probs, both, 2)
-  return _LastTokens(pairs[..., 0], pairs[..., 1], read == after, used)
+  first, second = np.moveaxis(np.take_along_axis(log_probs, both, 2), 2, 0)
+  # Averaged by sequence, as positions of a sequence are not independent.
+  gains = np.where(used, first - second, 0).sum(1)[used.any(1)]
+  num_used = used.sum(1)[used.any(1)]
+  return first[used], (read == after)[used], gains / num_used
 
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
