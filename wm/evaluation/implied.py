@@ -345,8 +345,9 @@ class Implied:
         state = follows[row][min(k, len(follows[row]) - 1)]
         accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
         answer = self.teacher.known(words[row][:k])
-        known = answer is not None and state != UNEXPLORED
-        unlike = accepted != answer if known else -1
+        unlike = -1 if answer is None else int(accepted != answer)
+        if state == UNEXPLORED:
+          unlike = -1
         parts.append((row, k, state, accepted != truth, unlike))
     return Places(*np.array(parts, np.int64).reshape(-1, 5).T)
 

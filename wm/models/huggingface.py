@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 ROWS = 16  # Sequences by which layouts are compared.
+BATCH = 16  # Texts per forward pass.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,6 @@ class Model(core.Model):
     renormalised: divide by the probability that does not leak, so that the
       tokens' probabilities add up to 1. By default they are the model's own,
       as epsilon rules expect.
-    batch: texts per forward pass; no effect on results.
   """
 
   version: ClassVar[str] = '3'
@@ -57,7 +57,6 @@ class Model(core.Model):
   )
   before: str | tuple[int, ...] = 'tokenizer'
   renormalised: bool = False
-  batch: int = field(16, least=1, compare=False)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.
@@ -86,7 +85,7 @@ class Model(core.Model):
     # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = tokenization.sample_texts(spelled, size)
-    reader, why = tokenization.text_reader(network, texts, label, self.batch)
+    reader, why = tokenization.text_reader(network, texts, label, BATCH)
     # With an inexact cache, each text is read whole: slower, but correct.
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
@@ -104,7 +103,7 @@ class Model(core.Model):
         end=world.end,
         max_len=room,
         renormalised=self.renormalised,
-        batch=self.batch,
+        batch=BATCH,
       )
 
     compared = layout.compare(
