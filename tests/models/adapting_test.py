@@ -275,7 +275,7 @@ def test_bad_input_is_one_line(predictor, change, message):
   few(
     2,
     [
-      'transformer(layers=2, width=16, heads=2, scan=True)',
+      'transformer(layers=2, width=16, heads=2)',
       "transformer(layers=1, width=16, positions='rotary')",
       'mamba2(layers=2, width=16, channels=8, state=4, mlp=24)',
       'lstm(layers=1, width=8)',
