@@ -332,15 +332,11 @@ def load(function: str) -> Any:
           + inputs.suggest(name, public)
         )
       thing = getattr(thing, name)
-    if isinstance(thing, type):
+    if isinstance(thing, type) or not user_objects.usable(thing):
+      what = f'of type {type(thing).__name__}'
+      what = 'a class' if isinstance(thing, type) else what
       raise core.InputError(
-        f'user model: {function!r} is a class; expected an object of it, as by '
-        f'a line model = {thing.__name__}(...)'
-      )
-    if not user_objects.usable(thing):
-      raise core.InputError(
-        f'user model: {function!r} is of type {type(thing).__name__}; '
-        f'{user_objects.EXPECTED}'
+        f'user model: {function!r} is {what}; {user_objects.EXPECTED}'
       )
   return thing
 
@@ -637,8 +633,10 @@ def _cached_reader(
       'renormalised': True,
       'batch': readers[0].batch,
     }
-    if not before and gpt2.spec(thing):
-      compiled = gpt2.CompiledPredictor(readers[0], spelled, pieces, **fields)
+    if not before and (spec := gpt2.spec(thing)):
+      compiled = gpt2.CompiledPredictor(
+        readers[0], spelled, pieces, spec, **fields
+      )
       if compiled.agrees(world):
         return compiled
     return tokenization.PiecePredictor(readers[0], spelled, **fields)
