@@ -165,7 +165,7 @@ class Teacher:
     )
     bits = np.unpackbits(sets, axis=1, count=len(self._world.vocab))
     listed = [tuple(np.flatnonzero(row).tolist()) for row in bits]
-    rows = which.reshape(tokens.shape).tolist()
+    rows: Any = which.reshape(tokens.shape).tolist()
     for word, numbers in zip(words, rows, strict=True):
       for size in range(1, len(word) + 1):
         if word[size - 1] not in (self._answers[word[: size - 1]] or ()):

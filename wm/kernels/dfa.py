@@ -344,10 +344,10 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
   indptr = np.append(0, np.cumsum(counts))
   block = np.append(classes, classes.max(initial=-1) + 1).astype(np.int32)
   _split(block, np.argsort(block, kind='stable'), indptr, sources, labels)
-  _, first, block = np.unique(
+  _, first, number = np.unique(
     block[:-1], return_index=True, return_inverse=True
   )
-  return np.argsort(np.argsort(first))[block].astype(np.int32)
+  return np.argsort(np.argsort(first))[number].astype(np.int32)
 
 
 @njit
