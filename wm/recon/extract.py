@@ -99,10 +99,11 @@ def extract(
   assert isinstance(predictor, core.Predictor)  # The caller's check.
   learned = implied.imply(predictor, world, accept, options, seed)
   checked = _checked(learned, options, seed)
-  automaton, comparison = learned.automaton, learned.compare()
+  automaton, truth = learned.automaton, learned.truth
+  comparison, unexplored = learned.compare(), automaton.into(UNEXPLORED)
   summary: dict[str, Any] = {
     'states': len(automaton.access),
-    'unexplored': len(automaton.into(UNEXPLORED)),
+    'unexplored': len(unexplored),
     'stopped': learned.stopped
     and f'the budget of {learned.stopped} is used up',
     'queries': learned.teacher.queries,
@@ -110,11 +111,34 @@ def extract(
     'depth': learned.teacher.depth,
     **checked,
   }
-  if learned.truth is None or comparison is None:
+  if truth is None or comparison is None:
     summary['not_compared'] = learned.too_large
-  else:
-    summary |= _differences(learned, learned.truth, comparison)
-  return Extracted(automaton, world, learned.truth, comparison, summary)
+    return Extracted(automaton, world, truth, comparison, summary)
+  names, first = truth.names, comparison.first
+  separators = implied.Separators(truth.automaton)
+
+  def spelled(word: Tokens) -> str:
+    return ' '.join(world.vocab[token] for token in word)
+
+  summary |= {
+    'world_states': len(names),
+    'states_met': len(comparison.pairs),
+    'equal': first is None and not (learned.stopped or unexplored),
+    'distance': comparison.distance,
+    'first_difference': None if first is None else spelled(first),
+    'pairs': comparison.told_apart[1],
+    'told_apart': comparison.told_apart[0],
+    'merged': [
+      {
+        'states': [names[state] for state in group],
+        'told_apart_by': spelled(separators.suffix(*group[:2])),
+      }
+      for group in comparison.merged
+    ],
+    'split': {names[k]: num for k, num in comparison.split.items()},
+    'edges': comparison.edges,
+  }
+  return Extracted(automaton, world, truth, comparison, summary)
 
 
 def write(
@@ -177,38 +201,4 @@ def _checked(
     **bounds,
     'agreement': {'n': num, 'value': share, 'low': low, 'high': high},
     'wrong_places': float(places.wrong.mean()),
-  }
-
-
-def _differences(
-  learned: implied.Implied,
-  truth: implied.Truth,
-  comparison: implied.Differences,
-) -> dict[str, Any]:
-  """The comparison as JSON values with names."""
-  names, vocab = truth.names, learned.world.vocab
-  separators = implied.Separators(truth.automaton)
-
-  def spelled(word: Tokens) -> str:
-    return ' '.join(vocab[token] for token in word)
-
-  first = comparison.first
-  return {
-    'world_states': len(names),
-    'states_met': len(comparison.pairs),
-    'equal': first is None
-    and not (learned.stopped or learned.automaton.into(UNEXPLORED)),
-    'distance': comparison.distance,
-    'first_difference': None if first is None else spelled(first),
-    'pairs': comparison.told_apart[1],
-    'told_apart': comparison.told_apart[0],
-    'merged': [
-      {
-        'states': [names[state] for state in group],
-        'told_apart_by': spelled(separators.suffix(*group[:2])),
-      }
-      for group in comparison.merged
-    ],
-    'split': {names[k]: num for k, num in comparison.split.items()},
-    'edges': comparison.edges,
   }
