@@ -27,9 +27,8 @@ world agree, and at which share of their places not (wrong_places); and
 A model that was trained on sequences of at most L tokens may know where they
 end, and imply states that count tokens: --longest_word below L leaves them out.
 
-With --out: OUT/extraction.json, which launch/report.py tables, and
-OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')".
-Run again after a stop, the command resumes.
+With --out: OUT/extraction.json, and OUT/automaton.json, for
+--world="automaton(file='OUT/automaton.json')".
 """
 
 import common

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import wm
 from tests.launch import binaries
@@ -134,8 +135,8 @@ def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
   assert ('two', 'd', 'extra') in {
     (x['state'], x['token'], x['kind']) for x in result.summary['edges']
   }
-  lines = '\n'.join(result.lines())
-  assert 'merged  1\n  states one | two, told_apart_by d' in lines
+  line = '  {"states": ["one", "two"], "told_apart_by": "d"}'
+  assert f'merged  1\n{line}' in str(result)
 
 
 def test_a_model_that_counts_tokens_splits_states(tmp_path):
@@ -244,9 +245,14 @@ def test_states_and_queries_are_budgeted():
 
 
 def test_bounds_are_those_of_clopper_and_pearson():
-  assert extract._upper(0, 500) == pytest.approx(1 - 0.05 ** (1 / 500))
-  assert extract._upper(3, 3) == 1
-  assert extract._upper(5, 50) == pytest.approx(0.199, abs=1e-3)
+  result = wm.extract('oracle()', 'lattice(length=12)', walks=500)
+  bound = result.summary['world_walks']
+  assert (bound['n'], bound['differ']) == (500, 0)
+  assert bound['at_most'] == pytest.approx(1 - 0.05 ** (1 / 500))
+  few = wm.extract('oracle()', 'connect4(rows=3, columns=3)', most=10, walks=20)
+  bound = few.summary['world_walks']
+  right = scipy.stats.binomtest(bound['differ'], 20, alternative='less')
+  assert bound['at_most'] == pytest.approx(right.proportion_ci(0.95).high)
 
 
 def test_files_read_back_and_a_killed_run_is_begun_anew(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import queries
 from wm.core.predictor import Tokens
 from wm.runtime import progress
 
@@ -52,10 +53,14 @@ class MooreMachine(NamedTuple):
   accepted: list[Tokens]
   heads: list[dict[int, int]]
 
-  @property
-  def unexplored(self) -> int:
-    """Number of edges with an unknown head."""
-    return sum([*edges.values()].count(UNEXPLORED) for edges in self.heads)
+  def into(self, head: int) -> list[tuple[int, int]]:
+    """(state, token) of each edge that leads to a state, or is UNEXPLORED."""
+    return [
+      (state, token)
+      for state, edges in enumerate(self.heads)
+      for token, after in edges.items()
+      if after == head
+    ]
 
   def follow(self, word: Tokens) -> list[int]:
     """States of a word from state 0 on, up to DEAD or UNEXPLORED."""
@@ -65,13 +70,6 @@ class MooreMachine(NamedTuple):
       if states[-1] < 0:
         break
     return states
-
-  def table(self, vocab_size: int) -> np.ndarray:
-    """[S, V] int32 next states, DEAD for tokens that are not accepted."""
-    table = np.full((len(self.heads), vocab_size), core.DEAD, np.int32)
-    for state, edges in enumerate(self.heads):
-      table[state, [*edges]] = [*edges.values()]
-    return table
 
 
 class Teacher:
@@ -100,8 +98,8 @@ class Teacher:
     self._predictor, self._world, self._accept = predictor, world, accept
     self._start = max(world.prompt_len, 1)
     self.depth, self.budget, self.queries = depth, budget, 0
-    self._answers: dict[Tokens, Tokens] = {}
-    self._ended: dict[Tokens, bool] = {}  # Words of `depth` tokens.
+    # None of words of `depth` tokens that are not over.
+    self._answers: dict[Tokens, Tokens | None] = {}
     first = world.legal(world.init(1))[0]
     self._answers[()] = tuple(np.flatnonzero(first).tolist())
 
@@ -112,14 +110,11 @@ class Teacher:
       return answer
     # A word is rejected as soon as one of its beginnings is.
     for size in range(len(word)):
-      ask = self.known if size == self.depth else self._answers.get
-      before = ask(word[:size])
+      before = self._answers.get(word[:size])
       if before is None:
-        return None
+        break
       if word[size] not in before:
         return self._answers.setdefault(word, REJECTED)
-    if len(word) == self.depth and self._ended.get(word):
-      return self._answers.setdefault(word, ())
     return None
 
   def _settle(self, words: Iterable[Tokens]) -> None:
@@ -127,25 +122,26 @@ class Teacher:
     whole = {w[: self.depth] for w in words if len(w) >= self.depth}
     new = [
       word
-      for word in whole - self._ended.keys()
-      if word[-1] in self._answers.get(word[:-1], ())
+      for word in whole - self._answers.keys()
+      if word[-1] in (self._answers.get(word[:-1]) or ())
     ]
-    if new and self._world.end != core.DEAD:
-      self._ended |= {word: word[-1] == self._world.end for word in new}
-    elif new:
+    ended = [word[-1] == self._world.end for word in new]
+    if new and self._world.end == core.DEAD:
       steps, states = self._world.walk(
         self._world.init(len(new)),
         np.array(new),
         np.full(len(new), self.depth),
       )
-      ended = (steps == self.depth) & self._world.over(states)
-      self._ended |= zip(new, ended.tolist(), strict=True)
+      ended = ((steps == self.depth) & self._world.over(states)).tolist()
+    for word, over in zip(new, ended, strict=True):
+      self._answers[word] = () if over else None
 
   def answers(self, words: Iterable[Tokens]) -> list[Tokens | None]:
     """`known` of each word, after asking as far as depth and budget allow."""
     words = [*words]
     # The word without its last token shows whether a full word is accepted.
-    asked = sorted({w[: self.depth - 1] for w in words if self._is_open(w)})
+    beginnings = {w[: self.depth - 1] for w in words if self.known(w) is None}
+    asked = sorted(word for word in beginnings if self.known(word) is None)
     # A longest word answers for all of its beginnings.
     asked = [
       word
@@ -158,17 +154,9 @@ class Teacher:
     self._settle(words)
     return [self.known(word) for word in words]
 
-  def _is_open(self, word: Tokens) -> bool:
-    return self.known(word) is None and (
-      self.known(word[: self.depth - 1]) is None
-    )
-
   def _ask(self, words: Sequence[Tokens]) -> None:
     """One forward pass of some words."""
-    lengths = np.array([len(word) for word in words], np.int32)
-    tokens = np.full((len(words), int(lengths.max())), core.PAD, np.int32)
-    for row, word in enumerate(words):
-      tokens[row, : len(word)] = word
+    tokens, lengths = queries.table(words)
     self.queries += len(words)
     packed = self._masks(tokens, lengths)
     # Few sets differ: each is listed once.
@@ -177,10 +165,10 @@ class Teacher:
     )
     bits = np.unpackbits(sets, axis=1, count=len(self._world.vocab))
     listed = [tuple(np.flatnonzero(row).tolist()) for row in bits]
-    rows = which.reshape(tokens.shape).tolist()
+    rows: Any = which.reshape(tokens.shape).tolist()
     for word, numbers in zip(words, rows, strict=True):
       for size in range(1, len(word) + 1):
-        if word[size - 1] not in self._answers[word[: size - 1]]:
+        if word[size - 1] not in (self._answers[word[: size - 1]] or ()):
           break  # `known` rejects the rest.
         self._answers.setdefault(word[:size], listed[numbers[size - 1]])
 
@@ -207,36 +195,6 @@ class Teacher:
     return np.packbits(masks, axis=-1)
 
 
-class Tree:
-  """Distinguishes words by suffixes from counterexamples."""
-
-  def __init__(self) -> None:
-    self._suffixes: dict[Key, Tokens] = {(): ()}
-
-  def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
-    """The leaf of each word; None without an answer of the teacher."""
-    keys: list[Key | None] = [()] * len(words)
-    rows = [*range(len(words))]
-    # All words go down by one level at a time: one batch of queries for each.
-    while rows:
-      inner = [(row, key) for row in rows if (key := keys[row]) is not None]
-      asked = [words[row] + self._suffixes[key] for row, key in inner]
-      rows = []
-      for (row, key), answer in zip(inner, teacher.answers(asked), strict=True):
-        keys[row] = None if answer is None else (*key, answer)
-        if keys[row] in self._suffixes:
-          rows.append(row)
-    return keys
-
-  def suffixes(self, leaf: Key) -> list[Tokens]:
-    """The suffixes that a leaf's answers belong to."""
-    return [self._suffixes[leaf[:size]] for size in range(len(leaf))]
-
-  def split(self, leaf: Key, suffix: Tokens) -> None:
-    """Turns a leaf into a node that asks for the answers to a suffix."""
-    self._suffixes[leaf] = suffix
-
-
 class Learner:
   """A hypothesis: each edge leads to a state, or is unexplored.
 
@@ -250,32 +208,43 @@ class Learner:
   """
 
   def __init__(self, teacher: Teacher, most: int) -> None:
-    self._teacher, self._tree, self.most = teacher, Tree(), most
+    self._teacher, self.most = teacher, most
+    # Inner node of the tree -> suffix, and leaf -> state.
+    self._suffixes: dict[Key, Tokens] = {(): ()}
     self._states: dict[Key, int] = {}
     self._whole = False  # New states are left by all of their edges.
     self.automaton, self.blocked = MooreMachine([], [], []), False
-    self._close([(core.DEAD, core.DEAD)])
+    (start,) = self._keys([()])
+    assert start is not None
+    self._add(start, ())
+
+  def _keys(self, words: Sequence[Tokens]) -> list[Key | None]:
+    """The leaf of each word; None without an answer of the teacher."""
+    keys: list[Key | None] = [()] * len(words)
+    rows = [*range(len(words))]
+    # All words go down by one level at a time: one batch of queries for each.
+    while rows:
+      inner = [(row, key) for row in rows if (key := keys[row]) is not None]
+      asked = [words[row] + self._suffixes[key] for row, key in inner]
+      answers = self._teacher.answers(asked)
+      for (row, key), answer in zip(inner, answers, strict=True):
+        keys[row] = None if answer is None else (*key, answer)
+      rows = [row for row in rows if keys[row] in self._suffixes]
+    return keys
 
   def complete(self) -> None:
     """Finds the heads of all edges, as far as the budgets allow."""
     self._whole = True
-    self._close(
-      [
-        (state, token)
-        for state, edges in enumerate(self.automaton.heads)
-        for token, head in edges.items()
-        if head == UNEXPLORED
-      ]
-    )
+    self._close(self.automaton.into(UNEXPLORED))
 
   def explore(self, words: Iterable[Tokens]) -> None:
     """Finds the heads of edges along words, as far as budgets allow."""
-    left, tried = {*words}, set[tuple[int, int]]()
+    tried = set[tuple[int, int]]()
     # Each pass advances all words by an edge, with one batch of queries.
-    while left:
-      ends = {word: self.automaton.follow(word) for word in left}
-      left = {word for word, end in ends.items() if end[-1] == UNEXPLORED}
-      edges = {(ends[word][-2], word[len(ends[word]) - 2]) for word in left}
+    while True:
+      ends = {word: self.automaton.follow(word) for word in words}
+      words = [word for word, end in ends.items() if end[-1] == UNEXPLORED]
+      edges = {(ends[word][-2], word[len(ends[word]) - 2]) for word in words}
       # An edge that was tried has met a budget.
       if edges <= tried:
         break
@@ -288,25 +257,22 @@ class Learner:
     return len(self._states) < self.most
 
   def _close(self, edges: list[tuple[int, int]]) -> None:
-    """Finds the heads of edges (state, token); (-1, -1) leads to state 0."""
-    access, _, heads = self.automaton
+    """Finds the heads of edges (state, token)."""
+    access, accepted, heads = self.automaton
     while edges:
-      words = [
-        (*access[state], token) if state >= 0 else () for state, token in edges
-      ]
-      keys = self._tree.keys(self._teacher, words)
+      words = [(*access[state], token) for state, token in edges]
       new: list[tuple[int, int]] = []
-      for (state, token), word, key in zip(edges, words, keys, strict=True):
-        head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
+      for edge, word, key in zip(edges, words, self._keys(words), strict=True):
         if key is None:
           # The suffix that would decide it is too long, or a budget is spent.
           head = self._similar(word)
-        elif head == UNEXPLORED and self._has_room():
+        elif key in self._states or not self._has_room():
+          head = self._states.get(key, UNEXPLORED)
+        else:
           head = self._add(key, word)
           if self._whole:
-            new += [(head, after) for after in self.automaton.accepted[head]]
-        if state >= 0:
-          heads[state][token] = head
+            new += [(head, after) for after in accepted[head]]
+        heads[edge[0]][edge[1]] = head
       edges = new
 
   def _similar(self, word: Tokens) -> int:
@@ -319,10 +285,9 @@ class Learner:
       return UNEXPLORED
     states = ((state, key) for key, state in self._states.items())
     for state, key in sorted(states, key=lambda item: item[0]):
-      suffixes = self._tree.suffixes(key)
       if all(
-        self._teacher.known(word + suffix) in (None, answer)
-        for suffix, answer in zip(suffixes, key, strict=True)
+        self._teacher.known(word + self._suffixes[key[:size]]) in (None, answer)
+        for size, answer in enumerate(key)
       ):
         return state
     return UNEXPLORED
@@ -363,9 +328,7 @@ class Learner:
       self.explore(words)
       again = False
       for word in words:
-        while (size := self.wrong_at(word)) is not None:
-          if not self.refine(word[:size]):
-            break
+        while (size := self.wrong_at(word)) and self.refine(word[:size]):
           learned = again = True
     return learned
 
@@ -385,34 +348,19 @@ class Learner:
       access[state] + word[size:] for size, state in enumerate(states)
     )
     for size in range(len(word) - 1, -1, -1):
-      before, after = answers[size : size + 2]
-      if before != after and before is not None and after is not None:
-        self._split(
-          states[size], states[size + 1], word[size:], (before, after)
-        )
-        return True
+      if None in (pair := answers[size : size + 2]) or pair[0] == pair[1]:
+        continue
+      # The edge between these states leads to a state of its own.
+      tail, head = states[size : size + 2]
+      leaf = next(key for key, state in self._states.items() if state == head)
+      self._suffixes[leaf] = word[size + 1 :]
+      del self._states[leaf]
+      self._states[(*leaf, pair[1])] = head
+      again = self.automaton.into(head)
+      new = self._add((*leaf, pair[0]), (*access[tail], word[size]))
+      # Every edge into the old state may now lead to the new one; in complete
+      # exploration, the new state's edges are explored too.
+      ways = self.automaton.accepted[new] if self._whole else ()
+      self._close([*again, *((new, token) for token in ways)])
+      return True
     return False
-
-  def _split(
-    self, tail: int, head: int, rest: Tokens, answers: tuple[Tokens, Tokens]
-  ) -> None:
-    """Splits the state that the edge from `tail` by rest[0] leads to.
-
-    answers: to rest[1:] after this edge, and after the state's access word.
-    """
-    leaf = next(key for key, state in self._states.items() if state == head)
-    self._tree.split(leaf, rest[1:])
-    del self._states[leaf]
-    self._states[(*leaf, answers[1])] = head
-    word = (*self.automaton.access[tail], rest[0])
-    new = self._add((*leaf, answers[0]), word)
-    # Every edge into the old state may now lead to the new one.
-    again = [
-      (state, token)
-      for state, edges in enumerate(self.automaton.heads)
-      for token, after in edges.items()
-      if after == head
-    ]
-    # In complete exploration, the new state's edges are explored too.
-    ways = self.automaton.accepted[new] if self._whole else ()
-    self._close([*again, *((new, token) for token in ways)])

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,12 +46,10 @@ class Truth(NamedTuple):
   """The world's minimal automaton.
 
   Attributes:
-    world: the world.
     automaton: the automaton, its states in order of their shortest words.
     names: [S] names of its states; equivalent world states are joined by ' = '.
   """
 
-  world: core.World
   automaton: MooreMachine
   names: list[str]
 
@@ -77,7 +75,7 @@ def truth(world: core.World) -> Truth:
     for token, head in heads[state].items():
       access.setdefault(head, (*access[state], token))
   words = [access[state] for state in range(len(heads))]
-  return Truth(world, MooreMachine(words, [*map(tuple, heads)], heads), names)
+  return Truth(MooreMachine(words, [*map(tuple, heads)], heads), names)
 
 
 class Separators:
@@ -88,10 +86,14 @@ class Separators:
       from one state and not from the other; 0 if there is none.
   """
 
-  def __init__(self, automaton: MooreMachine, vocab_size: int) -> None:
-    self._table = automaton.table(vocab_size)
+  def __init__(self, automaton: MooreMachine) -> None:
+    num = len(automaton.heads)
+    width = max(map(max, filter(None, automaton.heads)), default=0) + 1
+    # [S, V] next states, DEAD for tokens that are not accepted.
+    self._table = np.full((num, width), core.DEAD, np.int32)
+    for state, edges in enumerate(automaton.heads):
+      self._table[state, [*edges]] = [*edges.values()]
     legal = self._table != core.DEAD
-    num = len(legal)
     self.lengths = np.zeros((num, num), np.int32)
     self._tokens = np.zeros((num, num), np.int32)
     # Different sets of legal tokens separate states by one token.
@@ -122,17 +124,7 @@ class Separators:
     return tuple(tokens)
 
 
-def by_length(words: Iterable[Tokens]) -> dict[int, list[Tokens]]:
-  """Words of each length."""
-  groups: dict[int, list[Tokens]] = {}
-  for word in words:
-    groups.setdefault(len(word), []).append(word)
-  return groups
-
-
-def boundary_words(
-  automaton: MooreMachine, separators: Separators, most: int
-) -> list[Tokens]:
+def boundary_words(automaton: MooreMachine, most: int) -> list[Tokens]:
   """Words to each state and over each edge, followed by separating suffixes.
 
   A model with no more states than the automaton, and the same answers to all of
@@ -141,18 +133,21 @@ def boundary_words(
   most: maximum number of words; the shortest come first, sorted within each
     length.
   """
-  num = len(automaton.access)
+  separators = Separators(automaton)
   # A suffix's last token is among the accepted tokens before it, or not.
   suffixes = {
     separators.suffix(first, second)[:-1]
-    for first, second in itertools.combinations(range(num), 2)
+    for first, second in itertools.combinations(range(len(automaton.access)), 2)
   } | {()}
   reached = {
     word
     for access, edges in zip(automaton.access, automaton.heads, strict=True)
     for word in (access, *((*access, token) for token in edges))
   }
-  first, last = by_length(reached), by_length(suffixes)
+  first, last = (
+    {n: [*group] for n, group in itertools.groupby(sorted(x, key=len), len)}
+    for x in (reached, suffixes)
+  )
   words: list[Tokens] = []
   # A length at a time: there may be many more words than needed.
   for length in range(max(first) + max(last) + 1):
@@ -169,33 +164,16 @@ def boundary_words(
 
 
 @dataclasses.dataclass(frozen=True)
-class DifferingEdge:
-  """A difference at one token of a state of the world.
-
-  Attributes:
-    state: number in the world's automaton.
-    token: token id.
-    kind: 'missing', legal and not accepted; or 'extra', accepted and not legal.
-    always: whether it differs in all states of the model that occur with this
-      state.
-    heads: for an extra edge, the world's states that the model treats as its
-      head; () for none.
-  """
-
-  state: int
-  token: int
-  kind: str
-  always: bool
-  heads: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class Differences:
   """Differences of two automata; see the module.
 
   Attributes:
     pairs: state of the world -> states of the model that occur with it.
-    edges: edges that differ.
+    edges: tokens at which a state of the world differs, by name: its `kind` is
+      missing, legal and not accepted, or extra, accepted and not legal;
+      `always` if it differs in all states of the model that occur with this
+      state; `to` lists, of an extra edge, the world's states that the model
+      treats as its head.
     first: a shortest word after which accepted and legal tokens differ, None
       if they never do.
     told_apart: number of pairs of the world's states that the model separates,
@@ -203,15 +181,15 @@ class Differences:
   """
 
   pairs: Mapping[int, tuple[int, ...]]
-  edges: tuple[DifferingEdge, ...]
+  edges: list[dict[str, Any]]
   first: Tokens | None
   told_apart: tuple[int, int]
 
   @property
   def merged(self) -> list[tuple[int, ...]]:
     """Groups of the world's states that share a state of the model."""
-    groups = [tails for tails in self.backwards().values() if len(tails) > 1]
-    return sorted(set(groups))
+    groups = {x for x in backwards(self.pairs).values() if len(x) > 1}
+    return sorted(groups)
 
   @property
   def split(self) -> dict[int, int]:
@@ -227,19 +205,22 @@ class Differences:
     """
     return 0.0 if self.first is None else 0.5 ** len(self.first)
 
-  def backwards(self) -> dict[int, tuple[int, ...]]:
-    """State of the model -> the world's states that occur with it."""
-    met: dict[int, list[int]] = {}
-    for state, others in self.pairs.items():
-      for other in others:
-        met.setdefault(other, []).append(state)
-    return {other: tuple(sorted(states)) for other, states in met.items()}
+
+def backwards(
+  pairs: Mapping[int, tuple[int, ...]],
+) -> dict[int, tuple[int, ...]]:
+  """State of the model -> the world's states that occur with it, ascending."""
+  met: dict[int, tuple[int, ...]] = {}
+  for state, others in sorted(pairs.items()):
+    met |= {other: (*met.get(other, ()), state) for other in others}
+  return met
 
 
 def compare(
-  model: MooreMachine, world: MooreMachine, vocab_size: int
+  model: MooreMachine, truth: Truth, vocab: Sequence[str]
 ) -> Differences:
   """Compares both, as far as the model's automaton is explored."""
+  world = truth.automaton
   # Breadth first, so that the first difference is after a shortest word.
   words: dict[tuple[int, int], Tokens] = {(0, 0): ()}
   first, queue = None, [*words]
@@ -259,52 +240,47 @@ def compare(
     # The model predicts nothing before the first token: its start does not
     # count as a class if another one occurs with the world's first state.
     pairs[0] = pairs[0][1:] or pairs[0]
-  met = Differences(pairs, (), first, (0, 0))
-  edges = _edges(model, world, met)
+  # Each pair of the world's states that occur counts once; all of them are
+  # apart in the world, whose automaton is minimal.
+  others = [pairs[state][0] for state in pairs]
+  apart = Separators(model).lengths[np.ix_(others, others)] > 0
+  rows, columns = np.triu_indices(len(pairs), 1)
+  told_apart = int(apart[rows, columns].sum()), len(rows)
   return Differences(
-    pairs, edges, first, _apart(model, world, pairs, vocab_size)
+    pairs, _edges(model, truth, pairs, vocab), first, told_apart
   )
 
 
 def _edges(
-  model: MooreMachine, world: MooreMachine, met: Differences
-) -> tuple[DifferingEdge, ...]:
-  """The edges that differ, for the world's states that occur."""
-  back = met.backwards()
-  edges = []
-  for state, others in met.pairs.items():
-    legal = {*world.accepted[state]}
+  model: MooreMachine,
+  truth: Truth,
+  pairs: Mapping[int, tuple[int, ...]],
+  vocab: Sequence[str],
+) -> list[dict[str, Any]]:
+  """`edges` of a Differences."""
+  back, edges = backwards(pairs), []
+  for state, others in pairs.items():
+    legal = {*truth.automaton.accepted[state]}
     sets = [{*model.accepted[other]} for other in others]
     all_accept, any_accepts = sets[0].intersection(*sets), sets[0].union(*sets)
-    for token in sorted(legal - all_accept):
-      always = token not in any_accepts
-      edges.append(DifferingEdge(state, token, 'missing', always))
-    for token in sorted(any_accepts - legal):
-      heads = {model.heads[other].get(token, core.DEAD) for other in others}
-      # The world's states that the model treats as the edge's head.
-      tails = {tail for head in heads for tail in back.get(head, ())}
-      always = token in all_accept
+    missing, extra = sorted(legal - all_accept), sorted(any_accepts - legal)
+    for token in (*missing, *extra):
+      kind, always, tails = 'missing', token not in any_accepts, set[int]()
+      if token not in legal:
+        kind, always = 'extra', token in all_accept
+        heads = {model.heads[other].get(token, core.DEAD) for other in others}
+        # The world's states that the model treats as the edge's head.
+        tails = {tail for head in heads for tail in back.get(head, ())}
       edges.append(
-        DifferingEdge(state, token, 'extra', always, tuple(sorted(tails)))
+        {
+          'state': truth.names[state],
+          'token': vocab[token],
+          'kind': kind,
+          'always': always,
+          'to': [truth.names[tail] for tail in sorted(tails)],
+        }
       )
-  return tuple(edges)
-
-
-def _apart(
-  model: MooreMachine,
-  world: MooreMachine,
-  pairs: Mapping[int, tuple[int, ...]],
-  vocab_size: int,
-) -> tuple[int, int]:
-  """`told_apart` of a Differences."""
-  states = [*pairs]
-  others = [pairs[state][0] for state in states]
-  # Each pair of the world's states that occur counts once.
-  rows, columns = np.triu_indices(len(states), 1)
-  theirs = Separators(world, vocab_size).lengths[np.ix_(states, states)]
-  mine = Separators(model, vocab_size).lengths[np.ix_(others, others)]
-  both = ((mine > 0) & (theirs > 0))[rows, columns]
-  return int(both.sum()), len(both)
+  return edges
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,8 +314,7 @@ class Implied:
     """All differences; None without truth."""
     if self.truth is None:
       return None
-    width = len(self.world.vocab)
-    return compare(self.automaton, self.truth.automaton, width)
+    return compare(self.automaton, self.truth, self.world.vocab)
 
   def places(self, words: Sequence[Tokens]) -> Places:
     """Compares accepted with legal tokens at positions of the world's words.
@@ -363,25 +338,18 @@ class Implied:
         continue
       for row, legal in zip(rows, world.legal(states[rows]), strict=True):
         truth = tuple(np.flatnonzero(legal).tolist())
-        if truth:
-          state, answer = self._at(follows[row], words[row][:k])
-          parts.append((row, k, state, *self._judge(state, answer, truth)))
+        if not truth:
+          continue
+        # A walk that left the automaton stays outside, where no token is
+        # accepted, not even the end.
+        state = follows[row][min(k, len(follows[row]) - 1)]
+        accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
+        answer = self.teacher.known(words[row][:k])
+        unlike = -1 if answer is None else int(accepted != answer)
+        if state == UNEXPLORED:
+          unlike = -1
+        parts.append((row, k, state, accepted != truth, unlike))
     return Places(*np.array(parts, np.int64).reshape(-1, 5).T)
-
-  def _at(self, states: list[int], word: Tokens) -> tuple[int, Tokens | None]:
-    """State of the automaton after a prefix, and the model's answer to it."""
-    size = len(word)
-    # A walk that left the automaton stays outside.
-    state = states[size] if size < len(states) else states[-1]
-    return state, self.teacher.known(word)
-
-  def _judge(
-    self, state: int, answer: Tokens | None, truth: Tokens
-  ) -> tuple[bool, int]:
-    # Outside its language the automaton accepts no token, not even the end.
-    accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
-    unknown = answer is None or state == UNEXPLORED
-    return accepted != truth, -1 if unknown else accepted != answer
 
 
 class Places(NamedTuple):
@@ -422,7 +390,13 @@ def imply(
       'the model only answers yes or no; expected one that gives the '
       'probabilities of all next tokens'
     )
-  depth = _depth(predictor, world, options.depth)
+  least = max(world.prompt_len, 1) + 1
+  longest = min(world.max_len, predictor.max_len)
+  depth = options.depth or longest
+  if not least <= depth <= longest:
+    raise core.InputError(
+      f'depth={depth}: expected {least} to {longest} tokens'
+    )
   # The other half is for the sequences that judge the automaton.
   budget = options.queries // 2
   teacher = Teacher(predictor, world, accept, depth=depth, budget=budget)
@@ -440,16 +414,6 @@ def imply(
     stopped = f'{options.most} states'
   teacher.budget = options.queries
   return Implied(world, teacher, learner, truth_or_none, why, stopped, rounds)
-
-
-def _depth(predictor: core.Predictor, world: core.World, depth: int) -> int:
-  """Longest word; raises InputError if it exceeds world or model."""
-  least = max(world.prompt_len, 1) + 1
-  most = min(world.max_len, predictor.max_len)
-  depth = depth or most
-  if not least <= depth <= most:
-    raise core.InputError(f'depth={depth}: expected {least} to {most} tokens')
-  return depth
 
 
 def _learn(
@@ -473,9 +437,7 @@ def _learn(
   if truth is not None:
     # A model with no more states that passes all boundaries equals the world.
     learner.complete()
-    separators = Separators(truth.automaton, len(walker.world.vocab))
-    most = teacher.budget // 4
-    learner.learn(boundary_words(truth.automaton, separators, most))
+    learner.learn(boundary_words(truth.automaton, teacher.budget // 4))
     until_right(
       lambda number: [
         *walker.legal(number),
@@ -515,15 +477,13 @@ class Walker(NamedTuple):
     """
     places = np.arange(self.num)[:, None], np.arange(self.room)
     draws = basics.uniforms(self.seed, number, *places).tolist()
-    return [_walk(automaton, row) for row in draws]
-
-
-def _walk(automaton: MooreMachine, draws: Sequence[float]) -> Tokens:
-  """One walk; draws: a uniform number for each token."""
-  state, word = 0, list[int]()
-  for draw in draws:
-    if state < 0 or not (accepted := automaton.accepted[state]):
-      break
-    word.append(accepted[int(draw * len(accepted))])
-    state = automaton.heads[state][word[-1]]
-  return tuple(word)
+    words = []
+    for row in draws:
+      state, word = 0, list[int]()
+      for draw in row:
+        if state < 0 or not (accepted := automaton.accepted[state]):
+          break
+        word.append(accepted[int(draw * len(accepted))])
+        state = automaton.heads[state][word[-1]]
+      words.append(tuple(word))
+    return words

@@ -350,23 +350,42 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
   numbered in order of first occurrence.
   """
   delta = calls.table(delta)
-  # Classes may be any integers: compiled code takes 0, 1, ...
   classes = np.unique(np.asarray(classes), return_inverse=True)[1]
-  classes = calls.frozen(classes, np.int32)
   calls.same_length(delta=delta, classes=classes)
-  return _minimize(delta, classes)
+  # The last row is a sink, a block of its own, that completes the table.
+  sink, labels = delta.shape
+  heads = np.full((labels, sink + 1), sink, np.int32)
+  heads[:, :-1] = np.where(delta >= 0, delta, sink).T
+  # In-edges of (label, head) are sources[indptr[i]:indptr[i + 1]] with
+  # i = label * (S + 1) + head.
+  slots = (heads + np.arange(labels)[:, None] * (sink + 1)).ravel()
+  sources = (np.argsort(slots, kind='stable') % (sink + 1)).astype(np.int32)
+  counts = np.bincount(slots, minlength=labels * (sink + 1))
+  indptr = np.append(0, np.cumsum(counts))
+  block = np.append(classes, classes.max(initial=-1) + 1).astype(np.int32)
+  _split(block, np.argsort(block, kind='stable'), indptr, sources, labels)
+  _, first, number = np.unique(
+    block[:-1], return_index=True, return_inverse=True
+  )
+  return np.argsort(np.argsort(first))[number].astype(np.int32)
 
 
 @njit
-def _minimize(delta, classes) -> np.ndarray:
-  """Hopcroft's algorithm; each splitter block is used with every label.
+def _split(block, members, indptr, sources, labels):
+  """Hopcroft's algorithm, in place; each splitter is used with every label.
+
+  Block i holds members[start[i]:stop[i]]; row r is members[place[r]]. While
+  a block is being split, its marked rows are moved to its front:
+
+      members  | marked rows | other rows |
+               ^ start       ^ + marks    ^ stop
 
   `waiting` and the stack `queue` contain blocks that may still split others.
   """
-  size = len(delta) + 1
-  indptr, sources = _inverse(delta)
-  block, start, stop, members, place, num = _first_partition(classes)
-  marks = np.zeros(size, np.int64)
+  size, num = len(block), block.max() + 1
+  place, marks = np.argsort(members), np.zeros(size, np.int64)
+  stop = np.cumsum(np.bincount(block, minlength=size))
+  start = np.append(0, stop[:-1])
   touched = np.empty(size, np.int32)
   waiting, queue = np.zeros(size, np.bool_), np.empty(size, np.int32)
   queued = num
@@ -379,17 +398,22 @@ def _minimize(delta, classes) -> np.ndarray:
     waiting[splitter] = False
     # A copy, as marking moves rows, including those of the splitter.
     rows = members[start[splitter] : stop[splitter]].copy()
-    for label in range(delta.shape[1]):
+    for label in range(labels):
       # Mark all rows that the label leads into the splitter; each once, as a
       # row has one edge per label.
       hit = 0
       for head in rows:
         slot = label * size + head
         for row in sources[indptr[slot] : indptr[slot + 1]]:
-          if not marks[block[row]]:
-            touched[hit] = block[row]
+          old = block[row]
+          if not marks[old]:
+            touched[hit] = old
             hit += 1
-          _mark(row, block, start, members, place, marks)
+          into = start[old] + marks[old]
+          other = members[into]
+          members[place[row]], place[other] = other, place[row]
+          members[into], place[row] = row, into
+          marks[old] += 1
       for old in touched[:hit]:
         cut = start[old] + marks[old]
         marks[old] = 0
@@ -406,7 +430,6 @@ def _minimize(delta, classes) -> np.ndarray:
         queue[queued] = fresh
         queued += 1
         num += 1
-  return _renumbered(block[:-1], num)
 
 
 def predecessors(delta: np.ndarray) -> Predecessors:
@@ -503,89 +526,6 @@ def _follow(delta, row, goal, labels, length):
       return k, row, False
     row = head
   return length, row, False
-
-
-@njit
-def _inverse(delta):
-  """In-edges by (label, head) of the table completed by a sink, row S.
-
-  Those of (label, head) are sources[indptr[i]:indptr[i + 1]] with
-  i = label * (S + 1) + head.
-  """
-  # A counting sort of all (label, head): count, add up, put in place.
-  rows, labels = delta.shape
-  size = rows + 1
-  indptr = np.zeros(labels * size + 1, np.int64)
-  for row in range(size):
-    for label in range(labels):
-      head = delta[row, label] if row < rows else -1
-      indptr[label * size + (head if head >= 0 else rows) + 1] += 1
-  for slot in range(labels * size):
-    indptr[slot + 1] += indptr[slot]
-  fill = indptr.copy()
-  sources = np.empty(labels * size, np.int32)
-  for row in range(size):
-    for label in range(labels):
-      head = delta[row, label] if row < rows else -1
-      slot = label * size + (head if head >= 0 else rows)
-      sources[fill[slot]] = row
-      fill[slot] += 1
-  return indptr, sources
-
-
-@njit
-def _first_partition(classes):
-  """Blocks of equal class, the sink (last row) in a block of its own.
-
-  Block i holds members[start[i]:stop[i]]; row r is members[place[r]]. While
-  a block is being split, its marked rows are moved to its front:
-
-      members  | marked rows | other rows |
-               ^ start       ^ + marks    ^ stop
-  """
-  size, num = len(classes) + 1, np.int64(1)
-  # The sink's class is one above all others.
-  for label in classes:
-    num = max(num, np.int64(label) + 2)
-  # A counting sort of rows by class, the sink's class being the last.
-  block, start = np.empty(size, np.int32), np.zeros(size + 1, np.int64)
-  for row in range(size):
-    block[row] = classes[row] if row + 1 < size else num - 1
-    start[block[row] + 1] += 1
-  for label in range(num):
-    start[label + 1] += start[label]
-  stop = start.copy()
-  members, place = np.empty(size, np.int32), np.empty(size, np.int64)
-  for row in range(size):
-    place[row] = stop[block[row]]
-    members[place[row]] = row
-    stop[block[row]] += 1
-  return block, start, stop, members, place, num
-
-
-@njit
-def _mark(row, block, start, members, place, marks):
-  """Swaps a row into the marked front of its block."""
-  into = start[block[row]] + marks[block[row]]
-  other = members[into]
-  members[place[row]], place[other] = other, place[row]
-  members[into], place[row] = row, into
-  marks[block[row]] += 1
-
-
-@njit
-def _renumbered(block, num):
-  """Blocks numbered by first occurrence."""
-  # The sink is left out: it is no row of the table.
-  numbers = np.full(num, -1, np.int32)
-  out = np.empty(len(block), np.int32)
-  used = 0
-  for row in range(len(block)):
-    if numbers[block[row]] < 0:
-      numbers[block[row]] = used
-      used += 1
-    out[row] = numbers[block[row]]
-  return out
 
 
 # The searches for boundaries follow both states at once, in the product of the

@@ -145,21 +145,16 @@ def _of_pairs(
 ) -> tuple[core.Scores, ...]:
   """The quantities of pairs: each position and a random other one."""
   quantities, num = [], len(places.row)
-  same = np.zeros((num, CANDIDATES), bool)
-  other = np.zeros((num, CANDIDATES), np.int64)
+  state = np.zeros(num, int)
   if learned.truth is not None:
-    follows = [learned.truth.automaton.follow(word) for word in words]
-    state = np.array(
-      [
-        follows[row][size]
-        for row, size in zip(places.row, places.length, strict=True)
-      ]
-    )
-    share = basics.uniforms(
-      seed, PAIRS, np.arange(num)[:, None], np.arange(CANDIDATES)
-    )
-    other = np.floor(share * num).astype(np.int64)
-    same = state[:, None] == state[other]
+    follows = [*map(learned.truth.automaton.follow, words)]
+    at = zip(places.row, places.length, strict=True)
+    state = np.array([follows[row][size] for row, size in at])
+  share = basics.uniforms(
+    seed, PAIRS, np.arange(num)[:, None], np.arange(CANDIDATES)
+  )
+  other = np.floor(share * num).astype(np.int64)
+  same = state[:, None] == state[other]
   # A rejected sequence is in no state, and in none together with others.
   inside = places.state >= 0
   outside = np.where(places.state == core.DEAD, 'rejected', 'unexplored')

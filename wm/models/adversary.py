@@ -26,6 +26,11 @@ UNKNOWN = np.uint64(2**64 - 1)
 class Adversary(oracles.WorldPredictor):
   """The oracle whose probabilities [R, V] a subclass changes."""
 
+  def __init__(self, world: core.World, share: float = 0.0) -> None:
+    """share: of the probability that is changed, see the subclass."""
+    super().__init__(world)
+    self._share = share
+
   def support(
     self, states: np.ndarray, history: np.ndarray
   ) -> process.NextTokens:
@@ -49,11 +54,6 @@ class Adversary(oracles.WorldPredictor):
 class Leaky(Adversary):
   """Puts a share of its probability evenly on all illegal tokens."""
 
-  def __init__(self, world: core.World, share: float) -> None:
-    """share: probability of all illegal tokens together."""
-    super().__init__(world)
-    self._share = share
-
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary; states with no legal or no illegal token are unchanged."""
     # Padding is not a token of the world: its probability stays 0.
@@ -70,11 +70,6 @@ class Peaked(Adversary):
 
   The other legal tokens split the share evenly.
   """
-
-  def __init__(self, world: core.World, share: float) -> None:
-    """share: total probability of the other legal tokens."""
-    super().__init__(world)
-    self._share = share
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary."""

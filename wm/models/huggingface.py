@@ -10,10 +10,8 @@ nothing is downloaded.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wm import core
 from wm.core import contract, inputs, plugins
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
 
 ROWS = 16  # Sequences by which layouts are compared.
+BATCH = 16  # Texts per forward pass.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Model(core.Model):
     renormalised: divide by the probability that does not leak, so that the
       tokens' probabilities add up to 1. By default they are the model's own,
       as epsilon rules expect.
-    batch: texts per forward pass; no effect on results.
   """
 
   version: ClassVar[str] = '3'
@@ -59,7 +57,6 @@ class Model(core.Model):
   )
   before: str | tuple[int, ...] = 'tokenizer'
   renormalised: bool = False
-  batch: int = field(16, least=1, compare=False)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.
@@ -75,7 +72,11 @@ class Model(core.Model):
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
     network, remarks = pretrained.load(folder)
-    words = _FolderTokenizer(folder, label, pretrained.tokenizer)
+    # A folder may have none: a file of ids needs no tokenizer.
+    has_files = any(folder.glob('tokenizer*'))
+    words = _Tokenizer(
+      label, pretrained.tokenizer(folder) if has_files else None
+    )
     table = self._pieces(world, words)
     before = self._before(world, words)
     # [pieces of `before`] [pieces of tokens ...]
@@ -84,7 +85,7 @@ class Model(core.Model):
     # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = tokenization.sample_texts(spelled, size)
-    reader, why = tokenization.text_reader(network, texts, label, self.batch)
+    reader, why = tokenization.text_reader(network, texts, label, BATCH)
     # With an inexact cache, each text is read whole: slower, but correct.
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
@@ -102,7 +103,7 @@ class Model(core.Model):
         end=world.end,
         max_len=room,
         renormalised=self.renormalised,
-        batch=self.batch,
+        batch=BATCH,
       )
 
     compared = layout.compare(
@@ -117,9 +118,7 @@ class Model(core.Model):
     predictor.contract.cautions = lambda: [*compared.cautions]
     return predictor
 
-  def _before(
-    self, world: core.World, words: _FolderTokenizer
-  ) -> tuple[int, ...]:
+  def _before(self, world: core.World, words: _Tokenizer) -> tuple[int, ...]:
     """Pieces before every sequence; InputError for a text that has none."""
     if not isinstance(self.before, str):
       return layout.InputLayout(self.before).before
@@ -175,7 +174,7 @@ class Model(core.Model):
     return max_len
 
   def _pieces(
-    self, world: core.World, words: _FolderTokenizer
+    self, world: core.World, words: _Tokenizer
   ) -> dict[str, tuple[int, ...]]:
     """Pieces of each token but padding; InputError if a spelling is missing."""
     if self.tokens:
@@ -210,49 +209,41 @@ class Model(core.Model):
     return paths
 
 
-class _FolderTokenizer:
-  """The tokenizer of a folder, loaded on first use."""
+class _Tokenizer(NamedTuple):
+  """The tokenizer of a folder, if it has one; label: its name in errors."""
 
-  def __init__(
-    self, folder: pathlib.Path, label: str, load: Callable[[pathlib.Path], Any]
-  ) -> None:
-    self._folder, self._label, self._load = folder, label, load
-    # A folder may have none: a file of ids needs no tokenizer.
-    self._has_files = any(folder.glob('tokenizer*'))
-
-  @functools.cached_property
-  def _tokenizer(self) -> Any:
-    if not self._has_files:
-      raise core.InputError(
-        f'huggingface: {self._folder} has no tokenizer; give ids of pieces '
-        'in the file tokens='
-      )
-    return self._load(self._folder)
+  label: str
+  words: Any
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special pieces."""
-    label = f'{self._label}: text {plugins.shortened(repr(text))}'
+    return self._encoded(text, add_special_tokens=False)
+
+  def _encoded(self, text: str, **options: bool) -> tuple[int, ...]:
+    if self.words is None:
+      raise core.InputError(
+        f'{self.label} has no tokenizer; give ids of pieces in the file tokens='
+      )
+    label = f'{self.label}: text {plugins.shortened(repr(text))}'
     with plugins.user_code(label):
-      return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+      return tuple(self.words.encode(text, **options))
 
   def bos(self) -> tuple[int, ...]:
     """The piece `bos_token`; raises InputError if there is none."""
-    piece = self._tokenizer.bos_token_id
+    piece = self.words and self.words.bos_token_id
     if piece is None:
       raise core.InputError(
-        f"huggingface: {self._folder} has no bos_token; expected before='none' "
-        'or ids'
+        f"{self.label} has no bos_token; expected before='none' or ids"
       )
     return (piece,)
 
   def added(self) -> tuple[int, ...]:
     """The pieces that the tokenizer adds before any text."""
-    if not self._has_files:
+    if self.words is None:
       return ()
     # What comes before and behind a text is found by encoding one twice.
     bare = self.of('a')
-    with plugins.user_code(f'{self._label}: its tokenizer'):
-      whole = tuple(self._tokenizer.encode('a', add_special_tokens=True))
+    whole = self._encoded('a', add_special_tokens=True)
     for start in range(len(whole) - len(bare) + 1):
       if whole[start : start + len(bare)] == bare:
         return whole[:start]
@@ -260,11 +251,11 @@ class _FolderTokenizer:
 
   def starts(self) -> list[tuple[int, ...]]:
     """Pieces that a model may have been trained with before sequences."""
-    if not self._has_files:
+    if self.words is None:
       return []
-    pieces = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
+    pieces = self.words.bos_token_id, self.words.eos_token_id
     return [(piece,) for piece in pieces if piece is not None]
 
   def end(self) -> int | None:
     """The piece that ends every text, or None."""
-    return self._tokenizer.eos_token_id if self._has_files else None
+    return self.words and self.words.eos_token_id

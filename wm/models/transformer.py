@@ -510,7 +510,7 @@ class Transformer(family.Stack):
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
     """See `family.Stack`; other places have only keys and values."""
     # x_BLD, all places -> keys, values; x_BPD, chosen places -> queries, MLP
-    block = self.unstacked()[-1]
+    block = self.blocks[-1]
     normed_BLD = block.before_attention(x_BLD)
     y_BPD = block.attention.at(normed_BLD, places_BP)
     return block.feed(layers.taken(x_BLD, places_BP) + y_BPD)
@@ -523,7 +523,7 @@ class Transformer(family.Stack):
     # Within a block keys are [R, P, H, C]; caches have heads first, as decoding
     # reads a head's places in one stride.
     prefix = []
-    for block in self.unstacked():
+    for block in self.blocks:
       x_RPD, cache = block(x_RPD)
       prefix.append(tuple(leaf.swapaxes(1, 2) for leaf in cache))
     last = jnp.take_along_axis(x_RPD, lengths_R[:, None, None] - 1, axis=1)
@@ -537,7 +537,7 @@ class Transformer(family.Stack):
     """An empty page of each block's cache; see `Attention.new_page`."""
     return [
       block.attention.new_page(rows, num, size, self.model.dtype)
-      for block in self.unstacked()
+      for block in self.blocks
     ]
 
   def append(
@@ -550,7 +550,7 @@ class Transformer(family.Stack):
     place_RM = step.prefix_len[:, None] + step.added
     x_RMD = self.embed(step.tokens, place_RM)
     after = []
-    for number, block in enumerate(self.unstacked()):
+    for number, block in enumerate(self.blocks):
       normed_RMD = block.before_attention(x_RMD)
       # pages [n][block] -> this block's of all n pages.
       mine = [page[number] for page in pages]
@@ -562,16 +562,6 @@ class Transformer(family.Stack):
     # By blocks, then pages -> by pages, then blocks.
     pages = [list(page) for page in zip(*after, strict=True)]
     return pages, x_RMD
-
-  def unstacked(self) -> list[TransformerBlock]:
-    """A list of the blocks, unstacked if a scan has stacked them."""
-    if isinstance(self.blocks, nnx.List):
-      return list(self.blocks)
-    graph, params = nnx.split(self.blocks)
-    return [
-      nnx.merge(graph, jax.tree.map(lambda leaf, n=n: leaf[n], params))
-      for n in range(self.num_layers)
-    ]
 
 
 def _stack(blocks: list[TransformerBlock]) -> TransformerBlock:

@@ -220,22 +220,21 @@ def _check_shift(
   ignorant model favours neither; a copying model is less sure, or sets
   `copies`; an unshifted model of t - 1 alone fits t + 1.
   """
-  last = _last_tokens(world, sequences, question, answer)
-  if last.used.sum() < LEAST_PLACES:
+  read, again, gains = _last_tokens(world, sequences, question, answer)
+  if len(read) < LEAST_PLACES:
     return
   wrong = 'logits at position t must be of token t + 1'
   # First kind: the model repeats the token just read.
-  sure = np.exp(last.read[last.used]).mean()
-  often = last.again[last.used].mean()
+  sure, often = np.exp(read).mean(), again.mean()
   if not copies and sure >= SURE and often <= SURE / 2:
     raise core.InputError(
       f'{whole.label}: it gives the token just read a probability of '
-      f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
+      f'{sure:.3g} (mean of {len(read)} positions), which comes again '
       f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
       'untrained with tied embeddings, is given copies=True'
     )
   # Second kind: a few sequences hint at a shift, and MANY decide.
-  if last.gains().mean() <= 0 or not _lags(whole, question, world.prompt_len):
+  if gains.mean() <= 0 or not _lags(whole, question, world.prompt_len):
     return
   more = world.sample(-(-MANY // whole.rows) * whole.rows, 1)
   if len(more) < MANY:
@@ -243,7 +242,7 @@ def _check_shift(
   asked = contract.cut(
     more, question.tokens.shape[1], contract.WHOLE, MANY_PLACES
   )
-  gains = _last_tokens(world, more, asked, whole.answer(asked)).gains()
+  *_, gains = _last_tokens(world, more, asked, whole.answer(asked))
   # Sequences are independent: this is the standard error of their mean.
   error = gains.std() / np.sqrt(len(gains))
   if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
@@ -275,35 +274,20 @@ def _lags(
   return bool(before.size) and not now.any() and before.mean() > 0.5
 
 
-class _LastTokens(NamedTuple):
-  """Predictions of the token just read, and of the one that follows.
-
-  Attributes:
-    read, after: [N, P] log-probability of each.
-    again: [N, P] bool, True where the two tokens are equal.
-    used: [N, P] bool, True where both tokens exist, after the prompt.
-  """
-
-  read: np.ndarray
-  after: np.ndarray
-  again: np.ndarray
-  used: np.ndarray
-
-  def gains(self) -> np.ndarray:
-    """Mean advantage of the token just read, nats, by sequence."""
-    # Averaged by sequence, as positions of a sequence are not independent.
-    gain = np.where(self.used, self.read - self.after, 0).sum(1)
-    rows = self.used.any(1)
-    return gain[rows] / self.used.sum(1)[rows]
-
-
 def _last_tokens(
   world: core.World,
   sequences: core.Sequences,
   question: contract.Sample,
   answer: contract.Observed,
-) -> _LastTokens:
-  num = len(sequences)  # Others come twice in `given`.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Predictions of the token just read, and of the one that follows.
+
+  Returns:
+    [T] log-probability of the token just read, at the T positions after the
+    prompt that have both tokens; [T] bool, whether the two are equal; and the
+    mean advantage of the token just read, nats, by sequence.
+  """
+  num = len(sequences)  # Others come twice in the sample.
   at, log_probs = question.at[:num], answer.values[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
   # Prompts are not predicted, and the last token has no next one.
@@ -311,8 +295,11 @@ def _last_tokens(
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
   both = np.stack([read, after], -1)
-  pairs = np.take_along_axis(log_probs, both, 2)
-  return _LastTokens(pairs[..., 0], pairs[..., 1], read == after, used)
+  first, second = np.moveaxis(np.take_along_axis(log_probs, both, 2), 2, 0)
+  # Averaged by sequence, as positions of a sequence are not independent.
+  gains = np.where(used, first - second, 0).sum(1)[used.any(1)]
+  num_used = used.sum(1)[used.any(1)]
+  return first[used], (read == after)[used], gains / num_used
 
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
@@ -346,15 +333,11 @@ def load(function: str) -> Any:
           + inputs.suggest(name, public)
         )
       thing = getattr(thing, name)
-    if isinstance(thing, type):
+    if isinstance(thing, type) or not user_objects.usable(thing):
+      what = f'of type {type(thing).__name__}'
+      what = 'a class' if isinstance(thing, type) else what
       raise core.InputError(
-        f'user model: {function!r} is a class; expected an object of it, as by '
-        f'a line model = {thing.__name__}(...)'
-      )
-    if not user_objects.usable(thing):
-      raise core.InputError(
-        f'user model: {function!r} is of type {type(thing).__name__}; '
-        f'{user_objects.EXPECTED}'
+        f'user model: {function!r} is {what}; {user_objects.EXPECTED}'
       )
   return thing
 
@@ -602,10 +585,10 @@ class _Door(NamedTuple):
     room = limit if layout.window else limit - len(layout.before)
     seen = outputs.Outputs(self.ids)
     with plugins.user_code(self.label):
-      laid_out = layouts.lay_out(
-        self.adapted, layout, self.ids, self.label, seen
-      )
-      if callable(self.adapted):
+      called = callable(self.adapted)
+      kind = layouts.CalledLaidOut if called else layouts.LaidOut
+      laid_out = kind(self.adapted, layout, self.ids, self.label, seen)
+      if called:
         sample = layouts.probing(self.world, self.rows, room)
         laid_out.probe(sample, len(self.world.vocab))
         laid_out.check_last(sample)
@@ -674,8 +657,10 @@ def _cached_reader(
       'renormalised': True,
       'batch': readers[0].batch,
     }
-    if not before and gpt2.spec(thing):
-      compiled = gpt2.CompiledPredictor(readers[0], spelled, pieces, **fields)
+    if not before and (spec := gpt2.spec(thing)):
+      compiled = gpt2.CompiledPredictor(
+        readers[0], spelled, pieces, spec, **fields
+      )
       if compiled.agrees(world):
         return compiled
     return tokenization.PiecePredictor(readers[0], spelled, **fields)

@@ -6,6 +6,7 @@ wm.evaluation.implied -> summary -> files
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
@@ -16,7 +17,7 @@ from wm.core import accept as rules
 from wm.core import registry
 from wm.core.predictor import Tokens
 from wm.evaluation import implied, scoring, statistics
-from wm.evaluation.automaton_learner import MooreMachine
+from wm.evaluation.automaton_learner import UNEXPLORED, MooreMachine
 from wm.options.calls import Extraction
 from wm.runtime import files, provenance
 
@@ -25,7 +26,7 @@ FILE, MACHINE = 'extraction.json', 'automaton.json'
 CONFIDENCE = 0.95
 # Walks with an error bound (probably approximately correct).
 WALKS = 'world_walks', 'model_walks'
-SHOWN = 8  # Most lines for each list.
+SHOWN = 8  # Most items that are printed of a list.
 FRESH = 1 << 20  # Number of the round of walks for the bound, unused before.
 
 
@@ -48,8 +49,13 @@ class Extracted:
   summary: dict[str, Any]
 
   def lines(self) -> list[str]:
-    """The summary as lines of text."""
-    return lines(self.summary)
+    """The summary, with at most SHOWN items of a list."""
+    text = []
+    for name, value in self.summary.items():
+      items = value if isinstance(value, list) else []
+      text.append(f'{name}  {json.dumps(len(items) if items else value)}')
+      text += [f'  {json.dumps(item)}' for item in items[:SHOWN]]
+    return text
 
   def __str__(self) -> str:
     return '\n'.join(self.lines())
@@ -93,10 +99,11 @@ def extract(
   assert isinstance(predictor, core.Predictor)  # The caller's check.
   learned = implied.imply(predictor, world, accept, options, seed)
   checked = _checked(learned, options, seed)
-  automaton, comparison = learned.automaton, learned.compare()
+  automaton, truth = learned.automaton, learned.truth
+  comparison, unexplored = learned.compare(), automaton.into(UNEXPLORED)
   summary: dict[str, Any] = {
     'states': len(automaton.access),
-    'unexplored': automaton.unexplored,
+    'unexplored': len(unexplored),
     'stopped': learned.stopped
     and f'the budget of {learned.stopped} is used up',
     'queries': learned.teacher.queries,
@@ -104,11 +111,34 @@ def extract(
     'depth': learned.teacher.depth,
     **checked,
   }
-  if learned.truth is None or comparison is None:
+  if truth is None or comparison is None:
     summary['not_compared'] = learned.too_large
-  else:
-    summary |= _differences(learned, learned.truth, comparison)
-  return Extracted(automaton, world, learned.truth, comparison, summary)
+    return Extracted(automaton, world, truth, comparison, summary)
+  names, first = truth.names, comparison.first
+  separators = implied.Separators(truth.automaton)
+
+  def spelled(word: Tokens) -> str:
+    return ' '.join(world.vocab[token] for token in word)
+
+  summary |= {
+    'world_states': len(names),
+    'states_met': len(comparison.pairs),
+    'equal': first is None and not (learned.stopped or unexplored),
+    'distance': comparison.distance,
+    'first_difference': None if first is None else spelled(first),
+    'pairs': comparison.told_apart[1],
+    'told_apart': comparison.told_apart[0],
+    'merged': [
+      {
+        'states': [names[state] for state in group],
+        'told_apart_by': spelled(separators.suffix(*group[:2])),
+      }
+      for group in comparison.merged
+    ],
+    'split': {names[k]: num for k, num in comparison.split.items()},
+    'edges': comparison.edges,
+  }
+  return Extracted(automaton, world, truth, comparison, summary)
 
 
 def write(
@@ -119,8 +149,6 @@ def write(
   out: str | pathlib.Path,
 ) -> Extracted:
   """Extracts into a folder: extraction.json, automaton.json.
-
-  A killed run resumes from its stored answers.
 
   Raises:
     InputError: the folder holds another run, or a damaged extraction.json.
@@ -162,7 +190,10 @@ def _checked(
   for name, words in zip(WALKS, walks, strict=True):
     learner.explore(words)
     wrong = sum(map(learner.is_wrong, words))
-    bounds[name] = {'n': num, 'differ': wrong, 'at_most': _upper(wrong, num)}
+    # One-sided (Clopper and Pearson).
+    most = scipy.special.betaincinv(wrong + 1, num - wrong, CONFIDENCE)
+    most = float(most) if wrong < num else 1.0
+    bounds[name] = {'n': num, 'differ': wrong, 'at_most': most}
   places = learned.places(legal)
   share = 1 - len({*places.row[places.wrong > 0].tolist()}) / num
   low, high = map(float, statistics.proportion(share, num))
@@ -171,76 +202,3 @@ def _checked(
     'agreement': {'n': num, 'value': share, 'low': low, 'high': high},
     'wrong_places': float(places.wrong.mean()),
   }
-
-
-def _upper(hits: int, num: int) -> float:
-  """Upper bound of a share at CONFIDENCE (Clopper and Pearson, one-sided)."""
-  if hits >= num:
-    return 1.0
-  return float(scipy.special.betaincinv(hits + 1, num - hits, CONFIDENCE))
-
-
-def _differences(
-  learned: implied.Implied,
-  truth: implied.Truth,
-  comparison: implied.Differences,
-) -> dict[str, Any]:
-  """The comparison as JSON values with names."""
-  names, vocab = truth.names, truth.world.vocab
-  separators = implied.Separators(truth.automaton, len(vocab))
-
-  def spelled(word: Tokens) -> str:
-    return ' '.join(vocab[token] for token in word)
-
-  first = comparison.first
-  return {
-    'world_states': len(names),
-    'states_met': len(comparison.pairs),
-    'equal': first is None
-    and not (learned.stopped or learned.automaton.unexplored),
-    'distance': comparison.distance,
-    'first_difference': None if first is None else spelled(first),
-    'pairs': comparison.told_apart[1],
-    'told_apart': comparison.told_apart[0],
-    'merged': [
-      {
-        'states': [names[state] for state in group],
-        'told_apart_by': spelled(separators.suffix(*group[:2])),
-      }
-      for group in comparison.merged
-    ],
-    'split': {names[k]: num for k, num in comparison.split.items()},
-    'edges': [
-      {
-        'state': names[edge.state],
-        'token': vocab[edge.token],
-        'kind': edge.kind,
-        'always': edge.always,
-        'to': [names[head] for head in edge.heads],
-      }
-      for edge in comparison.edges
-    ],
-  }
-
-
-def lines(summary: dict[str, Any]) -> list[str]:
-  """A summary as lines `name  value`, with at most SHOWN items of a list."""
-  text = []
-  for name, value in summary.items():
-    if not isinstance(value, list):
-      text.append(f'{name}  {_plain(value)}')
-      continue
-    text.append(f'{name}  {len(value)}')
-    text += [f'  {_plain(item)}' for item in value[:SHOWN]]
-    if len(value) > SHOWN:
-      text.append(f'  and {len(value) - SHOWN} more')
-  return text
-
-
-def _plain(value: Any) -> str:
-  """A value of JSON in words."""
-  if isinstance(value, dict):
-    return ', '.join(f'{key} {_plain(x)}' for key, x in value.items())
-  if isinstance(value, list | tuple):
-    return ' | '.join(map(_plain, value))
-  return f'{value:.4g}' if isinstance(value, float) else str(value)

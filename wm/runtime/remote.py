@@ -42,7 +42,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wm import core
@@ -62,7 +62,8 @@ LIFE = 60.0  # Seconds without a sign after which a process counts as dead.
 _AT_ONCE = 8  # Files that are sent or fetched at a time.
 _TRIES = 5  # Of what may fail by chance.
 _SENDING = '.sending.'  # Before a process's number: links of what it sends.
-_HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
+# Environment: URLs that this process publishes, or one that started it.
+_HOLDS = '_WM_LEASED'
 _HINT = (
   "gs, s3 and others of fsspec are available; pip install -e '.[cloud]' adds "
   'these two'
@@ -182,6 +183,7 @@ class Remote:
     path: of the URL in it.
     mirror: its place on this disk.
     lock: of this process, whose folder it may change.
+    alone: keeps two threads from publishing at once.
   """
 
   url: str
@@ -189,10 +191,7 @@ class Remote:
   path: str
   mirror: Path
   lock: Path | None = None
-
-  def __post_init__(self) -> None:
-    """What keeps two threads from publishing at once."""
-    self.alone = threading.RLock()
+  alone: Any = dataclasses.field(default_factory=threading.RLock)
 
   def key(self, name: str) -> str:
     """Path of a file in the file system; '' is the URL itself."""
@@ -237,10 +236,8 @@ class Remote:
     urls = {self._url(name) for name in names}
 
     def is_whole(name: str) -> bool:
-      match = _WHOLE.match(self._url(name))
-      return not (name and match) or any(
-        match[0] + x in urls for x in _OF_WHOLE
-      )
+      match = name and _WHOLE.match(self._url(name))
+      return not match or any(match[0] + x in urls for x in _OF_WHOLE)
 
     return {
       name: row
@@ -359,7 +356,14 @@ class Remote:
         os.link(self.mirror / name, links[name])
 
       def put(name: str) -> None:
-        self._put(name, files[name], links[name])
+        key = self.key(name)
+        self.fs.put_file(str(links[name]), key)
+        self.fs.invalidate_cache(key)
+        info = self.fs.info(key)
+        if info['size'] < files[name][0]:
+          cut = 'it was cut while it was sent'
+          raise OSError(errno.EIO, cut, self._url(name))
+        self.tags({name: [_tag(info), *files[name]]})
 
       list(pool.map(put, others))
       for name in records:
@@ -370,16 +374,6 @@ class Remote:
       with contextlib.suppress(FileNotFoundError):
         self.fs.rm_file(self.key(name))
       self.tags({name: None})
-
-  def _put(self, name: str, stamp: list[int], link: Path) -> None:
-    """Uploads a file."""
-    key = self.key(name)
-    self.fs.put_file(str(link), key)
-    self.fs.invalidate_cache(key)
-    info = self.fs.info(key)
-    if info['size'] < stamp[0]:
-      raise OSError(errno.EIO, 'it was cut while it was sent', self._url(name))
-    self.tags({name: [_tag(info), *stamp]})
 
 
 HEARTBEAT = 'heartbeat'  # Name of the threads that publish.
@@ -395,16 +389,6 @@ class Heartbeat:
     # A process of this cache has the lock of the stage, or has ended.
     self.cache = f'{socket.gethostname()} {root()}'
 
-  def holder(self) -> str:
-    """Another machine's process that has lately given a sign; '' of none."""
-    sign: dict[str, Any] = {}
-    with contextlib.suppress(FileNotFoundError, ValueError):
-      self.remote.fs.invalidate_cache()
-      sign = json.loads(self.remote.fs.cat_file(self.key))
-    lately = time.time() - sign.get('time', 0) < LIFE
-    mine = sign.get('cache') == self.cache
-    return str(sign['name']) if lately and not mine else ''
-
   def acquire(self, wait: bool) -> None:
     """Gives the first sign, once no other machine is at the stage.
 
@@ -413,15 +397,21 @@ class Heartbeat:
     Raises:
       Held: another process is at the stage; an InputError.
     """
-    while holder := self.holder():
+    while True:
+      sign: dict[str, Any] = {}
+      with contextlib.suppress(FileNotFoundError, ValueError):
+        self.remote.fs.invalidate_cache()
+        sign = json.loads(self.remote.fs.cat_file(self.key))
+      lately = time.time() - sign.get('time', 0) < LIFE
+      if not lately or sign.get('cache') == self.cache:
+        return self.sign()
       if not wait:
         raise Held(
-          f'{self.remote.url}: another process ({holder}) was at its stage '
-          f'{self.stage!r} within {LIFE:.0f} s; wait for it, or choose another '
-          '--out'
+          f'{self.remote.url}: another process ({sign["name"]}) was at its '
+          f'stage {self.stage!r} within {LIFE:.0f} s; wait for it, or choose '
+          'another --out'
         )
       time.sleep(1)
-    self.sign()
 
   def sign(self) -> None:
     """Says that this process is at the stage."""
@@ -429,31 +419,30 @@ class Heartbeat:
     about = {'name': name, 'cache': self.cache, 'time': time.time()}
     self.remote.fs.pipe_file(self.key, json.dumps(about).encode())
 
-  def start(self, publishes: bool) -> None:
-    """Starts a thread that gives signs, or publishes, until `finish`."""
-    thread = threading.Thread(
-      target=self.repeat, args=(publishes,), name=HEARTBEAT, daemon=True
-    )
-    self.threads.append(thread)
-    thread.start()
-
-  def beat(self, publishes: bool) -> Exception | None:
-    """Gives a sign, or publishes; what went wrong, if anything did."""
+  def attempt(self, act: Callable[[], None]) -> Exception | None:
+    """Does so; returns what went wrong, if anything did."""
     try:
       with inputs.reading(self.remote.url, 'a place that can be written'):
-        self.remote.publish() if publishes else self.sign()
+        act()
     except (core.InputError, OSError) as error:
       return error
     return None
 
-  def repeat(self, publishes: bool) -> None:
-    """Does so every EVERY seconds, until it ends."""
-    before = None
-    while not self.ended.wait(EVERY):
-      error = self.beat(publishes)
-      if error and publishes and not before:
-        progress.say(f'{shown(str(error))}; it is tried again')
-      before = error
+  def start(self, act: Callable[[], None]) -> None:
+    """Starts a thread that does so every EVERY seconds, until `finish`."""
+
+    def repeat() -> None:
+      before = None
+      while not self.ended.wait(EVERY):
+        error = self.attempt(act)
+        if error and act != self.sign and not before:
+          progress.say(f'{shown(str(error))}; it is tried again')
+        before = error
+
+    self.threads.append(
+      threading.Thread(target=repeat, name=HEARTBEAT, daemon=True)
+    )
+    self.threads[-1].start()
 
   def finish(self, failed: bool) -> None:
     """Publishes all that is left, and removes the object.
@@ -465,16 +454,12 @@ class Heartbeat:
     """
     for wait in range(1 if failed else _TRIES):
       time.sleep(2**wait - 1)
-      if not (error := self.beat(publishes=True)):
+      if not (error := self.attempt(self.remote.publish)):
         break
     self.ended.set()
     for thread in self.threads:  # What it may write is removed below.
       thread.join(EVERY)
-    with (
-      contextlib.suppress(core.InputError, OSError),
-      inputs.reading(self.remote.url, 'a place that can be written'),
-    ):
-      self.remote.fs.rm_file(self.key)
+    self.attempt(lambda: self.remote.fs.rm_file(self.key))
     if error and not failed:
       raise OSError(
         errno.EIO,
@@ -484,12 +469,9 @@ class Heartbeat:
       ) from error
 
 
-_ACTIVE: set[str] = set()  # URLs that this process publishes.
-
-
 def _is_covered(url: str) -> bool:
   """Does this process, or one that started it, publish a folder above?"""
-  above = [*_ACTIVE, *filter(None, [os.environ.get(_HOLDS)])]
+  above = os.environ.get(_HOLDS, '').split('\n')[:-1]
   return any(f'{url}/'.startswith(f'{other}/') for other in above)
 
 
@@ -514,23 +496,21 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
   heart = Heartbeat(remote, stage)
   with inputs.reading(remote.url, 'a place that can be written'):
     heart.acquire(wait)
-  above, failed = os.environ.get(_HOLDS, ''), True
+  line, failed = f'{remote.url}\n', True
   try:
     # Signs are given during long uploads too.
-    heart.start(publishes=False)
+    heart.start(heart.sign)
     remote.lock = lock
     remote.fetch()
     # Other processes of this run begin with what the first one has.
-    if error := heart.beat(publishes=True):
+    if error := heart.attempt(remote.publish):
       raise error
-    _ACTIVE.add(remote.url)
-    os.environ[_HOLDS] = remote.url
-    heart.start(publishes=True)
+    os.environ[_HOLDS] = os.environ.get(_HOLDS, '') + line
+    heart.start(remote.publish)
     yield
     failed = False
   finally:
-    os.environ[_HOLDS] = above
-    _ACTIVE.discard(remote.url)
+    os.environ[_HOLDS] = os.environ.get(_HOLDS, '').replace(line, '')
     try:
       heart.finish(failed)
     finally:

@@ -54,16 +54,10 @@ class Mixer(nnx.Module):
 
 
 class Block(Mixer):
-  """One layer; in residual families its output includes its input stream."""
+  """One layer; in residual families its output includes its input stream.
 
-  @abc.abstractmethod
-  def __call__(
-    self,
-    x_BLD: jax.Array,
-    lengths_B: jax.Array | None = None,
-    key: jax.Array | None = None,
-  ) -> tuple[jax.Array, Any]:
-    """See `Mixer`; dropout only with a key."""
+  A call takes the `key` of dropout, too; without it there is none.
+  """
 
 
 class Residual(Block):

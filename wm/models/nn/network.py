@@ -361,32 +361,19 @@ def storage_shardings(
 
 
 def placements(
-  weights: int, devices: Sequence[jax.Device], shards: int = 0
+  weights: int, devices: Sequence[jax.Device]
 ) -> tuple[Placement, ...]:
   """Devices, or groups of devices, that each hold a copy of the weights.
 
-  Args:
-    weights: bytes of all parameters.
-    devices: of this process.
-    shards: devices per group; 0 means the fewest whose memory is twice the size
-      of the weights, or 1 where devices do not report their memory.
+  A group has the fewest devices whose memory is twice the size of the weights,
+  or one where devices do not report their memory.
 
-  Raises:
-    InputError: the number of devices is not a multiple of `shards`.
+  weights: bytes of all parameters. devices: of this process.
   """
-  num = len(devices)
-  memory = _memory(devices[0])
-  if not shards:
-    fitting = (n for n in range(1, num) if num % n == 0)
-    enough = (n for n in fitting if not memory or 2 * weights <= n * memory)
-    shards = next(enough, num)
-  if not 1 <= shards <= num or num % shards:
-    divisors = [str(n) for n in range(1, num + 1) if num % n == 0]
-    raise core.InputError(
-      f'{num} devices cannot be divided into groups of {shards}; expected '
-      f'{" or ".join(divisors)}'
-    )
-  if shards == 1:
+  num, memory = len(devices), memory_of(devices[0])
+  fitting = (n for n in range(1, num) if num % n == 0)
+  enough = (n for n in fitting if not memory or 2 * weights <= n * memory)
+  if (shards := next(enough, num)) == 1:
     return tuple(devices)
   return tuple(
     NamedSharding(_group(devices[first : first + shards]), P())
@@ -394,7 +381,7 @@ def placements(
   )
 
 
-def _memory(device: jax.Device) -> int:
+def memory_of(device: jax.Device) -> int:
   """Memory in bytes; 0 where it is unknown, as for CPUs."""
   stats = device.memory_stats() if device.platform != 'cpu' else None
   return int((stats or {}).get('bytes_limit', 0))

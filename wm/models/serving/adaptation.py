@@ -234,28 +234,18 @@ class TrainingRows(NamedTuple):
     """Yields the groups of the chosen data sets for each step, endlessly.
 
     Groups of a stream never become shorter, so that few lengths are compiled.
-
-    Raises:
-      InputError: shapes differ from the first step's, or the network cannot
-        read a sequence.
+    Raises InputError for a sequence that the network cannot read.
     """
     latest = self.first
     groups = latest.taken(chosen)
-    shapes = [array.shape for array in latest.sets]
     # Without a stream the same groups come again at every step.
     for step in itertools.count(1):
       yield groups
-      if self.stream is None:
-        continue
-      sets = self.stream.batch(step, self.kind)
-      if (drawn := [array.shape for array in sets]) != shapes:
-        raise core.InputError(
-          f'step {step}: tokens, places and labels of shapes {drawn} were '
-          f'drawn; expected {shapes}, as at the first step'
-        )
-      check_rows(self.spec, sets.tokens, sets.places)
-      latest = group_rows(sets, latest.number.name, latest.lengths)
-      groups = latest.taken(chosen)
+      if self.stream is not None:
+        sets = self.stream.batch(step, self.kind)
+        check_rows(self.spec, sets.tokens, sets.places)
+        latest = group_rows(sets, latest.number.name, latest.lengths)
+        groups = latest.taken(chosen)
 
 
 def check_rows(
@@ -475,16 +465,10 @@ class Adapter(core.Adaptable):
   Attributes:
     spec: of the network.
     params: its weights.
-    chunk: data sets per program; 0 chooses by `chunk_size`. It affects only
-      rounding.
-    parallel: parallel programs; 0 chooses by `max_parallel`. It does not affect
-      results.
   """
 
   spec: network.NetworkSpec
   params: nnx.State
-  chunk: int = 0
-  parallel: int = 0
 
   def adapt_to(self, data: adapting.Adaptation) -> np.ndarray:
     """See core.Adaptable.
@@ -507,38 +491,23 @@ class Adapter(core.Adaptable):
     devices = sorted(next(iter(body.values())).devices(), key=lambda d: d.id)
     device = devices[0]
     num = len(asked.tokens)
-    size = self.chunk or chunk_size(shaped, num, rows.first.size, device)
+    size = min(chunk_size(shaped, num, rows.first.size, device), num)
     # Programs that span several devices would wait for one another: run one
     # at a time.
-    most = 1 if len(devices) > 1 else max_parallel(device)
-    parallel = self.parallel or most
-    calls = ParallelCalls(parallel)
-    groups = rows, question_rows(asked)
+    calls = ParallelCalls(1 if len(devices) > 1 else max_parallel(device))
     run = _AdaptRun(
-      task, body, *groups, steps, seed, tuning, size, device, calls
+      task, body, rows, question_rows(asked), steps, seed, tuning, device, calls
     )
-    return _all(run, num)
-
-
-def _all(run: _AdaptRun, num: int) -> np.ndarray:
-  """[S, D, M, ...] outputs of all chunks of D data sets."""
-  done = 0
-  chunks = [*core.predictor.chunks(num, 1, run.size)]
-
-  def tuned(rows: slice) -> np.ndarray:
-    """[S, C, M, ...] outputs of a chunk."""
     # The last chunk is padded, so that one program serves all chunks.
-    chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
-    return run.chunk(chosen)
-
-  results = []
-  for rows, result in zip(
-    chunks, run.calls.results(tuned, chunks), strict=True
-  ):
-    results.append(result[:, : rows.stop - rows.start])
-    done += rows.stop - rows.start
-    progress.report(done, num)
-  return np.concatenate(results, axis=1)
+    parts = [*core.predictor.chunks(num, 1, size)]
+    chunks = [np.resize(np.arange(num)[part], size) for part in parts]
+    results = []
+    for part, result in zip(
+      parts, calls.results(run.chunk, chunks), strict=True
+    ):
+      results.append(result[:, : part.stop - part.start])
+      progress.report(part.stop, num)
+    return np.concatenate(results, axis=1)
 
 
 class _AdaptRun(NamedTuple):
@@ -551,7 +520,6 @@ class _AdaptRun(NamedTuple):
   steps: tuple[int, ...]
   seed: int
   tuning: adapting.FineTuneConfig
-  size: int
   device: jax.Device
   calls: ParallelCalls
 
@@ -654,26 +622,18 @@ class Foreign:
 
 
 class HeadedNetwork(nnx.Module):
-  """A function of weights with a linear head.
-
-  Arrays of 2 or more dimensions are named kernels, to which weight decay
-  applies; vectors and scalars are named biases.
-  """
+  """A function of weights with a linear head."""
 
   def __init__(self, model: Foreign, rngs: nnx.Rngs, outputs: int):
     self.model = model
-    leaves = [nnx.Param(jnp.zeros(x.shape, x.dtype)) for x in model.shapes]
-    self.kernel = nnx.List([x for x in leaves if x.ndim > 1])
-    self.bias = nnx.List([x for x in leaves if x.ndim < 2])
+    self.body = nnx.List(
+      [nnx.Param(jnp.zeros(x.shape, x.dtype)) for x in model.shapes]
+    )
     self.head = layers.Linear((model.width,), (outputs,), rngs)
 
   def features(self, tokens_NL: jax.Array) -> jax.Array:
     """[N, L, D] float32."""
-    kernels, biases = iter(self.kernel), iter(self.bias)
-    leaves = [
-      next(kernels if len(x.shape) > 1 else biases)[...]
-      for x in self.model.shapes
-    ]
+    leaves = [x[...] for x in self.body]
     return self.model.apply(leaves, tokens_NL).astype(jnp.float32)
 
   def __call__(self, tokens_NL: jax.Array) -> jax.Array:
@@ -707,8 +667,6 @@ def foreign(
   model = cast(core.Trainable, Foreign(of_leaves, shapes, width))
   spec = network.NetworkSpec(model, vocab_size, max_len)
   net = cast(HeadedNetwork, spec.build(nnx.Rngs(0)))
-  for params, matrices in ((net.kernel, True), (net.bias, False)):
-    values = [x for x in leaves if (x.ndim > 1) == matrices]
-    for param, value in zip(params, values, strict=True):
-      param[...] = value
+  for param, value in zip(net.body, leaves, strict=True):
+    param[...] = value
   return Adapter(spec, nnx.split(net)[1])

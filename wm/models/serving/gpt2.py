@@ -23,7 +23,7 @@ import torch
 import transformers
 
 from wm import core
-from wm.core import registry
+from wm.models import transformer
 from wm.models.nn import network
 from wm.models.serving import networks, tokenization
 
@@ -48,7 +48,7 @@ def _is_users(hook: Any) -> bool:
   return not place.startswith('transformers.')
 
 
-def spec(module: Any) -> str | None:
+def spec(module: Any) -> transformer.Model | None:
   """The spec of a network with the structure of a model; None for others."""
   if type(module) is not transformers.GPT2LMHeadModel:
     return None
@@ -69,18 +69,16 @@ def spec(module: Any) -> str | None:
   )
   if changed or not plain:
     return None
-  fields = {
-    'layers': config.n_layer,
-    'width': config.n_embd,
-    'heads': config.n_head,
-    'mlp': ACTIVATIONS[config.activation_function],
-    'ratio': wide // config.n_embd,
-    'epsilon': config.layer_norm_epsilon,
-    'context': config.n_positions,
-    'head_bias': True,
-  }
-  listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
-  return f'transformer({listed})'
+  return transformer.Model(
+    layers=config.n_layer,
+    width=config.n_embd,
+    heads=config.n_head,
+    mlp=ACTIVATIONS[config.activation_function],
+    ratio=wide // config.n_embd,
+    epsilon=config.layer_norm_epsilon,
+    context=config.n_positions,
+    head_bias=True,
+  )
 
 
 def _weights(
@@ -124,15 +122,15 @@ class CompiledPredictor(tokenization.PiecePredictor):
     reader: tokenization.TextReader,
     spelled: tokenization.TokenSpelling,
     pieces: np.ndarray,
+    model: transformer.Model,
     **fields: Any,
   ) -> None:
     """See `tokenization.PiecePredictor`.
 
-    reader: of a model that has a `spec`. pieces: [V] the model's id of each
-    token of the world.
+    pieces: [V] the model's id of each token of the world. model: its `spec`.
     """
     super().__init__(reader, spelled, **fields)
-    self._model = registry.make('model', spec(reader.model) or '')
+    self._model = model
     self._pieces = np.maximum(pieces, 0)
     self._versions: list[tuple[int, int]] = []  # Of the weights in use.
     self.difference = 0.0

@@ -349,18 +349,6 @@ class CalledLaidOut(LaidOut):
     return self._whole(tokens)
 
 
-def lay_out(
-  thing: Any,
-  layout: InputLayout,
-  ids: np.ndarray | None,
-  label: str,
-  outputs: Outputs,
-) -> LaidOut:
-  """See `LaidOut`; it can be called if the object can."""
-  cls = CalledLaidOut if callable(thing) else LaidOut
-  return cls(thing, layout, ids, label, outputs)
-
-
 def probing(world: core.World, rows: int, most: int) -> np.ndarray:
   """[rows, L] tokens of sequences to ask a model with, L of at most `most`."""
   # Few worlds have fewer sequences than a call has rows: some come twice.

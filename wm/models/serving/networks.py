@@ -33,7 +33,6 @@ from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
 
 LIGHT = 1_000_000  # Parameters below which a token is little work.
-# Sites of `hidden` and `patched`: the residual stream or the recurrent state.
 
 
 class NetworkReader(core.HiddenStates, core.Adaptable):
@@ -202,30 +201,9 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
-    hidden = self._checked(tokens, layer, hidden)
-    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
-
-  def _checked(
-    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
-  ) -> np.ndarray:
-    """Activations as float32; raises InputError for a wrong shape."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
-    # A wrong width would otherwise fail within a compiled program.
-    expected = *np.shape(tokens), self._width(layer)
-    if hidden.shape != expected:
-      raise core.InputError(
-        f'activations of shape {hidden.shape} were given to '
-        f'{registry.spec(self.model)}; expected {expected}'
-      )
-    return hidden
-
-  def _width(self, layer: int) -> int:
-    """Width of activations, by tracing only."""
-    # The width is the last dimension of the traced result.
-    kinds = (('int32', ()),)
-    static = self.spec, layer
-    return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int

@@ -49,7 +49,7 @@ _LABELS = ('num_labels', 'id2label', 'label2id')
 _MASKS = re.compile(r'\.(attn|attention)\.(masked_)?bias$')
 _READ = ('.json', '.safetensors', '.txt', '.model', '.jinja')
 _OTHER = ('.bin', '.pt', '.pth', '.h5', '.msgpack', '.gguf', '.ckpt')
-WEIGHTS, INDEX = 'model.safetensors', 'model.safetensors.index.json'
+WEIGHTS, PARTS = 'model.safetensors', 'model-*-of-*.safetensors'
 
 
 def label(folder: str | pathlib.Path) -> str:
@@ -161,14 +161,19 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
 
 
 def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
-  """Name -> tensor of a folder's safetensors."""
-  # One file, or the files that an index names.
-  files = [WEIGHTS]
-  if not (folder / WEIGHTS).exists() and (folder / INDEX).exists():
-    files = _shards(_read_json(folder / INDEX, name), name)
+  """Name -> tensor of a folder's safetensors; InputError if there are none."""
+  # Large models are saved in several files.
+  files = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else []
+  if not (files := files or sorted(folder.glob(PARTS))):
+    others = sorted(p.name for p in folder.iterdir() if p.suffix in _OTHER)
+    hint = f'; {others[0]} is not read' if others else ''
+    raise core.InputError(
+      f'{name}: no {WEIGHTS}; expected weights as safetensors{hint}'
+    )
   weights: dict[str, torch.Tensor] = {}
   for file in files:
-    part = _tensors(folder, file, name)
+    with plugins.user_code(f'{name}/{file.name}'):
+      part = load_file(file)
     # The folder does not say which of the two is right.
     if twice := part.keys() & weights.keys():
       raise core.InputError(f'{name}: two files hold {min(twice)!r}')
@@ -179,38 +184,6 @@ def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
     # Old checkpoints store causal masks as weights; networks build their own.
     if tensor.ndim not in (0, 4) or not _MASKS.search(key)
   }
-
-
-def _tensors(
-  folder: pathlib.Path, file: str, name: str
-) -> dict[str, torch.Tensor]:
-  """Name -> tensor of one file; InputError where it cannot be read."""
-  if not (folder / file).is_file():
-    others = sorted(p.name for p in folder.iterdir() if p.suffix in _OTHER)
-    hint = f'; {others[0]} is not read' if others else ''
-    raise core.InputError(
-      f'{name}: no {file}; expected weights as safetensors{hint}'
-    )
-  with plugins.user_code(f'{name}/{file}'):
-    return load_file(folder / file)
-
-
-def _shards(index: Mapping[str, Any], name: str) -> list[str]:
-  """Files that an index names; InputError unless safetensors in the folder."""
-  shards = index.get('weight_map')
-  if not isinstance(shards, dict) or not shards:
-    raise core.InputError(
-      f'{name}: {INDEX} has no weight_map; expected {{tensor: file}}'
-    )
-  for file in shards.values():
-    # A name with a path separator could point outside the folder.
-    plain = isinstance(file, str) and pathlib.PurePath(file).name == file
-    if not plain or not file.endswith('.safetensors'):
-      raise core.InputError(
-        f'{name}: {INDEX} names {plugins.shortened(repr(file))}; expected '
-        'safetensors in the same folder'
-      )
-  return sorted(set(shards.values()))
 
 
 def _network(

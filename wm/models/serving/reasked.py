@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import contract
+from wm.core import contract, queries
 from wm.core.predictor import chunks, histories
 from wm.models.serving import stateless, user_objects
 
@@ -100,10 +100,7 @@ def _asked_once(reader: Any, kind: Any, questions: Any) -> np.ndarray:
   if kind == ANSWERS:
     prefixes, suffixes = zip(*questions, strict=True)
     return np.asarray(reader.answers(prefixes, suffixes))
-  lengths = np.array([len(prefix) for prefix in questions], np.int32)
-  tokens = np.zeros((len(lengths), int(lengths.max())), np.int32)
-  for row, prefix in enumerate(questions):
-    tokens[row, : len(prefix)] = prefix
+  tokens, lengths = queries.table(questions)
   if kind == NEXT:
     return reader.session(tokens, lengths, 1).log_probs()[:, 0]
   hidden = reader.hidden(tokens, lengths, kind)

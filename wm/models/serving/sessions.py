@@ -48,6 +48,7 @@ from wm.models.nn.network import (
   Placement,
   StatefulNetwork,
   device_of,
+  memory_of,
 )
 
 # Continuations of a tile: enough to keep a core's multipliers busy; for small
@@ -90,11 +91,7 @@ def tile_sizes(platform: str, memory: int, outputs: int) -> TileSizes:
 
 def sizes_on(device: jax.Device, outputs: int) -> TileSizes:
   """`tile_sizes` of a local device."""
-  if device.platform == 'cpu':  # CPUs report no memory and need no limit.
-    return TileSizes()
-  stats = device.memory_stats() or {}
-  memory = stats.get('bytes_limit', UNKNOWN)
-  return tile_sizes(device.platform, memory, outputs)
+  return tile_sizes(device.platform, memory_of(device) or UNKNOWN, outputs)
 
 
 @functools.lru_cache(maxsize=64)

@@ -414,21 +414,6 @@ def sample_texts(spelled: TokenSpelling, size: int) -> np.ndarray:
   return np.array(rows)
 
 
-class Leak:
-  """The probability of pieces that spell no token."""
-
-  def __init__(self) -> None:
-    self.total, self.most, self.places = 0.0, 0.0, 0
-
-  def add(self, log_mass: np.ndarray) -> None:
-    """log_mass: [N] log of the mass on all tokens, at N places."""
-    # In float64, since 1 - p is mostly below the precision of float32.
-    lost = 1 - np.exp(np.minimum(log_mass.astype(np.float64), 0))
-    self.total += float(lost.sum())
-    self.most = max(self.most, float(lost.max(initial=0)))
-    self.places += len(lost)
-
-
 class PiecePredictor(few_shot.TunedReader):
   """Next-token probabilities of a language model for a world's tokens."""
 
@@ -448,19 +433,21 @@ class PiecePredictor(few_shot.TunedReader):
     """
     self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
     self.reader, self.spelled, self.batch = reader, spelled, batch
-    self.renormalised, self.leak = renormalised, Leak()
+    self.renormalised = renormalised
+    # Probability of pieces that spell no token: sum, maximum, places.
+    self._lost = np.zeros(3)
     self.remarks: list[str] = []  # On loading the model.
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
-    if not self.leak.places:
+    total, most, places = self._lost
+    if not places:
       return [*self.remarks]
-    mean = self.leak.total / self.leak.places
     done = 'renormalised' if self.renormalised else 'left out'
     return [
       *self.remarks,
-      f'{mean:.3g} of the probability went to no token of the world on average '
-      f'({self.leak.most:.3g} at most, at {self.leak.places} places); {done}',
+      f'{total / places:.3g} of the probability went to no token of the world '
+      f'on average ({most:.3g} at most, at {places:.0f} places); {done}',
     ]
 
   def written(
@@ -513,7 +500,10 @@ class PiecePredictor(few_shot.TunedReader):
   def _counted(self, log_probs: np.ndarray) -> np.ndarray:
     """Log-probabilities [..., V] as returned; counts the leak."""
     mass = _mass(log_probs)
-    self.leak.add(mass.reshape(-1))
+    # In float64, since 1 - p is mostly below the precision of float32.
+    lost = 1 - np.exp(np.minimum(mass.astype(np.float64), 0))
+    self._lost[[0, 2]] += lost.sum(), lost.size
+    self._lost[1] = max(self._lost[1], lost.max(initial=0))
     return log_probs - mass[..., None] if self.renormalised else log_probs
 
   def closed(self, rows: TextRows, tokens: np.ndarray) -> np.ndarray:

@@ -344,7 +344,7 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
   """
   if not all(isinstance(x, core.HiddenStates) for x in (reader, fresh)):
     return reader
-  return extended(reader, (), {'untrained': _untrained}, fresh=fresh)
+  return extended(reader, (), {'untrained': lambda self, seed: fresh})
 
 
 def extended(
@@ -355,12 +355,6 @@ def extended(
   extended: Any = object.__new__(type(cls.__name__, (*bases, cls), methods))
   extended.__dict__.update(reader.__dict__, **fields)
   return extended
-
-
-def _untrained(self: Any, seed: int) -> Any:
-  """See core.HiddenStates.untrained."""
-  del seed
-  return self.fresh
 
 
 EXPECTED = (
