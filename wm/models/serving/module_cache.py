@@ -55,14 +55,14 @@ _State = tuple[_CachedCall, int]
 
 def _mapped(tree: Any, act: Callable[[Any], Any]) -> Any:
   """The tree with `act` of each tensor in its place."""
-  if hasattr(tree, 'index_select'):
+  if adapters.is_a(tree, 'torch', 'Tensor'):
     return act(tree)
   if isinstance(tree, Mapping):
     return {key: _mapped(part, act) for key, part in tree.items()}
   if isinstance(tree, list | tuple):
     parts = [_mapped(part, act) for part in tree]
-    named = hasattr(tree, '_fields')
-    return type(tree)(*parts) if named else type(tree)(parts)
+    plain = type(tree) in (list, tuple)  # Else one with names.
+    return type(tree)(parts) if plain else type(tree)(*parts)
   return tree
 
 
