@@ -181,7 +181,9 @@ def torch_call(module: Any, label: str, name: str) -> Callable[..., Any]:
       raise core.InputError(f'layer {layer}: expected at most {len(every) - 1}')
     return every[layer]
 
-  method = states if name == 'hidden_states' else getattr(module, name)
+  method: Callable[..., Any] = (
+    states if name == 'hidden_states' else getattr(module, name)
+  )
   # `__call__` of a module takes anything; `forward` has the names.
   options = modes(module.forward, label) if name == '__call__' else {}
   untouched = Untouched(module)

@@ -101,7 +101,7 @@ class ModuleCache:
     last = adapters.as_array(logits)[:, -1]
     return last, _CachedCall(ids.shape[1], leaves, tree)
 
-  def _gathered(self, states: Sequence[_State], rows: np.ndarray) -> Any:
+  def _gathered(self, states: Sequence[_State], rows: Sequence[int]) -> Any:
     """The tree of the states `rows`, which come call by call."""
     torch: Any = sys.modules['torch']
     chosen: dict[int, tuple[_CachedCall, list[int]]] = {}
@@ -136,14 +136,15 @@ class ModuleCache:
     # Rows of a call have read equally many tokens, and read equally many.
     sizes = np.array([(n, len(row)) for n, row in zip(read, ids, strict=True)])
     for size in np.unique(sizes, axis=0):
-      of_size = np.flatnonzero((sizes == size).all(1))
+      of_size: list[int] = np.flatnonzero((sizes == size).all(1)).tolist()
       if states is not None:
         # Numbers of calls are in order of their rows, as ids differ by run.
         number: dict[int, int] = {}
         calls = [
           number.setdefault(id(states[row][0]), len(number)) for row in of_size
         ]
-        of_size = of_size[np.argsort(calls, kind='stable')]
+        order = np.argsort(calls, kind='stable').tolist()
+        of_size = [of_size[k] for k in order]
       for part in predictor.chunks(len(of_size), 1, ROWS):
         rows = of_size[part]
         tree = None
