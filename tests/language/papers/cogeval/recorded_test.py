@@ -5,7 +5,7 @@ import collections
 import pytest
 
 from wm.language.answers import values
-from wm.language.papers.cogeval import recorded
+from wm.language.papers.cogeval import prompts, recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
 
@@ -99,7 +99,7 @@ STRONG = (
 def verdict_of(asked):
   """The verdict on the text of a conversation."""
   problem = questions.problem(asked.question)
-  names = recorded.known_names(asked.question)
+  names = prompts.names_of(asked.question)
   reply = scoring.read_reply(problem, asked.answer, names)
   return scoring.judge(problem, reply)
 
@@ -148,5 +148,5 @@ def test_the_authors_wrong_keys_are_listed(conversations):
   assert len(results) == 8
   assert sum(row['conversations'] for row in results) == 2_301
   (value,) = (row for row in results if row['condition'] == 'valuePath')
-  assert value['key of the authors'] == 'Answer: rose, sunflower, daisy'
+  assert value['key'] == 'Answer: rose, sunflower, daisy'
   assert value['right'] == 'entrance, rose, tulip'

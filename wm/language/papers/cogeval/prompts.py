@@ -17,28 +17,28 @@ recorded conversations, where the user brings them.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import types
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 import networkx as nx
 import numpy as np
 
-from wm.core import basics, fields
-from wm.core.fields import field
+from wm.core import basics
 from wm.language.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import graphs, questions
-from wm.worlds.cognitive_graph.graphs import Arc, Change, Graph
+from wm.worlds.cognitive_graph.graphs import Change
 from wm.worlds.cognitive_graph.questions import (
   LARGE,
   AnsweredQuestion,
   Question,
 )
 
-TEXTS = pages.macros('wm.language.papers.cogeval', 'prompt.md.j2')
+T = TypeVar('T')
+TEMPLATE = 'wm.language.papers.cogeval', 'prompt.md.j2'
+TURNS = ('two', 'one')
 
 
 @functools.cache
@@ -59,30 +59,11 @@ def listing(items: list[str], last: str = 'and') -> str:
   return f'{", ".join(items[:-1])}, {last} {items[-1]}'
 
 
-NEIGHBORS = (
-  'Neighbors are those from before these changes, whichever way a step leads.'
-)
-OURS = 'audited'  # So logs call our words: those of August 2023 are alike.
-PUBLISHED = 'published'  # And the authors' words so.
-TURNS = ('two', 'one')
-
-
-@fields.documented
-@dataclasses.dataclass(frozen=True)
-class DialogSettings:
-  """Options of a conversation."""
-
-  wording: str = field(
-    OURS, "whose words: 'published' are of prompts=", choices=(OURS, PUBLISHED)
-  )
-  turns: str = field('two', 'see above', choices=TURNS)
-  seed: int = field(0, "of names and order; 0 is CogEval's")
-
-  def __post_init__(self) -> None:
-    fields.check(self)
-
-
-SETTINGS = [each.name for each in dataclasses.fields(DialogSettings)]
+@functools.lru_cache(maxsize=4096)
+def names_of(question: Question, seed: int = 0) -> dict[int, str]:
+  """Node -> name, of a question's domain; seed: see `questions.node_names`."""
+  most = questions.most_nodes(question.graph)
+  return dict(questions.node_names(question.graph, question.domain, most, seed))
 
 
 class Speaker:
@@ -98,12 +79,8 @@ class Speaker:
   def __init__(self, question: Question, seed: int) -> None:
     self.seed = seed
     self.graph = graphs.graph(question.graph)
-    domain = questions.full_domain(question.domain)
-    most = questions.most_nodes(question.graph)
-    self.node_names = dict(
-      questions.node_names(question.graph, domain, most, self.seed)
-    )
-    self.words = domains()[domain]
+    self.node_names = names_of(question, seed)
+    self.words = domains()[questions.full_domain(question.domain)]
 
   def node(self, node: int) -> str:
     """A node in words."""
@@ -133,30 +110,32 @@ class Speaker:
     text = phrase.format(n=n, **words)
     return text[:1].upper() + text[1:]
 
+  def ask(self, problem: AnsweredQuestion, question: Question) -> str:
+    """The question itself."""
+    return pages.sentences(
+      *(*TEMPLATE, 'ask'), problem=problem, question=question, speaker=self
+    )
+
   # Descriptions.
 
-  def opening(self) -> str:
-    """The first sentence; it tells no connection."""
-    return self.words.opening.format(size=len(self.graph.nodes))
-
-  def described(self) -> str:
-    """The place, its connections, and nothing of rewards."""
-    return ' '.join([self.opening(), *self._connections()])
-
-  def rewards(self) -> str:
-    """Sentences about the rewards."""
-    sentences = [self.reward(*pair) for pair in self.graph.rewards]
-    return ' '.join([*sentences, self.words.free] if sentences else [])
-
-  def reward(self, node: int, value: int) -> str:
-    """One reward."""
-    return self.say(self.words.reward, value, a=node)
+  def described(self, valued: bool) -> str:
+    """The place and its connections; `valued`: and its rewards."""
+    words = self.words
+    connections = self._connections
+    if self.graph.directed:
+      connections = self._journeys
+    elif len(self.graph.edges) == len(self.graph.nodes) - 1:
+      connections = self._branches
+    sentences = [words.opening.format(size=len(self.graph.nodes))]
+    sentences += connections()
+    if valued:
+      sentences += [
+        self.say(words.reward, n, a=a) for a, n in self.graph.rewards
+      ]
+      sentences.append(words.free)
+    return ' '.join(sentences)
 
   def _connections(self) -> list[str]:
-    if self.graph.directed:
-      return self._journeys()
-    if _is_tree(self.graph):
-      return self._branches()
     sentences = [
       self.say(self.words.joined, a=node, b=heads)
       for node, heads in _rows(self.graph.edges).items()
@@ -166,110 +145,83 @@ class Speaker:
     order = np.argsort(basics.hash64(self.seed, np.arange(len(sentences))))
     return [sentences[k] for k in order]
 
-  def _journeys(self) -> list[str]:
+  def _journeys(self) -> Iterator[str]:
     """A one-way graph as journeys from its start, each arc once."""
     graph, words = self.graph, self.words
     start = graph.start
-    heads = graph.after[start]
-    sentences = [self.say(words.choices, a=start, b=heads)]
+    yield self.say(words.choices, a=start, b=graph.after[start])
     seen = {start}
-    for k, head in enumerate(heads):
+    for k, head in enumerate(graph.after[start]):
       if k:
-        sentences.append(self.say(words.back, a=start))
-      sentences.append(self.say(words.enter, a=head))
+        yield self.say(words.back, a=start)
+      yield self.say(words.enter, a=head)
       for node in nx.bfs_tree(nx.DiGraph(graph.arcs), head):
         if node not in seen and graph.after[node]:
           seen.add(node)
-          heads_of = graph.after[node]
-          sentences.append(self.say(words.leads, a=node, b=heads_of))
-    return sentences
+          yield self.say(words.leads, a=node, b=graph.after[node])
 
-  def _branches(self) -> list[str]:
+  def _branches(self) -> Iterator[str]:
     """A tree from its start, with two branches at every node or none."""
-    words = self.words
     tree = nx.Graph(self.graph.edges)
-    sentences = [
-      self.say(words.branches, a=node, b=left, c=right)
-      for node, (left, right) in nx.bfs_successors(tree, self.graph.start)
-    ]
-    return [*sentences, words.both]
+    for node, (left, right) in nx.bfs_successors(tree, self.graph.start):
+      yield self.say(self.words.branches, a=node, b=left, c=right)
+    yield self.words.both
 
   # Changes.
 
   def changed(self, change: Change) -> str:
-    """Sentences about a change."""
+    """Sentences about a change; '' where nothing changes."""
     words, one_way = self.words, self.graph.directed
-    sentences = self._new_nodes(change)
     shut = words.closed_one_way if one_way else words.closed
-    sentences += [self.say(shut, a=a, b=b) for a, b in change.closed]
+    new = f'now {words.leads if one_way else words.joined}'
+    sentences = [self.say(shut, a=a, b=b) for a, b in change.closed]
+    heads = {a: self._to(a, b) for a, b in _rows(change.opened).items()}
     if change.chances:
-      sentences += self._chances(change)
-    else:
-      phrase = f'now {words.leads if one_way else words.joined}'
-      sentences += [
-        self.say(phrase, a=a, b=self._to(a, heads))
-        for a, heads in _rows(change.opened).items()
-      ]
+      heads = {
+        a: listing(
+          [f'{self.node(b)} with a probability of {p:g}' for b, p in to]
+        )
+        for a, to in _rows((a, (b, p)) for a, b, p in change.chances).items()
+      }
+    sentences += [self.say(new, a=a, b=to) for a, to in heads.items()]
     sentences += [
-      self.say(words.portal, a=a, b=self._to(a, heads, True))
+      self.say(words.portal, a=a, b=self._to(a, heads, 'any', 'or'))
       for a, heads in _rows(change.portals).items()
     ]
-    sentences += [
-      self.say(words.changed, value, a=node) for node, value in change.rewards
-    ]
-    if any('neighbor' in text for text in sentences):
-      sentences.append(NEIGHBORS)
-    return ' '.join(sentences)
-
-  def _new_nodes(self, change: Change) -> list[str]:
+    sentences += [self.say(words.changed, n, a=a) for a, n in change.rewards]
     arcs = (*change.opened, *change.portals)
-    new = {n for arc in arcs for n in arc} - set(self.graph.nodes)
-    if not new:
-      return []
-    kind = self.words.kind if len(new) == 1 else self.words.kinds
-    article = 'is a new' if len(new) == 1 else 'are new'
-    return [f'There {article} {kind}: {self.nodes(sorted(new))}.']
+    nodes = {node for arc in arcs for node in arc} - {*self.graph.nodes}
+    return pages.sentences(
+      *(*TEMPLATE, 'changed'),
+      sentences=' '.join(sentences),
+      nodes=sorted(nodes),
+      speaker=self,
+    )
 
-  def _to(self, tail: int, heads: tuple[int, ...], portal: bool = False) -> str:
+  def _to(
+    self,
+    tail: int,
+    heads: tuple[int, ...],
+    quantity: str = 'every',
+    last: str = 'and',
+  ) -> str:
     """Heads of new arcs: by what they are next to, where they are its
     neighbours in the unchanged graph."""
-    last = 'or' if portal else 'and'
-    if len(heads) == 1:
-      return self.node(heads[0])
-    quantity = 'any' if portal else 'every'
-    if set(heads) == set(self.graph.nodes) - {tail}:
-      return f'{quantity} other {self.words.kind}'
-    for node in self.graph.nodes:
-      if set(self.graph.neighbours(node)) - {tail} == set(heads):
-        return f'{quantity} neighbor of {self.node(node)}'
+    if len(heads) > 1:
+      if {*heads} == {*self.graph.nodes} - {tail}:
+        return f'{quantity} other {self.words.kind}'
+      for node in self.graph.nodes:
+        if {*self.graph.neighbours(node)} - {tail} == {*heads}:
+          return f'{quantity} neighbor of {self.node(node)}'
     return self.nodes(heads, last)
 
-  def _chances(self, change: Change) -> list[str]:
-    rows: dict[int, list[str]] = {}
-    for a, b, chance in change.chances:
-      target = f'{self.node(b)} with a probability of {chance:g}'
-      rows.setdefault(a, []).append(target)
-    phrase = f'now {self.words.leads}'
-    return [
-      self.say(phrase, a=a, b=listing(target)) for a, target in rows.items()
-    ]
 
-
-def _rows(arcs: Iterable[Arc]) -> dict[int, tuple[int, ...]]:
+def _rows(arcs: Iterable[tuple[int, T]]) -> dict[int, tuple[T, ...]]:
   """Tail -> heads, in the order of the arcs."""
-  rows: dict[int, tuple[int, ...]] = {}
+  rows: dict[int, tuple[T, ...]] = {}
   for tail, head in arcs:
     rows[tail] = (*rows.get(tail, ()), head)
   return rows
-
-
-def _is_tree(graph: Graph) -> bool:
-  """A tree whose nodes have two branches or none, seen from its start."""
-  if len(graph.edges) != len(graph.nodes) - 1:
-    return False
-  degrees = {node: len(graph.after[node]) for node in graph.nodes}
-  start = degrees.pop(graph.start, 0)
-  return start == 2 and set(degrees.values()) <= {1, 3}
 
 
 class Dialog(NamedTuple):
@@ -290,53 +242,25 @@ class Dialog(NamedTuple):
   node_names: dict[int, str]
 
 
-PLAIN, OF_AUTHORS = DialogSettings(), DialogSettings(PUBLISHED)
-
-
 @functools.lru_cache(maxsize=4096)
-def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
-  """The conversation in which a question is asked; raises InputError."""
-  problem = questions.problem(question)
-  speaker = Speaker(question, settings.seed)
+def dialog(question: Question, turns: str = 'two', seed: int = 0) -> Dialog:
+  """The conversation in which a question is asked; raises InputError.
+
+  turns: of TURNS; seed: of names and order, 0 is CogEval's.
+  """
+  problem, speaker = questions.problem(question), Speaker(question, seed)
   edit = graphs.of_condition(
     question.graph, question.condition.removesuffix('Shortest'), question.domain
   )
-  change = graphs.change(question.graph, edit)
-  asked = ask(speaker, problem, question)
-  second = speaker.changed(change)
-  second = f'{second} {asked}' if second else asked
-  described = speaker.described()
-  valued = question.condition not in (
-    'nClusters',
-    *questions.STEPS,
-    'nstepPath',
-  )
-  if valued or question.graph not in LARGE:
-    described = f'{described} {speaker.rewards()}'
-  system = str(TEXTS.system(TEXTS.form(problem.kind)))
-  called = speaker.node_names
+  changed = speaker.changed(graphs.change(question.graph, edit))
+  second = f'{changed} {speaker.ask(problem, question)}'.lstrip()
+  valued = question.goal is None and problem.kind != 'count'
   alone = question.graph in LARGE and not valued
-  if alone or settings.turns == 'one' or question.condition == 'valuePath':
-    return Dialog(system, f'{described} {second}', '', problem, called)
-  value_of = Question(question.graph, 'valuePath', question.domain)
-  before = questions.problem(value_of)
-  first = f'{described} {ask(speaker, before, value_of)}'
-  return Dialog(system, first, second, problem, called)
-
-
-def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
-  """The question itself."""
-  start, words = speaker.node(problem.start), speaker.words
-  if problem.kind == 'count':
-    return str(TEXTS.clusters(words.kinds))
-  if problem.kind == 'choice' and problem.graph.chances:
-    return str(TEXTS.likeliest_choice(words.kind, start))
-  if problem.kind == 'choice':
-    shortest = question.condition.endswith('Shortest')
-    path = 'shortest path' if shortest else 'path'
-    return str(TEXTS.choice(words.kind, start, path))
-  name = speaker.node_names[problem.start]
-  if question.goal is not None:
-    goal = speaker.node(question.goal)
-    return str(TEXTS.path(start, goal, words.items, name))
-  return str(TEXTS.value(start, words.items, name))
+  first = speaker.described(not alone)
+  if alone or turns == 'one' or question.condition == 'valuePath':
+    first, second = f'{first} {second}', ''
+  else:
+    value_of = Question(question.graph, 'valuePath', question.domain)
+    first = f'{first} {speaker.ask(questions.problem(value_of), value_of)}'
+  system = str(pages.macros(*TEMPLATE).system(problem.kind))
+  return Dialog(system, first, second, problem, speaker.node_names)

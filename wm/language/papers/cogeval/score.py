@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from wm.language.answers import values
@@ -26,11 +26,6 @@ def parse_nodes(text: object) -> tuple[int, ...]:
   return tuple(
     UNKNOWN if node == '?' else int(node) for node in text.split('-')
   )
-
-
-def format_nodes(nodes: Sequence[int]) -> str:
-  """Nodes as `parse_nodes` reads them."""
-  return '-'.join('?' if node < 0 else str(node) for node in nodes)
 
 
 def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
@@ -71,26 +66,13 @@ def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   return table
 
 
-# The classes of an answer, in the order in which they are asked for.
-OUTCOMES = (
-  'no_answer',
-  'correct',
-  'hallucinated_node',
-  'wrong_start',
-  'hallucinated_edge',
-  'loop',
-  'too_long',
-  'wrong_goal',
-  'wrong_choice',
-  'wrong_count',
-)
-
-
 class AnswerVerdict(NamedTuple):
   """Class and flags of an answer.
 
   Attributes:
-    outcome: one of OUTCOMES, the first that applies.
+    outcome: the first that applies: no_answer, correct, hallucinated_node,
+      wrong_start, hallucinated_edge, loop, too_long, wrong_goal; wrong_choice
+      of a first step, wrong_count of clusters.
     nodes: of the path, with the start where it may be left out.
     hallucinated_edges: steps that no arc of the graph makes.
   """
