@@ -32,6 +32,7 @@ measure, columns, and the subset of the rows that it is taken of.
     across = "model"               # A column for each model, all of them with
     cells = "interval {column}"    # this measure.
     total = "all"                  # A last row of all rows, called so.
+    of = "formed"                  # Rows of this subset alone.
 
 Names and measures of a table with `by` may have values in braces, as titles
 have; not those of its `columns`, where braces hold values of a row.
@@ -301,6 +302,8 @@ class Report:
     self, spec: Row, frame: pd.DataFrame, values: Row
   ) -> Iterator[dict[str, Any]]:
     """The cells of each group of rows, and of all rows if there is a total."""
+    if 'of' in spec:
+      frame = self.subset(frame, spec['of'])
     by = [column.format_map(values) for column in spec['by']]
     columns = spec.get('columns', dict(zip(by, by, strict=True)))
     groups = list(self.groups(frame, *by))
@@ -367,8 +370,12 @@ class Report:
     wrong = f'report.toml of {self.paper}: no column or measure {text!r}'
     inputs.check_known(name, measures, wrong)
     if subset:
-      frame = frame.query(self.declared['subsets'][subset])
+      frame = self.subset(frame, subset)
     return measures[name](frame, *columns.split())
+
+  def subset(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of a subset of report.toml."""
+    return frame.query(self.declared['subsets'][name])
 
   def mean(
     self, frame: pd.DataFrame, column: str, *, macro: bool = False

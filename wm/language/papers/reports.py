@@ -48,7 +48,7 @@ def chart(report: Report, name: str, frame: pd.DataFrame) -> charts.Spec:
   """
   spec: _Row = report.declared['charts'][name]
   if 'of' in spec:
-    frame = frame.query(report.declared['subsets'][spec['of']])
+    frame = report.subset(frame, spec['of'])
   columns = [spec['x']] if isinstance(spec['x'], str) else spec['x']
   by = spec.get('panels', [])
   panels = [
@@ -130,19 +130,14 @@ def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
   return [pages.table(title, rows, '; '.join(meanings))] if meanings else []
 
 
-def sample_rows(
-  logs: Sequence[EvalLog], names: Sequence[str] = ()
-) -> Iterator[_Row]:
+def sample_rows(logs: Sequence[EvalLog]) -> Iterator[_Row]:
   """A row for each sample of logs that has a score.
 
   Keys: those of its metadata; its scores' numbers (`value` where a score is a
   single one), and their metadata, of which the last score counts; `model`,
   `sample` and `epoch`.
-
-  names: of the logs, in place of their models'.
   """
-  models = names or [log.eval.model for log in logs]
-  for log, model in zip(logs, models, strict=True):
+  for log in logs:
     for sample in log.samples or ():
       row = dict(sample.metadata or {})
       for score in (sample.scores or {}).values():
@@ -151,7 +146,7 @@ def sample_rows(
         row |= score.metadata or {}
       if sample.scores:
         about = {'sample': sample.id, 'epoch': sample.epoch}
-        yield {**row, 'model': model, **about}
+        yield {**row, 'model': log.eval.model, **about}
 
 
 def drawn(report: Report, frame: pd.DataFrame) -> dict[str, charts.Spec]:

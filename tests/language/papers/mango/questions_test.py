@@ -134,13 +134,12 @@ def test_chance_over_all_games(testdata):
 
 @pytest.mark.parametrize('generation', ['camera_ready', 'paper'])
 def test_the_solver_reads_prompts(small, generation):
-  style = questions.MazePrompt(generation, 'simple')
   shown = questions.render(questions.shown_steps(small, 'simple'))
   names = small.actions, small.places
   graph = questions.judge_graph(small)
   for kind in questions.KINDS:
     for asked in questions.questions(small, kind):
-      text = questions.prompt(shown, names, asked, style)
+      text = questions.prompt(shown, names, asked, generation)
       output = reader.answer(askeds.Asked([text]))
       answer = scoring.parse(output)
       result = scoring.judge(graph, asked, answer)
@@ -165,9 +164,7 @@ def test_a_question_is_read_with_quotes_inside_names():
     WalkthroughStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
     WalkthroughStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
   ]
-  text = questions.prompt(
-    questions.render(steps), names, asked, questions.MazePrompt()
-  )
+  text = questions.prompt(questions.render(steps), names, asked)
   result = reader.read(text)
   assert result.start, result.target == asked[:2]
   assert result.steps == [

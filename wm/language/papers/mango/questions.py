@@ -19,19 +19,16 @@ appendix A.4.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
-from wm.core import fields, inputs
-from wm.core.fields import field
+from wm.core import inputs
 from wm.language import provider
-from wm.language.answers import grammar, replies
+from wm.language.answers import grammar
 from wm.language.papers import published
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
@@ -96,39 +93,14 @@ def cut(
   return candidates[fit - 1].number
 
 
-def room(
-  rest: str, answer: int, counter: Counter = estimate, budget: int = BUDGET
-) -> int:
-  """Tokens left for the walkthrough.
-
-  Args:
-    rest: all else of the prompt, at its longest.
-    answer: tokens that the model may write.
-    counter: tokens of a text.
-    budget: of prompt and answer together.
-
-  Raises:
-    InputError: nothing is left.
-  """
-  taken = counter(rest) + answer
-  if taken >= budget:
-    raise core.InputError(
-      f'a budget of {budget:,} tokens leaves none for the walkthrough: lists '
-      f'and question take {taken - answer:,}, the answer {answer:,}'
-    )
-  return budget - taken
-
-
 TOKENIZERS = 'model', 'estimate'
 
 
 def counter(tokenizer: str = 'model') -> Counter:
   """Returns a token counter: the model's own if it has one, else an estimate.
 
-  Raises:
-    InputError: there is no such tokenizer.
+  tokenizer: of TOKENIZERS.
   """
-  inputs.check_known(tokenizer, TOKENIZERS, f'no tokenizer {tokenizer!r}')
   if tokenizer == 'estimate':
     return estimate
   model = get_model()
@@ -158,37 +130,10 @@ KEYS = {
   'paper': scoring.KEYS[1],
   'annotation': scoring.KEYS[0],
 }
-SETTINGS = {
-  'full': 'observations as the game gives them',
-  'simple': 'of each observation the name of the place alone (-S)',
-}
+SETTINGS = 'full', 'simple'  # See QuestionOptions.
 # Tokens of the budget for an answer: the camera-ready program's for GPT. A
 # model that thinks may write more, which changes no prompt.
 ANSWER_TOKENS, MOST_TOKENS = 512, 8192
-
-
-@dataclasses.dataclass(frozen=True)
-class MazePrompt:
-  """Options of a prompt.
-
-  Attributes:
-    generation: of the data: 'camera_ready', 'paper' or 'annotation', which is
-      asked as the camera-ready one.
-    setting: a key of SETTINGS.
-    prompts: folder of the authors' prompts; '' is our own words.
-  """
-
-  generation: str = field('camera_ready', choices=KEYS)
-  setting: str = field('full', choices=SETTINGS)
-  prompts: str = ''
-
-  def __post_init__(self) -> None:
-    fields.check(self)
-
-  @property
-  def keys(self) -> tuple[str, str, str]:
-    """Spellings of the three values of a move."""
-    return KEYS[self.generation]
 
 
 PROMPTS = 'destination', 'route', 'minigame'
@@ -196,47 +141,33 @@ PROMPTS = 'destination', 'route', 'minigame'
 Names = tuple[Sequence[str], Sequence[str]]
 
 
-def question_text(asked: MazeQuestion, style: MazePrompt) -> str:
-  """A destination question of one with actions, else a route question."""
-  if asked.actions:
-    text = TEXTS.whither(asked.start, list(asked.actions), style.keys)
-  else:
-    text = TEXTS.way(asked.start, asked.target, style.keys)
-  return str(text)
-
-
 def prompt(
-  shown: str, names: Names, asked: MazeQuestion, style: MazePrompt
+  shown: str,
+  names: Names,
+  asked: MazeQuestion,
+  generation: str = 'camera_ready',
+  folder: str = '',
 ) -> str:
   """The whole prompt.
 
   Args:
     shown: the walkthrough's prefix, see render.
     names: that it lists.
-    asked: the question.
-    style: how it is put.
+    asked: the question; one with actions asks for a destination.
+    generation: of the data, a key of KEYS.
+    folder: of the authors' prompts; '' is our own words.
 
   Raises:
     InputError: the authors' files are missing or no such prompts.
   """
-  actions, places = map(list, names)
-  values = {'walkthrough': shown, 'allowed': str(actions)}
-  values |= {'places': str(places), 'start': asked.start}
+  actions, places = (str([*each]) for each in names)
   kind, last = ROUTE, {'target': asked.target}
   if asked.actions:
-    kind, last = DESTINATION, {'actions': str(list(asked.actions))}
-  question = question_text(asked, style)
-  return published.render(
-    style.prompts, kind, PROMPTS, values | last, TEXTS, question=question
-  )
-
-
-def longest(
-  names: Names, asked: Sequence[MazeQuestion], style: MazePrompt
-) -> str:
-  """The longest prompt without its walkthrough."""
-  rest = (prompt('', names, question, style) for question in asked)
-  return max(rest, key=len, default='')
+    kind, last = DESTINATION, {'actions': str([*asked.actions])}
+  values = {'walkthrough': shown, 'allowed': actions, 'places': places}
+  values |= {'start': asked.start, **last}
+  form = str(TEXTS.form(KEYS[generation]))
+  return published.render(folder, kind, PROMPTS, values, TEXTS, form=form)
 
 
 DESTINATION, ROUTE = KINDS = 'destination', 'route'
@@ -307,14 +238,16 @@ def _routes(
   shortest one, and is not easy then.
   """
   places = len(shown.places)
-  pairs = game_questions.routes(paths, places)
-  labels = game_questions.routes(
-    game_questions.destinations(whole, listed=False), places
+  every = game_questions.destinations(whole, listed=False)
+  labels, pairs = (
+    game_questions.routes(each, places) for each in (every, paths)
   )
-  pair = labels.source.astype(np.int64) * places + labels.target
-  at = np.searchsorted(
-    pair, pairs.source.astype(np.int64) * places + pairs.target
-  )
+  row_of = {
+    pair: row
+    for row, pair in enumerate(
+      zip(labels.source.tolist(), labels.target.tolist(), strict=True)
+    )
+  }
   return [
     MazeQuestion(
       shown.places[source],
@@ -323,11 +256,11 @@ def _routes(
       shown.game,
       ROUTE,
       game_questions.pair_id(shown, source, target),
-      bool(labels.easy[row] <= step),
-      int(labels.shortest[row]),
+      bool(labels.easy[row_of[source, target]] <= step),
+      int(labels.shortest[row_of[source, target]]),
     )
-    for row, source, target in zip(
-      at.tolist(), pairs.source.tolist(), pairs.target.tolist(), strict=True
+    for source, target in zip(
+      pairs.source.tolist(), pairs.target.tolist(), strict=True
     )
   ]
 
@@ -370,28 +303,6 @@ def shown_steps(
   ]
 
 
-MINIGAME_FAILURES = {
-  '': 'one of the allowed actions',
-  **replies.FAILURES,
-  'not_allowed': 'an action that is not on the list',
-}
-
-
-class JudgedMinigame(NamedTuple):
-  """Score of an answer to a minigame.
-
-  Attributes:
-    success: 1 where it is what the walkthrough did, else 0.
-    failure: a key of MINIGAME_FAILURES;
-      a wrong action that is allowed has none.
-    action: the action as read; '' where none was.
-  """
-
-  success: float
-  failure: str
-  action: str
-
-
 def minigame_prompt(
   maze: mazes.Maze,
   asked: game_questions.Minigame,
@@ -415,18 +326,22 @@ def minigame_prompt(
 
 def judge_minigame(
   reply: str, right: str, allowed: Sequence[str]
-) -> JudgedMinigame:
+) -> tuple[scoring.Score, str]:
   """Reads an answer and compares it; nothing in it is executed.
 
   Args:
     reply: of a model, of any form or size.
     right: what the walkthrough did.
     allowed: the list of the prompt.
+
+  Returns:
+    Its score, with `success` 1 where it is right and without a failure where
+    it is wrong, but allowed; and the action as read, '' where none was.
   """
   names = list(dict.fromkeys([*allowed, right]))
   reading = grammar.choice(reply, scoring.action_names(tuple(names)))
   if reading.failure:
     failure = reading.failure.replace('unknown_name', 'not_allowed')
-    return JudgedMinigame(0.0, failure, '')
+    return scoring.Score(failure), ''
   action = names[reading.value]
-  return JudgedMinigame(float(action == right), '', action)
+  return scoring.Score(success=float(action == right), moves=1), action

@@ -7,7 +7,6 @@ The files hold texts; questions come from the maps beside them.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 import pathlib
@@ -58,20 +57,18 @@ class QuestionIndex:
   """Questions of maps, by their words; each is given out once, then again."""
 
   def __init__(self, mazes: Mazes) -> None:
-    self._alike: dict[tuple[Any, ...], collections.deque[MazeQuestion]] = {}
+    alike: dict[tuple[Any, ...], list[MazeQuestion]] = {}
     for maze, kind in itertools.product(mazes.values(), KINDS):
       for asked in questions.questions(maze, kind):
-        key = maze.game, *asked[:3]
-        self._alike.setdefault(key, collections.deque()).append(asked)
+        alike.setdefault((maze.game, *asked[:3]), []).append(asked)
+    self._next = {key: itertools.cycle(x[::-1]) for key, x in alike.items()}
 
-  def next(
-    self, game: str, start: str, target: str, actions: tuple[str, ...]
-  ) -> MazeQuestion | None:
-    """Two paths may have the same words: their records come one by one."""
-    if alike := self._alike.get((game, start, target, actions)):
-      alike.rotate(1)
-      return alike[0]
-    return None
+  def next(self, *words: Any) -> MazeQuestion | None:
+    """The next question of a game, a start, a target and actions.
+
+    Two paths may have the same words: their records come one by one.
+    """
+    return next(self._next.get(words, iter(())), None)
 
 
 def rwkv(
