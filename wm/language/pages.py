@@ -307,7 +307,7 @@ class Report:
     by = [column.format_map(values) for column in spec['by']]
     columns = spec.get('columns', dict(zip(by, by, strict=True)))
     groups = list(self.groups(frame, *by))
-    if 'total' in spec:
+    if 'total' in spec and groups:
       groups.append((dict.fromkeys(by, spec['total']), frame))
     across = spec.get('across', by[0])
     heads = ordered(frame[across], self.labels.get(across))

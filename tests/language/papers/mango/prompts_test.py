@@ -50,7 +50,7 @@ def test_published_questions_come_from_the_files_of_the_user(
     actions = tuple(row.get('action_list', ()))
     asked = MazeQuestion(row['src_node'], row['dst_node'], actions)
     text = questions.prompt(
-      'W {start}', (['north'], ['a']), asked, folder=folder
+      'W {start}', asked, (['north'], ['a']), folder=folder
     )
     assert text == f"W {{start}}\n\n['north'] ['a']\n\n{row['question']}"
 
@@ -61,25 +61,25 @@ def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
   names = ['north'], ['a', 'b']
   said = 'expected destination.txt, route.txt, minigame.txt'
   with pytest.raises(core.InputError, match=f'no destination.txt; {said}'):
-    questions.prompt('W', names, asked, folder=folder)
+    questions.prompt('W', asked, names, folder=folder)
   file = tmp_path / 'destination.txt'
   file.write_text(FRAME + '{actions}')
   with pytest.raises(core.InputError, match=r'has no \{start\}; expected \{wa'):
-    questions.prompt('W', names, asked, folder=folder)
+    questions.prompt('W', asked, names, folder=folder)
   file.write_text(FRAME + '{start}{actions}{0: 1}{other}')
-  text = questions.prompt('W', names, asked, folder=folder)
+  text = questions.prompt('W', asked, names, folder=folder)
   assert text.endswith("\n\na['north']{0: 1}{other}")
   file.write_bytes(b'\xff')
   with pytest.raises(core.InputError, match='is not a prompt'):
-    questions.prompt('W', names, asked, folder=folder)
+    questions.prompt('W', asked, names, folder=folder)
   (tmp_path / 'rout.txt').write_text('')
   with pytest.raises(core.InputError, match=f'unknown rout.txt; {said}'):
-    questions.prompt('W', names, asked, folder=folder)
+    questions.prompt('W', asked, names, folder=folder)
 
 
 def test_the_two_generations_name_the_values_of_a_move_differently():
   asked = MazeQuestion('a', 'b', ('north',))
-  text = questions.prompt('W', (['north'], ['a', 'b']), asked, 'paper')
+  text = questions.prompt('W', asked, (['north'], ['a', 'b']), 'paper')
   assert "the keys 'prev_node', 'action' and 'node'" in text
   assert "Actions of the game: ['north'].\n" in text
 

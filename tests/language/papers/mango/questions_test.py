@@ -139,7 +139,7 @@ def test_the_solver_reads_prompts(small, generation):
   graph = questions.judge_graph(small)
   for kind in questions.KINDS:
     for asked in questions.questions(small, kind):
-      text = questions.prompt(shown, names, asked, generation)
+      text = questions.prompt(shown, asked, names, generation)
       output = reader.answer(askeds.Asked([text]))
       answer = scoring.parse(output)
       result = scoring.judge(graph, asked, answer)
@@ -164,7 +164,7 @@ def test_a_question_is_read_with_quotes_inside_names():
     WalkthroughStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
     WalkthroughStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
   ]
-  text = questions.prompt(questions.render(steps), names, asked)
+  text = questions.prompt(questions.render(steps), asked, names)
   result = reader.read(text)
   assert result.start, result.target == asked[:2]
   assert result.steps == [

@@ -23,6 +23,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
@@ -37,9 +38,7 @@ from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game.maze import WalkthroughStep
 
-# Tokens of a prompt, and those of them for all but the walkthrough.
-BUDGET = 4096
-RESERVED = 496
+BUDGET = 4096  # Tokens of a prompt and its answer.
 
 TEXTS = pages.macros('wm.language.papers.mango', 'prompt.md.j2')
 # What one token is at least, where no tokenizer counts: English has about 4.
@@ -60,9 +59,9 @@ def render(steps: Sequence[WalkthroughStep]) -> str:
 
 def cut(
   steps: Sequence[WalkthroughStep],
-  counter: Counter = estimate,
-  budget: int = BUDGET - RESERVED,
-  last: int = 70,
+  counter: Counter,
+  budget: int,
+  last: int = mazes.LAST,
 ) -> int:
   """The last step T of the longest prefix that fits, whole blocks only.
 
@@ -75,11 +74,9 @@ def cut(
     last: no later step than this.
 
   Raises:
-    InputError: there is no step, or the first one does not fit.
+    InputError: the first step does not fit.
   """
   candidates = [step for step in steps if step.number <= last]
-  if not candidates:
-    raise core.InputError(f'no step up to {last} to show; expected step 0')
   counted = functools.cache(lambda size: counter(render(candidates[:size])))
   # Sizes 1, 2, ... count ever more tokens: how many of them fit?
   fit = bisect.bisect_right(
@@ -93,13 +90,10 @@ def cut(
   return candidates[fit - 1].number
 
 
-TOKENIZERS = 'model', 'estimate'
-
-
 def counter(tokenizer: str = 'model') -> Counter:
   """Returns a token counter: the model's own if it has one, else an estimate.
 
-  tokenizer: of TOKENIZERS.
+  tokenizer: 'model' or 'estimate'.
   """
   if tokenizer == 'estimate':
     return estimate
@@ -124,27 +118,23 @@ def counter(tokenizer: str = 'model') -> Counter:
   return count
 
 
-# Spellings of the data's generations, as text_game.Maze has them -> keys.
-KEYS = {
-  'camera_ready': scoring.KEYS[0],
-  'paper': scoring.KEYS[1],
-  'annotation': scoring.KEYS[0],
-}
-SETTINGS = 'full', 'simple'  # See QuestionOptions.
 # Tokens of the budget for an answer: the camera-ready program's for GPT. A
 # model that thinks may write more, which changes no prompt.
 ANSWER_TOKENS, MOST_TOKENS = 512, 8192
 
 
+def keys_of(generation: str) -> tuple[str, str, str]:
+  """Spellings of the three values of a move, in prompts of a generation."""
+  return scoring.KEYS[generation == 'paper']
+
+
 PROMPTS = 'destination', 'route', 'minigame'
-# Actions and places that a prompt lists.
-Names = tuple[Sequence[str], Sequence[str]]
 
 
 def prompt(
   shown: str,
-  names: Names,
   asked: MazeQuestion,
+  names: tuple[Sequence[str], Sequence[str]],
   generation: str = 'camera_ready',
   folder: str = '',
 ) -> str:
@@ -152,9 +142,9 @@ def prompt(
 
   Args:
     shown: the walkthrough's prefix, see render.
-    names: that it lists.
     asked: the question; one with actions asks for a destination.
-    generation: of the data, a key of KEYS.
+    names: actions and places that it lists.
+    generation: of the data, as text_game.Maze has it.
     folder: of the authors' prompts; '' is our own words.
 
   Raises:
@@ -166,7 +156,7 @@ def prompt(
     kind, last = DESTINATION, {'actions': str([*asked.actions])}
   values = {'walkthrough': shown, 'allowed': actions, 'places': places}
   values |= {'start': asked.start, **last}
-  form = str(TEXTS.form(KEYS[generation]))
+  form = str(TEXTS.form(keys_of(generation)))
   return published.render(folder, kind, PROMPTS, values, TEXTS, form=form)
 
 
@@ -194,22 +184,16 @@ def questions(
     InputError: there is no such kind.
   """
   inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
+  if kind == ROUTE:
+    return _routes(maze, step)
   shown_edges = maze.edges.answerable.total <= step
   shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
-  paths = game_questions.destinations(shown, listed=kind == DESTINATION)
-  if kind == DESTINATION:
-    return _destinations(shown, paths, step)
-  return _routes(maze, shown, paths, step)
-
-
-def _destinations(
-  maze: mazes.Maze, paths: game_questions.DestinationQuestions, step: int
-) -> list[MazeQuestion]:
-  walked = maze.edges.answerable.forward <= step
+  walked = shown.edges.answerable.forward <= step
+  paths = game_questions.destinations(shown)
   asked = []
   for number in range(paths.size):
     path = paths.paths.of(number)
-    names = [maze.words(edge) for edge in path.tolist()]
+    names = [shown.words(edge) for edge in path.tolist()]
     asked.append(
       MazeQuestion(
         names[0][0],
@@ -217,7 +201,7 @@ def _destinations(
         tuple(action for _, action, _ in names),
         maze.game,
         DESTINATION,
-        game_questions.path_id(maze, path),
+        game_questions.path_id(shown, path),
         bool(paths.easy[number] <= step),
         len(path),
         int((~walked[path]).sum()),
@@ -226,43 +210,30 @@ def _destinations(
   return asked
 
 
-def _routes(
-  whole: mazes.Maze,
-  shown: mazes.Maze,
-  paths: game_questions.DestinationQuestions,
-  step: int,
-) -> list[MazeQuestion]:
-  """Routes that are answerable in `shown`, easy by the paths of the whole map.
+def _routes(maze: mazes.Maze, step: int) -> list[MazeQuestion]:
+  """Routes that a prefix answers, easy by the paths of the whole map.
 
   So the published tables have it: a path that a prefix shows may be no
   shortest one, and is not easy then.
   """
-  places = len(shown.places)
-  every = game_questions.destinations(whole, listed=False)
-  labels, pairs = (
-    game_questions.routes(each, places) for each in (every, paths)
-  )
-  row_of = {
-    pair: row
-    for row, pair in enumerate(
-      zip(labels.source.tolist(), labels.target.tolist(), strict=True)
+  paths = game_questions.destinations(maze, listed=False)
+  pairs = game_questions.routes(paths, len(maze.places))
+  asked = []
+  for row in np.flatnonzero(pairs.answerable <= step).tolist():
+    source, target = int(pairs.source[row]), int(pairs.target[row])
+    asked.append(
+      MazeQuestion(
+        maze.places[source],
+        maze.places[target],
+        (),
+        maze.game,
+        ROUTE,
+        game_questions.pair_id(maze, source, target),
+        bool(pairs.easy[row] <= step),
+        int(pairs.shortest[row]),
+      )
     )
-  }
-  return [
-    MazeQuestion(
-      shown.places[source],
-      shown.places[target],
-      (),
-      shown.game,
-      ROUTE,
-      game_questions.pair_id(shown, source, target),
-      bool(labels.easy[row_of[source, target]] <= step),
-      int(labels.shortest[row_of[source, target]]),
-    )
-    for source, target in zip(
-      pairs.source.tolist(), pairs.target.tolist(), strict=True
-    )
-  ]
+  return asked
 
 
 def judge_graph(maze: mazes.Maze) -> JudgeGraph:

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 
-DIFFICULTY = {True: 'easy', False: 'hard'}
-
-
 def _causes(rows: pd.DataFrame) -> str:
   """How many answers are ill-formed by each cause."""
-  failed = rows.failure[rows.failure != '']
-  causes = failed.value_counts().sort_index(kind='stable')
+  causes = rows.failure[rows.failed].value_counts().sort_index()
   return ', '.join(f'{k} {v}' for k, v in causes.items())
 
 
@@ -38,17 +34,14 @@ def _won(rows: pd.DataFrame) -> str:
 
 REPORT = Report(
   'mango',
-  labels={'kind': {kind: kind for kind in KINDS}, 'easy': DIFFICULTY},
+  labels={
+    'kind': {kind: kind for kind in KINDS},
+    'easy': {True: 'easy', False: 'hard'},
+  },
   measures={
     'corrected': scoring.corrected,
     'causes': _causes,
     'won': _won,
-    # Each move has two places.
-    'share_of_ends': lambda rows, column: (
-      float(rows[column].sum() / (2 * rows.moves.sum()))
-      if rows.moves.sum()
-      else None
-    ),
     'per_game': lambda rows, column='': (
       (rows[column].sum() if column else len(rows)) / rows.game.nunique()
     ),
@@ -56,17 +49,14 @@ REPORT = Report(
 )
 
 
-def ill_formed_table(rows: pd.DataFrame) -> Table:
+def ill_formed_table(rows: pd.DataFrame, remark: str = '') -> Table:
   """Answers that are ill-formed, per game, and by cause (table 4)."""
-  failed = rows.failure != ''
   meanings = '; '.join(
     f'{name}: {meaning}'
     for name, meaning in scoring.FAILURES.items()
-    if name in set(rows.failure[failed])
+    if name in {*rows.failure}
   )
-  return REPORT.table(
-    'ill_formed', rows.assign(failed=failed), meanings=meanings
-  )
+  return REPORT.table('ill_formed', rows, meanings=meanings, remark=remark)
 
 
 def answers_page(rows: pd.DataFrame, more: Sequence[Table] = ()) -> AnswersPage:
@@ -93,10 +83,6 @@ def answers_page(rows: pd.DataFrame, more: Sequence[Table] = ()) -> AnswersPage:
   )
 
 
-# Kinds of minigames, without the map and with it.
-MINIGAMES = 'minigame', 'minigame with map'
-
-
 def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   """Rows of all samples that were scored, as `scoring.answer_frame` takes them.
 
@@ -109,7 +95,7 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
       yield {
         **Score(moves=1)._asdict(),
         **row,
-        'kind': MINIGAMES[bool(row['map'])],
+        'kind': 'minigame' + ' with map' * bool(row['map']),
         'key': f'{row["game"]}/{row["step"]}',
         **{'easy': True, 'length': 1, 'imputed': 0},
       }

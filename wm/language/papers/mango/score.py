@@ -158,9 +158,6 @@ _KEY_WORDS = (
   ('from', 'action', 'to'),
 )
 
-# How a list is found in a text.
-BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
-
 # What can be wrong with an answer, besides what `replies` finds.
 FAILURES = {
   **replies.FAILURES,
@@ -190,34 +187,28 @@ class MovesAnswer(NamedTuple):
 
 
 def parse(
-  text: str, rule: str = BALANCED, actions: Sequence[str] = ()
+  text: str, actions: Sequence[str] = (), *, published: bool = False
 ) -> MovesAnswer:
   """Reads the moves of a reply.
 
   Args:
-    text: any string.
-    rule: 'balanced' reads the last list of moves, see `values.records`.
-      'first_bracket' is the published programs': all from the first '[' to the
-      first ']', as a Python literal, with the keys as they ask for them.
+    text: any string; its last list of moves counts, see `values.records`.
     actions: of the game. A move that is none, and is one in another spelling,
       such as 'go north' or 'north (to the hall)', becomes that.
-
-  Raises:
-    InputError: there is no such rule.
+    published: reads as the published programs do: all from the first '[' to the
+      first ']', as a Python literal, with the keys as they ask for them.
   """
-  text_of_rule = f'no rule {rule!r} for reading answers'
-  inputs.check_known(rule, READINGS, text_of_rule)
-  if rule == FIRST_BRACKET:
+  if published:
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value, exact=True))
   else:
     reading = values.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
-  names, exact = action_names(tuple(actions)), rule == FIRST_BRACKET
+  names = action_names(tuple(actions))
   moves = []
   for item in reading.value:
-    before, action, after = _move_values(item, exact) or ('', '', '')
+    before, action, after = _move_values(item, published) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
     moves.append(MazeMove(before, action, after))
@@ -264,10 +255,8 @@ def _first_bracket(text: str) -> tuple[Any, str]:
   start, end = text.find('['), text.find(']')
   if start < 0:
     return None, 'nothing' if text.strip() else 'empty'
-  if end < 0:
-    return None, 'truncated'
   if end < start:
-    return None, 'nothing'
+    return None, 'truncated' if end < 0 else 'nothing'
   if end - start > _LONGEST:
     return None, 'too_long'
   try:
@@ -341,11 +330,10 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
   the graph cannot follow them. The moves of a route are made one after the
   other.
   """
-  truth: frozenset[str] = frozenset()
+  truth = frozenset[str]()
   if asked.actions:
-    truth = graph.follow(asked.start, asked.actions) or frozenset(
-      [asked.target]
-    )
+    reached = graph.follow(asked.start, asked.actions)
+    truth = reached or frozenset([asked.target])
   chance = graph.chance(truth)
   if answer.failure:
     return Score(answer.failure, chance=chance)
@@ -392,10 +380,11 @@ def answer_row(model: str, asked: MazeQuestion, score: Score) -> dict[str, Any]:
 
 
 def answer_frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-  """A table of rows."""
+  """A table of rows; `failed` are ill-formed, `ends` places of their moves."""
   # Tuples take a fifth of the memory of mappings.
   values = [tuple(row[name] for name in COLUMNS) for row in rows]
-  return pd.DataFrame(values, columns=COLUMNS)
+  frame = pd.DataFrame(values, columns=COLUMNS)
+  return frame.assign(failed=frame.failure != '', ends=2 * frame.moves)
 
 
 def corrected(rows: pd.DataFrame) -> float | None:

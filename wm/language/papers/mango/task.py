@@ -50,17 +50,12 @@ def mango_scorer(folder: str) -> Scorer:
 
   folder: of games, or a packed archive of it.
   """
-  graphs: dict[str, JudgeGraph] = {}
 
   async def score(state: TaskState, target: Target) -> Score:
     """Scores one answer."""
     del target
     asked = questions.asked_of(state.metadata)
-    if asked.game not in graphs:
-      graphs[asked.game] = questions.judge_graph(
-        readers.read(folder, asked.game)
-      )
-    game = graphs[asked.game]
+    game = _graph(folder, asked.game)
     answer = scoring.parse(state.output.completion, actions=game.actions)
     stop = state.output.stop_reason
     answer = answer._replace(failure=replies.cause(answer.failure, stop))
@@ -68,6 +63,12 @@ def mango_scorer(folder: str) -> Scorer:
     return score_of(judged, score_values(judged), short_answer(asked, answer))
 
   return score
+
+
+@functools.lru_cache(maxsize=64)
+def _graph(folder: str, game: str) -> JudgeGraph:
+  """The graph that judges answers about a game."""
+  return questions.judge_graph(readers.read(folder, game))
 
 
 def score_of(
@@ -87,11 +88,9 @@ def score_values(score: scoring.Score) -> dict[str, float]:
   """Values for Inspect's means, which leave NaN out."""
   formed = not score.failure
   moves = score.moves or math.nan
-  shares = {
-    name: x for name, x in score._asdict().items() if isinstance(x, float)
-  }
+  names = 'success', 'exact', 'reasoning', 'chance'
   return {
-    **shares,
+    **{name: getattr(score, name) for name in names},
     'success_formed': score.success if formed else math.nan,
     'well_formed': float(formed),
     'repaired': score.repaired / moves,
@@ -141,7 +140,7 @@ class GameOptions:
     'model',
     "'model' counts as the model does, where Inspect knows how; 'estimate' "
     'asks nobody',
-    choices=questions.TOKENIZERS,
+    choices=('model', 'estimate'),
   )
   prompts: str = field('', published.HELP)
 
@@ -163,7 +162,7 @@ class QuestionOptions(GameOptions):
     'full',
     "'full': observations as the game gives them; 'simple': of each the name "
     'of the place alone (-S)',
-    choices=questions.SETTINGS,
+    choices=('full', 'simple'),
   )
   num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
   seed: int = field(0, 'of the draw')
@@ -173,29 +172,28 @@ class QuestionOptions(GameOptions):
 @with_options
 def mango_destination(options: QuestionOptions) -> Task:
   """Destination finding: where is one after a list of actions?"""
-  samples = functools.partial(game_samples, DESTINATION, options)
-  return _task(DESTINATION, options, samples, mango_scorer(options.folder))
+  return _task(DESTINATION, options, game_samples, mango_scorer(options.folder))
 
 
 @task
 @with_options
 def mango_route(options: QuestionOptions) -> Task:
   """Route finding: a path from one place to another."""
-  samples = functools.partial(game_samples, ROUTE, options)
-  return _task(ROUTE, options, samples, mango_scorer(options.folder))
+  return _task(ROUTE, options, game_samples, mango_scorer(options.folder))
 
 
 def _task(
   kind: str,
   options: GameOptions,
-  samples_of: Callable[[mazes.Maze, questions.Counter], list[Sample]],
+  samples_of: Callable[..., list[Sample]],
   scored_by: Scorer,
 ) -> Task:
   """A task about all games of the options."""
   counter = questions.counter(options.tokenizer)
   samples: list[Sample] = []
   for game in listed(options.game) or readers.games(options.folder):
-    samples += samples_of(readers.read(options.folder, game), counter)
+    maze = readers.read(options.folder, game)
+    samples += samples_of(kind, options, maze, counter)
   if not samples:
     raise core.InputError(
       f'a budget of {options.budget:,} tokens and steps up to {options.last} '
@@ -221,13 +219,12 @@ def game_samples(
   Raises:
     InputError: no step fits into the budget.
   """
-
-  def prompt(shown: str, asked: MazeQuestion) -> str:
-    names = maze.actions, maze.places
-    return questions.prompt(
-      shown, names, asked, maze.generation, options.prompts
-    )
-
+  prompt = functools.partial(
+    questions.prompt,
+    names=(maze.actions, maze.places),
+    generation=maze.generation,
+    folder=options.prompts,
+  )
   steps = questions.shown_steps(maze, options.setting)
   step = min(options.last, steps[-1].number)
   asked = questions.questions(maze, kind, step)
@@ -280,28 +277,22 @@ def known_answer(request: providers.Request) -> str:
   asked = questions.asked_of(metadata)
   half = request.answerer == 'stale_map'
   step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
-  maze, moves = _shown(metadata['folder'], asked.game, step)
+  moves = _shown(metadata['folder'], asked.game, step)
   if request.guesses:
     path = [
-      scoring.MazeMove(asked.start, action, request.choice(maze.places))
+      scoring.MazeMove(asked.start, action, request.choice([*moves]))
       for action in asked.actions or ('north',)
     ]
   else:
     path = scoring.walk(moves, *asked[:3])
-  keys = questions.KEYS[metadata['generation']]
+  keys = questions.keys_of(metadata['generation'])
   return repr([dict(zip(keys, move, strict=True)) for move in path])
 
 
 @functools.lru_cache(maxsize=4)
-def _shown(
-  folder: str, game: str, step: int
-) -> tuple[mazes.Maze, scoring.Moves]:
-  """A game, and what its steps up to one show."""
-  maze = readers.read(folder, game)
-  return maze, scoring.visible_moves(maze, step)
-
-
-MINIGAME_TOKENS = 64
+def _shown(folder: str, game: str, step: int) -> scoring.Moves:
+  """What the steps of a game up to one show."""
+  return scoring.visible_moves(readers.read(folder, game), step)
 
 
 @fields.documented
@@ -310,7 +301,7 @@ class MinigameOptions(GameOptions):
   """Minigames: longer histories than the budget are left out."""
 
   answer: int = field(
-    MINIGAME_TOKENS,
+    64,
     'tokens of the budget that are left for the answer',
     least=0,
   )
@@ -321,12 +312,14 @@ class MinigameOptions(GameOptions):
 @with_options
 def mango_minigames(options: MinigameOptions) -> Task:
   """Which action takes the walkthrough on, where it has been before?"""
-  samples = functools.partial(minigame_samples, options)
-  return _task('minigames', options, samples, minigame_scorer())
+  return _task('minigames', options, minigame_samples, minigame_scorer())
 
 
 def minigame_samples(
-  options: MinigameOptions, maze: mazes.Maze, counter: questions.Counter
+  kind: str,
+  options: MinigameOptions,
+  maze: mazes.Maze,
+  counter: questions.Counter,
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
   samples = []
@@ -342,7 +335,7 @@ def minigame_samples(
         input=text,
         target=minigame.action,
         metadata={
-          'task': 'mango_minigames',
+          'task': f'mango_{kind}',
           'game': maze.game,
           'step': minigame.step,
           'here': minigame.place,
