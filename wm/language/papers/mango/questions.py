@@ -79,9 +79,8 @@ def cut(
   candidates = [step for step in steps if step.number <= last]
   counted = functools.cache(lambda size: counter(render(candidates[:size])))
   # Sizes 1, 2, ... count ever more tokens: how many of them fit?
-  fit = bisect.bisect_right(
-    range(1, len(candidates) + 1), budget, key=lambda size: counted(size)
-  )
+  sizes = range(1, len(candidates) + 1)
+  fit = bisect.bisect_right(sizes, budget, key=counted)
   if not fit:
     raise core.InputError(
       f'a budget of {budget:,} tokens does not hold step 0, which takes '

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -115,16 +115,14 @@ def score_records(
   graphs = {
     game: questions.judge_graph(maze) for game, maze in mazes_of.items()
   }
-  return scoring.answer_frame(
-    scoring.answer_row(
-      model,
-      asked,
-      scoring.judge(
-        graphs[asked.game], asked, scoring.parse(text, published=published)
-      ),
-    )
-    for model, asked, text in answers
-  )
+
+  def rows() -> Iterator[dict[str, Any]]:
+    for model, asked, text in answers:
+      answer = scoring.parse(text, published=published)
+      score = scoring.judge(graphs[asked.game], asked, answer)
+      yield scoring.answer_row(model, asked, score)
+
+  return scoring.answer_frame(rows())
 
 
 def rescore(
