@@ -62,8 +62,8 @@ def _read(row):
   nodes = values.path(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
-  known = [n for n in nodes.nodes if n != values.UNKNOWN]
-  return known[0] if task == 'choice' else list(nodes.nodes)
+  known = [n for n in nodes if n != values.UNKNOWN]
+  return known[0] if task == 'choice' else list(nodes)
 
 
 def _truth(row):

@@ -4,7 +4,6 @@ import collections
 
 import pytest
 
-from wm.language.answers import values
 from wm.language.papers.cogeval import prompts, recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -38,7 +37,9 @@ def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
 
 def test_clusters_are_counted_as_the_authors_do(conversations):
   lines = {
-    asked.question: scoring.read_count(asked.expected[0]).nodes
+    asked.question: scoring.read_reply(
+      questions.problem(asked.question), asked.expected[0], {}
+    )
     for asked in conversations.itertuples()
     if asked.expected and asked.question.condition == 'nClusters'
   }
@@ -68,7 +69,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, values.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, nodes)
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':

@@ -16,7 +16,6 @@ import pandas as pd
 
 from wm.core import inputs
 from wm.language import recorded_answers
-from wm.language.answers.values import NodeReply
 from wm.language.pages import AnswersPage
 from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval import report as reports
@@ -31,24 +30,23 @@ AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
 FACTORS = ['graph', 'domain', 'condition', 'model']
 _CONVERSATION = [*FACTORS, 'temperature', 'repeat']
 _QUESTION = ['graph', 'domain', 'condition', 'start', 'goal']
-# File -> its columns that are read besides FACTORS, and their names here.
+# File -> its columns that are read besides FACTORS, by their names here.
 COLUMNS = {
-  FINAL: {
-    **{name: name for name in ('temperature', 'repeat', 'start', 'goal')},
-    **{name: name for name in ('key_status', 'outcome')},
-    'prompt_version': 'prompts',
-    'recorded_score': 'recorded',
-    'rescore': 'solver',
-    'answer_nodes': 'nodes',
-  },
-  MAY: {
-    'temp': 'temperature',
-    'rep': 'repeat',
-    'snapshot': 'snapshot',
-    'token_score': 'token',
-  },
+  FINAL: [
+    *('temperature', 'repeat', 'start', 'goal', 'prompts', 'recorded'),
+    *('solver', 'key_status', 'outcome', 'nodes'),
+  ],
+  MAY: ['temperature', 'repeat', 'snapshot', 'token'],
 }
-_WORDS = *FACTORS, 'prompt_version', 'key_status', 'outcome', 'snapshot'
+_NAMES = {
+  'temp': 'temperature',
+  'rep': 'repeat',
+  'prompt_version': 'prompts',
+  'recorded_score': 'recorded',
+  'rescore': 'solver',
+  'answer_nodes': 'nodes',
+  'token_score': 'token',
+}
 
 
 def read_table(path: pathlib.Path) -> pd.DataFrame:
@@ -61,14 +59,9 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  names = COLUMNS[path.name]
   with inputs.reading_file(path, 'a table of scores'):
-    frame = pd.read_csv(
-      path,
-      usecols=[*FACTORS, *names],
-      dtype=dict.fromkeys([*_WORDS, 'answer_nodes'], 'category'),
-    )
-    return named(frame.rename(columns=names))
+    frame = pd.read_csv(path).rename(columns=_NAMES)
+    return named(frame[[*FACTORS, *COLUMNS[path.name]]])
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
@@ -106,8 +99,7 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   asked = paths[[*_QUESTION, 'nodes']].drop_duplicates()
   outcomes = [
     scoring.judge(
-      questions.problem(question_of(row)),
-      NodeReply(scoring.parse_nodes(row['nodes']), hedged=True),
+      questions.problem(question_of(row)), scoring.parse_nodes(row['nodes'])
     ).outcome
     for row in asked.to_dict('records')
   ]
@@ -157,7 +149,7 @@ def key_nodes(
 ) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
   problem, node_names = questions.problem(question), prompts.names_of(question)
-  keys = (scoring.read_path(text, node_names).nodes for text in expected)
+  keys = (scoring.read_path(text, node_names) for text in expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
@@ -289,8 +281,8 @@ def both_judged(frame: pd.DataFrame) -> pd.DataFrame:
   Columns besides, bool: `judge` and `solver`, is the answer right by each,
   `same`, `judge_alone` and `solver_alone`.
   """
-  both = frame[frame['recorded'].notna() & frame['solver'].notna()]
-  judge, solver = (both[name] > 0.5 for name in ('recorded', 'solver'))
+  both = frame.dropna(subset=['recorded', 'solver'])
+  judge, solver = both['recorded'] > 0.5, both['solver'] > 0.5
   return both.assign(
     judge=judge,
     solver=solver,
