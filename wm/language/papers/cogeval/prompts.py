@@ -18,9 +18,8 @@ recorded conversations, where the user brings them.
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -41,15 +40,8 @@ TEMPLATE = 'wm.language.papers.cogeval', 'prompt.md.j2'
 TURNS = ('two', 'one')
 
 
-@functools.cache
-def domains() -> dict[str, types.SimpleNamespace]:
-  """Domain -> its phrases in domains.toml, as attributes."""
-  table = dict(declared('cogeval', 'domains.toml'))
-  default = table.pop('default')
-  return {
-    name: types.SimpleNamespace(**{**default, **phrases})
-    for name, phrases in table.items()
-  }
+# Domain -> phrases; those of 'default' where it has none of its own.
+DOMAINS = declared('cogeval', 'domains.toml')
 
 
 def listing(items: list[str], last: str = 'and') -> str:
@@ -67,7 +59,7 @@ def names_of(question: Question, seed: int = 0) -> dict[int, str]:
 
 
 class Speaker:
-  """Says things of a question's graph, in its domain.
+  """Says things of a question's graph, in its domain, by macros of TEMPLATE.
 
   Attributes:
     graph: before any change.
@@ -77,17 +69,21 @@ class Speaker:
   """
 
   def __init__(self, question: Question, seed: int) -> None:
-    self.seed = seed
-    self.graph = graphs.graph(question.graph)
+    domain = questions.full_domain(question.domain)
+    self.seed, self.graph = seed, graphs.graph(question.graph)
     self.node_names = names_of(question, seed)
-    self.words = domains()[questions.full_domain(question.domain)]
+    self.words = {**DOMAINS['default'], **DOMAINS[domain]}
+
+  def tell(self, macro: str, **values: Any) -> str:
+    """What a macro says: 'described', 'changed' or 'ask'."""
+    return pages.sentences(*TEMPLATE, macro, speaker=self, **values)
 
   def node(self, node: int) -> str:
     """A node in words."""
     name = self.node_names[node]
-    if name in self.words.entrances:
+    if name in self.words['entrances']:
       return f'the {name}'
-    text: str = self.words.node.format(name=name)
+    text: str = self.words['node'].format(name=name)
     return text
 
   def nodes(self, nodes: Iterable[int], last: str = 'and') -> str:
@@ -110,95 +106,49 @@ class Speaker:
     text = phrase.format(n=n, **words)
     return text[:1].upper() + text[1:]
 
-  def ask(self, problem: AnsweredQuestion, question: Question) -> str:
-    """The question itself."""
-    return pages.sentences(
-      *(*TEMPLATE, 'ask'), problem=problem, question=question, speaker=self
-    )
-
-  # Descriptions.
-
-  def described(self, valued: bool) -> str:
-    """The place and its connections; `valued`: and its rewards."""
-    words = self.words
-    connections = self._connections
-    if self.graph.directed:
-      connections = self._journeys
-    elif len(self.graph.edges) == len(self.graph.nodes) - 1:
-      connections = self._branches
-    sentences = [words.opening.format(size=len(self.graph.nodes))]
-    sentences += connections()
-    if valued:
-      sentences += [
-        self.say(words.reward, n, a=a) for a, n in self.graph.rewards
-      ]
-      sentences.append(words.free)
-    return ' '.join(sentences)
-
-  def _connections(self) -> list[str]:
-    sentences = [
-      self.say(self.words.joined, a=node, b=heads)
-      for node, heads in _rows(self.graph.edges).items()
-    ]
+  def connections(self) -> list[tuple[int, tuple[int, ...]]]:
+    """Each node and whom the text joins it to, in the order of the seed."""
+    rows = [*_rows(self.graph.edges).items()]
     if not self.seed:
-      return sentences
-    order = np.argsort(basics.hash64(self.seed, np.arange(len(sentences))))
-    return [sentences[k] for k in order]
+      return rows
+    order = np.argsort(basics.hash64(self.seed, np.arange(len(rows))))
+    return [rows[k] for k in order]
 
-  def _journeys(self) -> Iterator[str]:
-    """A one-way graph as journeys from its start, each arc once."""
-    graph, words = self.graph, self.words
-    start = graph.start
-    yield self.say(words.choices, a=start, b=graph.after[start])
-    seen = {start}
-    for k, head in enumerate(graph.after[start]):
-      if k:
-        yield self.say(words.back, a=start)
-      yield self.say(words.enter, a=head)
-      for node in nx.bfs_tree(nx.DiGraph(graph.arcs), head):
-        if node not in seen and graph.after[node]:
-          seen.add(node)
-          yield self.say(words.leads, a=node, b=graph.after[node])
+  def journeys(self) -> Iterator[tuple[int, list[int]]]:
+    """Of a one-way graph: first steps, and the nodes that each leads on to."""
+    after, seen = self.graph.after, {self.graph.start}
+    for head in after[self.graph.start]:
+      reached = nx.bfs_tree(nx.DiGraph(self.graph.arcs), head)
+      nodes = [node for node in reached if after[node] and node not in seen]
+      seen |= {*nodes}
+      yield head, nodes
 
-  def _branches(self) -> Iterator[str]:
-    """A tree from its start, with two branches at every node or none."""
-    tree = nx.Graph(self.graph.edges)
-    for node, (left, right) in nx.bfs_successors(tree, self.graph.start):
-      yield self.say(self.words.branches, a=node, b=left, c=right)
-    yield self.words.both
+  def branches(self) -> Iterator[tuple[int, list[int]]]:
+    """Of a tree: each node and its two branches, from the start on."""
+    return nx.bfs_successors(nx.Graph(self.graph.edges), self.graph.start)
 
-  # Changes.
-
-  def changed(self, change: Change) -> str:
-    """Sentences about a change; '' where nothing changes."""
-    words, one_way = self.words, self.graph.directed
-    shut = words.closed_one_way if one_way else words.closed
-    new = f'now {words.leads if one_way else words.joined}'
-    sentences = [self.say(shut, a=a, b=b) for a, b in change.closed]
-    heads = {a: self._to(a, b) for a, b in _rows(change.opened).items()}
-    if change.chances:
-      heads = {
-        a: listing(
-          [f'{self.node(b)} with a probability of {p:g}' for b, p in to]
-        )
-        for a, to in _rows((a, (b, p)) for a, b, p in change.chances).items()
-      }
-    sentences += [self.say(new, a=a, b=to) for a, to in heads.items()]
-    sentences += [
-      self.say(words.portal, a=a, b=self._to(a, heads, 'any', 'or'))
-      for a, heads in _rows(change.portals).items()
-    ]
-    sentences += [self.say(words.changed, n, a=a) for a, n in change.rewards]
-    arcs = (*change.opened, *change.portals)
-    nodes = {node for arc in arcs for node in arc} - {*self.graph.nodes}
-    return pages.sentences(
-      *(*TEMPLATE, 'changed'),
-      sentences=' '.join(sentences),
-      nodes=sorted(nodes),
-      speaker=self,
+  def opened(self, change: Change) -> dict[int, str]:
+    """Where new arcs of a node lead, in words."""
+    if not change.chances:
+      rows = _rows(change.opened).items()
+      return {tail: self.to(tail, heads) for tail, heads in rows}
+    chances = _rows(
+      (tail, f'{self.node(head)} with a probability of {chance:g}')
+      for tail, head, chance in change.chances
     )
+    return {tail: listing([*heads]) for tail, heads in chances.items()}
 
-  def _to(
+  def portals(self, change: Change) -> dict[int, str]:
+    """Where new portals lead."""
+    rows = _rows(change.portals).items()
+    return {tail: self.to(tail, heads, 'any', 'or') for tail, heads in rows}
+
+  def new(self, change: Change) -> list[int]:
+    """Nodes that only the change brings."""
+    arcs = (*change.opened, *change.portals)
+    return sorted({node for arc in arcs for node in arc} - {*self.graph.nodes})
+
+  def to(
     self,
     tail: int,
     heads: tuple[int, ...],
@@ -209,7 +159,7 @@ class Speaker:
     neighbours in the unchanged graph."""
     if len(heads) > 1:
       if {*heads} == {*self.graph.nodes} - {tail}:
-        return f'{quantity} other {self.words.kind}'
+        return f'{quantity} other {self.words["kind"]}'
       for node in self.graph.nodes:
         if {*self.graph.neighbours(node)} - {tail} == {*heads}:
           return f'{quantity} neighbor of {self.node(node)}'
@@ -252,15 +202,18 @@ def dialog(question: Question, turns: str = 'two', seed: int = 0) -> Dialog:
   edit = graphs.of_condition(
     question.graph, question.condition.removesuffix('Shortest'), question.domain
   )
-  changed = speaker.changed(graphs.change(question.graph, edit))
-  second = f'{changed} {speaker.ask(problem, question)}'.lstrip()
+  change = graphs.change(question.graph, edit)
+  asked = speaker.tell('ask', problem=problem, question=question)
+  second = f'{speaker.tell("changed", change=change)} {asked}'.lstrip()
   valued = question.goal is None and problem.kind != 'count'
   alone = question.graph in LARGE and not valued
-  first = speaker.described(not alone)
+  first = speaker.tell('described', valued=not alone)
   if alone or turns == 'one' or question.condition == 'valuePath':
     first, second = f'{first} {second}', ''
   else:
     value_of = Question(question.graph, 'valuePath', question.domain)
-    first = f'{first} {speaker.ask(questions.problem(value_of), value_of)}'
+    before = questions.problem(value_of)
+    asked = speaker.tell('ask', problem=before, question=value_of)
+    first = f'{first} {asked}'
   system = str(pages.macros(*TEMPLATE).system(problem.kind))
   return Dialog(system, first, second, problem, speaker.node_names)

@@ -45,6 +45,12 @@ def kappa(rows: pd.DataFrame) -> float:
   return 1.0 if chance == 1 else 1 - (judge != solver).mean() / (1 - chance)
 
 
+def _shares(rows: pd.DataFrame) -> dict[str, float]:
+  """Figure 3: shares of answers by how they fail, a column each."""
+  shares = rows['outcome'].value_counts(normalize=True)
+  return {name.replace('_', ' '): share for name, share in shares.items()}
+
+
 def _deviance(rows: pd.DataFrame) -> str:
   """A cell of table 2: the deviance of a term."""
   (step,) = rows.itertuples()
@@ -75,9 +81,7 @@ REPORT = Report(
     'printed_deviance': _printed_deviance,
     'kappa': kappa,
     'sum': lambda rows, column: int(rows[column].sum()),
-    'shares': lambda rows: (
-      rows['outcome'].value_counts(normalize=True, sort=False).to_dict()
-    ),
+    'shares': _shares,
   },
 )
 
@@ -99,16 +103,6 @@ def stepwise_table(steps: Sequence[pages.Row]) -> Table:
   frame = pd.DataFrame(steps)
   score = frame['score'] + ', n=' + frame['n'].map('{:,}'.format)
   return REPORT.table('stepwise', frame.assign(score=score))
-
-
-def outcomes_table(frame: pd.DataFrame) -> Table:
-  """Figure 3: shares of answers by how they fail, of each model."""
-  judged = frame[frame['outcome'].notna()]
-  outcome = judged['outcome'].astype(str).str.replace('_', ' ')
-  shares = pd.crosstab(judged['model'].astype(str), outcome, normalize='index')
-  order = shares.sum().sort_values(ascending=False).index
-  judged = judged.assign(outcome=pd.Categorical(outcome, order))
-  return REPORT.table('outcomes', judged)
 
 
 def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
@@ -229,12 +223,13 @@ def answers_page(
       ('condition', 'solver by condition'),
     )
   )
+  outcomes = REPORT.table('outcomes', frame[frame['outcome'].notna()])
   return reports.assembled(
     REPORT,
     lead_text,
     [
       REPORT.table('claims', decided(frame)),
-      *(by_graph, outcomes_table(frame), by_condition, *more),
+      *(by_graph, outcomes, by_condition, *more),
     ],
     reports.drawn(REPORT, scored),
     rows or {},
