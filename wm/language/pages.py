@@ -40,7 +40,6 @@ have; not those of its `columns`, where braces hold values of a row.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import itertools
@@ -145,20 +144,11 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     for picture in page.pictures:
       (place / picture.name).write_bytes(picture.image)
     for title, rows in page.rows.items():
-      _write_rows(place / f'{title}.csv', rows)
+      # Whole numbers stay such beside cells without a value.
+      frame = pd.DataFrame([*rows], dtype=object)
+      files.write_text(place / f'{title}.csv', frame.to_csv(index=False))
     files.write_text(place / 'report.html', text)
   return place / 'report.html'
-
-
-def _write_rows(path: pathlib.Path, rows: Sequence[Row]) -> None:
-  with (
-    files.replacing(path) as temporary,
-    open(temporary, 'w', encoding='utf-8', newline='') as file,
-  ):
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(file, names, lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 class ClusterMean(NamedTuple):

@@ -352,7 +352,7 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
   return means | spread
 
 
-def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
+def worth(answer: Answer, truth: Any) -> dict[str, float]:
   """Whether an answer can be read, is right, and P(right); NaN if unknown."""
   right, chance = math.nan, answer.probability
   wrong = math.nan if truth is None else 0.0

@@ -19,7 +19,6 @@ all rows, or of a subset.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,19 +73,15 @@ def _panel(
   return charts.Panel(spec['title'], head, rows, title, x_scale=scale)
 
 
-def _numbers(report: Report, value: Any) -> _Row:
-  """A measure as the numbers of a mark."""
-  if isinstance(value, ClusterMean):
-    return {**value._asdict(), 'text': str(report.shown(value))}
-  return {'value': value}
-
-
 def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:
   """A dot for each value of x and each model."""
   rows: list[_Row] = []
   model = spec['model']
   for keys, group in report.groups(part, x, model):
-    numbers = _numbers(report, report.measure(spec['value'], group))
+    measured = report.measure(spec['value'], group)
+    numbers: _Row = {'value': measured}
+    if isinstance(measured, ClusterMean):
+      numbers = {**measured._asdict(), 'text': str(report.shown(measured))}
     if numbers['value'] is None:
       continue
     at = {
@@ -103,6 +98,20 @@ def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:
   return rows
 
 
+def causes(failures: pd.Series) -> str:
+  """'cut_off 2, nothing 1': how many replies are unread by each cause."""
+  counts = failures[failures != ''].value_counts().sort_index()
+  return ', '.join(f'{cause} {num}' for cause, num in counts.items())
+
+
+def meanings(
+  failures: pd.Series, known: Mapping[str, str] = replies.FAILURES
+) -> str:
+  """What each cause means."""
+  present = sorted({*failures} - {''})
+  return '; '.join(f'{cause}: {known.get(cause, cause)}' for cause in present)
+
+
 def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
   """A table of replies that could not be read, by cause; [] if all were.
 
@@ -110,24 +119,19 @@ def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
 
   answers: rows with `model` and `failure`; others are left out.
   """
-  counts: dict[str, collections.Counter[str]] = {}
-  for row in answers:
-    if 'failure' in row:
-      counts.setdefault(row['model'], collections.Counter())
-      counts[row['model']][row['failure']] += 1
+  pairs = [(x['model'], x['failure']) for x in answers if 'failure' in x]
+  frame = pd.DataFrame(pairs, columns=['model', 'failure'])
   rows = [
     {
       'model': model,
-      'replies': causes.total(),
-      'unread': causes.total() - causes[''],
-      'causes': ', '.join(f'{k} {n}' for k, n in sorted(causes.items()) if k),
+      'replies': len(failures),
+      'unread': int((failures != '').sum()),
+      'causes': causes(failures),
     }
-    for model, causes in counts.items()
+    for model, failures in frame.groupby('model', sort=False)['failure']
   ]
-  every = sorted({cause for causes in counts.values() for cause in causes})
-  meanings = [f'{k}: {replies.FAILURES.get(k, k)}' for k in every if k]
-  title = 'Replies that could not be read'
-  return [pages.table(title, rows, '; '.join(meanings))] if meanings else []
+  title, note = 'Replies that could not be read', meanings(frame['failure'])
+  return [pages.table(title, rows, note)] if note else []
 
 
 def sample_rows(logs: Sequence[EvalLog]) -> Iterator[_Row]:

@@ -216,20 +216,14 @@ def answers_page(
     rows: name of a CSV file -> its rows.
   """
   scored = frame[frame['solver'].notna()]
-  by_graph, by_condition = (
-    REPORT.table('by_model', scored, column=column, title=title)
-    for column, title in (
-      ('graph', 'Figure 2: solver by graph'),
-      ('condition', 'solver by condition'),
-    )
-  )
-  outcomes = REPORT.table('outcomes', frame[frame['outcome'].notna()])
+  names = 'by_graph', 'outcomes', 'by_condition'
   return reports.assembled(
     REPORT,
     lead_text,
     [
       REPORT.table('claims', decided(frame)),
-      *(by_graph, outcomes, by_condition, *more),
+      *(REPORT.table(name, scored) for name in names),
+      *more,
     ],
     reports.drawn(REPORT, scored),
     rows or {},
@@ -245,8 +239,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   frame = answers_of_logs(logs)
   more = reports.unread(reports.sample_rows(logs))
   if frame['setting'].nunique() > 1:
-    title = 'By the way of asking'
-    more += [REPORT.table('by_model', frame, column='setting', title=title)]
+    more += [REPORT.table('by_setting', frame)]
   return answers_page(lead(frame), frame, more)
 
 

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 
-def _causes(rows: pd.DataFrame) -> str:
-  """How many answers are ill-formed by each cause."""
-  causes = rows.failure[rows.failed].value_counts().sort_index()
-  return ', '.join(f'{k} {v}' for k, v in causes.items())
-
-
 def _won(rows: pd.DataFrame) -> str:
   """How many minigames are won; of several games also their mean."""
   mean = f', {REPORT.shown(REPORT.mean(rows, "success"))}'
@@ -40,7 +34,7 @@ REPORT = Report(
   },
   measures={
     'corrected': scoring.corrected,
-    'causes': _causes,
+    'causes': lambda rows: reports.causes(rows.failure),
     'won': _won,
     'per_game': lambda rows, column='': (
       (rows[column].sum() if column else len(rows)) / rows.game.nunique()
@@ -51,11 +45,7 @@ REPORT = Report(
 
 def ill_formed_table(rows: pd.DataFrame, remark: str = '') -> Table:
   """Answers that are ill-formed, per game, and by cause (table 4)."""
-  meanings = '; '.join(
-    f'{name}: {meaning}'
-    for name, meaning in scoring.FAILURES.items()
-    if name in {*rows.failure}
-  )
+  meanings = reports.meanings(rows.failure, scoring.FAILURES)
   return REPORT.table('ill_formed', rows, meanings=meanings, remark=remark)
 
 
