@@ -27,15 +27,13 @@ columns. Their values are those and measures, whose words are the name of a
 measure, columns, and the subset of the rows that it is taken of.
 
     [tables.by_game]
-    title = "{column} by game"
+    title = "Success by game"
     by = ["game"]                  # Without `columns`, these are its columns.
     across = "model"               # A column for each model, all of them with
-    cells = "interval {column}"    # this measure.
+    cells = "interval success"     # this measure.
     total = "all"                  # A last row of all rows, called so.
     of = "formed"                  # Rows of this subset alone.
 
-Names and measures of a table with `by` may have values in braces, as titles
-have; not those of its `columns`, where braces hold values of a row.
 """
 
 from __future__ import annotations
@@ -175,17 +173,15 @@ FEWEST_EFFECTIVE = 5
 def cluster_mean(
   values: np.ndarray,
   cluster: Iterable[Hashable],
-  limits: tuple[float, float] = (0.0, 1.0),
   *,
   macro: bool = False,
 ) -> ClusterMean:
-  """Mean of values [N], each in a cluster [N].
+  """Mean of values [N] from 0 to 1, each in a cluster [N].
 
   Rows of a cluster, such as answers about one game or repeats of a question,
   are alike: they say less of the mean than as many of different clusters.
 
-  limits: least and greatest value possible; macro: each cluster weighs the
-    same, not each row.
+  macro: each cluster weighs the same, not each row.
   """
   if not len(values):
     return ClusterMean(None, None, None, 0, 0)
@@ -194,7 +190,7 @@ def cluster_mean(
   totals = np.bincount(code, values)
   if macro:
     totals, weights = totals / weights, np.ones(len(names))
-  low, high, _ = statistics.interval(totals, weights, limits)
+  low, high, _ = statistics.interval(totals, weights, (0.0, 1.0))
   value = float(totals.sum() / weights.sum())
   effective = float(weights.sum() ** 2 / (weights**2).sum())
   return ClusterMean(value, low, high, len(values), len(names), effective)
@@ -278,7 +274,7 @@ class Report:
     """
     spec = self.declared['tables'][name]
     if 'by' in spec:
-      lines = list(self._grouped(spec, rows, values))
+      lines = list(self._grouped(spec, rows))
     else:
       lines = [self._cells(spec['columns'], row) for row in rows]
     return table(
@@ -289,12 +285,12 @@ class Report:
     )
 
   def _grouped(
-    self, spec: Row, frame: pd.DataFrame, values: Row
+    self, spec: Row, frame: pd.DataFrame
   ) -> Iterator[dict[str, Any]]:
     """The cells of each group of rows, and of all rows if there is a total."""
     if 'of' in spec:
       frame = self.subset(frame, spec['of'])
-    by = [column.format_map(values) for column in spec['by']]
+    by = spec['by']
     columns = spec.get('columns', dict(zip(by, by, strict=True)))
     groups = list(self.groups(frame, *by))
     if 'total' in spec and groups:
@@ -306,9 +302,8 @@ class Report:
       cells = self._cells(columns, _GroupRow(self, labels, part))
       for head in heads if 'across' in spec else ():
         rows = part[part[across] == head]
-        text = spec['cells'].format_map(values)
-        shown = self.shown(self.measure(text, rows)) if len(rows) else None
-        cells[self.label(across, head)] = shown
+        value = self.measure(spec['cells'], rows) if len(rows) else None
+        cells[self.label(across, head)] = self.shown(value)
       yield cells
 
   def groups(

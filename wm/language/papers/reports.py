@@ -50,27 +50,22 @@ def chart(report: Report, name: str, frame: pd.DataFrame) -> charts.Spec:
     frame = report.subset(frame, spec['of'])
   columns = [spec['x']] if isinstance(spec['x'], str) else spec['x']
   by = spec.get('panels', [])
-  panels = [
-    _panel(report, spec, x, keys, rows)
-    for x in columns
-    for keys, part in (report.groups(frame, *by) if by else [({}, frame)])
-    if (rows := _dots(report, spec, x, part))
-  ]
+  panels = []
+  for x in columns:
+    for keys, part in report.groups(frame, *by) if by else [({}, frame)]:
+      if rows := _dots(report, spec, x, part):
+        title = ', '.join(str(report.label(*pair)) for pair in keys.items())
+        head = '' if isinstance(spec['x'], str) else x
+        scale = {'domain': [0, 1]}
+        panels.append(
+          charts.Panel(spec['title'], head, rows, title, x_scale=scale)
+        )
   if not panels:
     return {}
   names = pages.ordered(frame[spec['model']], report.labels.get(spec['model']))
   looks = charts.palette(report.label(spec['model'], name) for name in names)
   width, apart = spec.get('columns', 3), spec.get('apart', True)
   return charts.dots(panels, looks, columns=width, apart=apart)
-
-
-def _panel(
-  report: Report, spec: _Row, x: str, keys: Mapping[str, Any], rows: list[_Row]
-) -> charts.Panel:
-  title = ', '.join(str(report.label(*pair)) for pair in keys.items())
-  scale = {'domain': [0, 1]}
-  head = '' if isinstance(spec['x'], str) else x
-  return charts.Panel(spec['title'], head, rows, title, x_scale=scale)
 
 
 def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:

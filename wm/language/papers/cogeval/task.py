@@ -17,11 +17,7 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-  ChatMessage,
-  ChatMessageSystem,
-  ChatMessageUser,
-)
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -175,13 +171,12 @@ def sample(
   if texts:
     system, first, *second = texts
     dialog = dialog._replace(system=system, first=first, second=''.join(second))
-  messages: list[ChatMessage] = [
-    ChatMessageSystem(content=dialog.system),
-    ChatMessageUser(content=dialog.first),
-  ]
   return Sample(
     id=f'{what}/T{temperature:g}/{repeat}',
-    input=messages,
+    input=[
+      ChatMessageSystem(content=dialog.system),
+      ChatMessageUser(content=dialog.first),
+    ],
     target=scoring.keys(dialog.problem, dialog.node_names),
     metadata={
       'task': 'cogeval',

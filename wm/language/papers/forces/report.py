@@ -286,9 +286,8 @@ def of_systems(
   ]
   truth = [system.force for system in systems]
   laws_of = laws(systems, {'truth': truth, **speakers})
-  many = f'{len(baselines)} baselines'
-  if not baselines:
-    many = 'no baseline (none is told)'
+  num = len(baselines)
+  many = f'{num} baselines' if num else 'no baseline (none is told)'
   remark = FALSE if variant in AT_ORIGIN else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
   return reports.assembled(
