@@ -62,11 +62,6 @@ def test_altar_to_dome_room_is_not_the_papers_example(zork1):
   assert graph.follow('altar', ('north',)) == {'temple'}
 
 
-def test_kinds_are_named():
-  with pytest.raises(core.InputError, match='available: destination, route'):
-    questions.questions(HOTEL, 'x')
-
-
 def test_places_after_steps_are_the_annotators(testdata):
   folder = testdata / 'mango'
   if not folder.is_dir():

@@ -74,10 +74,9 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
 
 def question_of(row: Mapping[str, Any]) -> Question:
   """The question that an answer, a row of a table, is about."""
-  start, goal = (
-    None if pd.isna(end) else int(end) for end in (row['start'], row['goal'])
-  )
-  what = (str(row[name]) for name in ('graph', 'condition', 'domain'))
+  ends = row['start'], row['goal']
+  start, goal = (None if pd.isna(end) else int(end) for end in ends)
+  what = row['graph'], row['condition'], row['domain']
   return Question(*what, start, goal)
 
 
@@ -97,13 +96,12 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   paths = every.assign(nodes=nodes)[~counts]
   paths = paths.drop(columns=['solver', 'outcome'])
   asked = paths[[*_QUESTION, 'nodes']].drop_duplicates()
-  outcomes = [
+  asked['outcome'] = [
     scoring.judge(
       questions.problem(question_of(row)), scoring.parse_nodes(row['nodes'])
     ).outcome
     for row in asked.to_dict('records')
   ]
-  asked['outcome'] = outcomes
   asked['solver'] = (asked['outcome'] == 'correct').astype(float)
   paths = paths.merge(asked, 'left').set_index(paths.index)
   return pd.concat([paths, every[counts]])

@@ -119,16 +119,7 @@ def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
   return REPORT.table('repeats', rows)
 
 
-FOUR_STEPS = 'nstepPath'  # Of the large graphs, whose diameter is 4.
-
-
-# A claim, what the paper prints, our number with its interval, and whether it
-# holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
-# it' where it has a printed number.
-Claim = dict[str, Any]
-
-
-def harder(frame: pd.DataFrame, score: str, model: str) -> Iterator[Claim]:
+def harder(frame: pd.DataFrame, score: str, model: str) -> Iterator[pages.Row]:
   """The tree is harder than the long chains, and graph D than graph E."""
   answered = frame[(frame['model'] == model) & frame[score].notna()]
   parts = dict(tuple(answered.groupby('graph', observed=True)))
@@ -155,18 +146,21 @@ def _claim(
   ours: str,
   interval: tuple[float, float],
   bound: float = 0,
-) -> Claim:
-  """A claim that a number is above a bound, decided by its interval."""
+) -> pages.Row:
+  """A claim that a number is above a bound, decided by its interval.
+
+  It holds: 'yes', 'no', or 'not sure' where the bound is in the interval.
+  """
   low, high = interval
   holds = 'yes' if low > bound else 'no' if high < bound else 'not sure'
   return {'claim': claim, 'paper': paper, 'ours': ours, 'holds': holds}
 
 
-def hallucinated(frame: pd.DataFrame, model: str) -> Iterator[Claim]:
+def hallucinated(frame: pd.DataFrame, model: str) -> Iterator[pages.Row]:
   """Plans of four steps on D, E and F name edges that are not there."""
   plans = frame[
     (frame['model'] == model)
-    & (frame['condition'] == FOUR_STEPS)
+    & (frame['condition'] == 'nstepPath')  # Their diameter is 4.
     & frame['graph'].isin(questions.LARGE)
     & frame['outcome'].notna()
   ]
@@ -184,7 +178,7 @@ def hallucinated(frame: pd.DataFrame, model: str) -> Iterator[Claim]:
     )
 
 
-def decided(frame: pd.DataFrame) -> list[Claim]:
+def decided(frame: pd.DataFrame) -> list[pages.Row]:
   """The paper's claims of the first model's answers."""
   model, *_ = ordered(frame['model'].astype(str), statistics.MODELS)
   claims = [*harder(frame, 'solver', model), *hallucinated(frame, model)]

@@ -55,10 +55,8 @@ def read_reply(
 def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   """Name, in small letters, -> node."""
   table = {name.lower(): node for node, name in node_names}
-  for alias, name in questions.ALIASES.items():
-    if name in table:
-      table.setdefault(alias, table[name])
-  return table
+  aliases = questions.ALIASES.items()
+  return {**{x: table[name] for x, name in aliases if name in table}, **table}
 
 
 class AnswerVerdict(NamedTuple):

@@ -58,8 +58,6 @@ def of_paper(
   ]
 
 
-# Whose repeats are alike: answers of one model at one temperature.
-REPEATED = ['question', 'model', 'temperature']
 _DRAWS = 1_999
 
 
@@ -79,7 +77,8 @@ def intraclass(frame: pd.DataFrame, score: str) -> dict[str, Any]:
     no two questions have several answers.
   """
   scored = frame[frame[score].notna()]
-  keys = [scored[name] for name in REPEATED]
+  # Answers of one model at one temperature are alike.
+  keys = [scored[name] for name in ('question', 'model', 'temperature')]
   values = scored[score].clip(0, 1).groupby(keys, observed=True)
   cells = values.agg(['mean', 'size', 'var']).query('size > 1')
   mean, size, num = cells['mean'], cells['size'], len(cells)
