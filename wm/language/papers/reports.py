@@ -100,11 +100,11 @@ def causes(failures: pd.Series) -> str:
 
 
 def meanings(
-  failures: pd.Series, known: Mapping[str, str] = replies.FAILURES
+  failures: pd.Series, words: Mapping[str, str] = replies.FAILURES
 ) -> str:
   """What each cause means."""
   present = sorted({*failures} - {''})
-  return '; '.join(f'{cause}: {known.get(cause, cause)}' for cause in present)
+  return '; '.join(f'{cause}: {words.get(cause, cause)}' for cause in present)
 
 
 def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:

@@ -108,9 +108,11 @@ def samples(options: CogEvalOptions) -> Iterator[Sample]:
     text = f'no condition {condition!r} of {", ".join(by_graph)}'
     inputs.check_known(condition, every, text)
   for graph, asked in by_graph.items():
-    wanted = [condition for condition in asked if condition in conditions]
+    chosen_conditions = [
+      condition for condition in asked if condition in conditions
+    ]
     for domain, condition, repeat in itertools.product(
-      listed(options.domains), wanted, range(options.repeats)
+      listed(options.domains), chosen_conditions, range(options.repeats)
     ):
       question = chosen(graph, condition, domain, options.seed + repeat)
       alike = [each for each in texts_of if each[:3] == question[:3]]
