@@ -53,7 +53,7 @@ def _read(row):
     moves = mango.parse(text, actions=MOVES).moves
     return [list(move) for move in moves] or None
   if task == 'minigame':
-    return minigames.judge_minigame(text, 'north', ACTIONS).action or None
+    return minigames.judge_minigame(text, 'north', ACTIONS)[1] or None
   if task == 'count':
     return values.number(text, 'cluster').value
   if task == 'forces':

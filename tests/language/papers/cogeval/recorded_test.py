@@ -145,9 +145,11 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
 
 
 def test_the_authors_wrong_keys_are_listed(conversations):
-  results = recorded.wrong_key_rows(conversations)
+  rows = recorded.wrong_keys(conversations)
+  asked = ['graph', 'condition', 'domain']
+  results = rows.drop_duplicates(asked, keep='last').set_index('condition')
   assert len(results) == 8
-  assert sum(row['conversations'] for row in results) == 2_301
-  (value,) = (row for row in results if row['condition'] == 'valuePath')
+  assert results['conversations'].sum() == 2_301
+  value = results.loc['valuePath']
   assert value['key'] == 'Answer: rose, sunflower, daisy'
   assert value['right'] == 'entrance, rose, tulip'

@@ -76,8 +76,7 @@ def question_of(row: Mapping[str, Any]) -> Question:
   """The question that an answer, a row of a table, is about."""
   ends = row['start'], row['goal']
   start, goal = (None if pd.isna(end) else int(end) for end in ends)
-  what = row['graph'], row['condition'], row['domain']
-  return Question(*what, start, goal)
+  return Question(row['graph'], row['condition'], row['domain'], start, goal)
 
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
@@ -128,6 +127,7 @@ def load(folder: str | pathlib.Path) -> pd.DataFrame:
   # Not of all lines: they have columns of the table, too.
   of_text = [*_CONVERSATION, 'messages', 'answer', 'expected']
   texts = pd.DataFrame(lines, columns=of_text)
+  texts = texts.astype({'temperature': float, 'repeat': float})
   frame = read_table(place / FINAL)
   frame = frame[frame['prompts'] == AUDITED].merge(texts, 'left')
   return frame.assign(
@@ -186,7 +186,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
       reports.REPORT.table('table3', beside_printed(old), **agreement(old)),
       reports.repeats_table(main, ['recorded', 'solver']),
       reports.REPORT.table('judges', both_judged(final)),
-      reports.REPORT.table('wrong_keys', wrong_key_rows(read)),
+      reports.REPORT.table('wrong_keys', wrong_keys(read)),
     ],
     {
       'deviances': deviances,
@@ -195,36 +195,29 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
   )
 
 
-def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
-  """Answer keys of the authors that the solver contradicts, a row each.
+def wrong_keys(read: pd.DataFrame) -> pd.DataFrame:
+  """Conversations whose answer key the solver contradicts.
 
-  Cluster counts are left out.
+  Cluster counts are left out. Columns besides: `key` and `right`, as text, and
+  `conversations`, how many ask the same.
 
   read: as `load` has it.
   """
+  same = read.groupby(['graph', 'condition', 'domain'])['graph']
+  read = read.assign(conversations=same.transform('size'))
   keyed = read[(read['expected'] != ()) & (read['group'] != 'Clusters')]
-  wrong: dict[tuple[str, ...], list[Any]] = {}
-  for asked in keyed.itertuples():
-    right = frozenset(questions.problem(asked.question).optimal)
-    if key_nodes(asked.question, asked.expected) != right:
-      wrong.setdefault(asked.question[:3], []).append(asked)
-  every = read['question'].str[:3].value_counts()
-  return [
-    {
-      **several[-1].question._asdict(),
-      'graph': reports.REPORT.label('graph', where[0]),
-      'key': ' | '.join(several[-1].expected),
-      'right': ' | '.join(
-        scoring.keys(
-          questions.problem(several[-1].question),
-          prompts.names_of(several[-1].question),
-        )
-      ),
-      'conversations': int(every[[where]].sum()),
-      'texts': len(several),
-    }
-    for where, several in wrong.items()
+  wrong = [
+    key_nodes(*pair) != frozenset(questions.problem(pair[0]).optimal)
+    for pair in zip(keyed['question'], keyed['expected'], strict=True)
   ]
+  rows = keyed[wrong]
+  right = [
+    scoring.keys(questions.problem(question), prompts.names_of(question))
+    for question in rows['question']
+  ]
+  return rows.assign(
+    key=rows['expected'].map(' | '.join), right=[*map(' | '.join, right)]
+  )
 
 
 def means_of_cells(frame: pd.DataFrame, score: str) -> pd.DataFrame:

@@ -7,7 +7,7 @@ the paper prints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -81,6 +81,7 @@ REPORT = Report(
     'printed_deviance': _printed_deviance,
     'kappa': kappa,
     'sum': lambda rows, column: int(rows[column].sum()),
+    'last': lambda rows, column: rows[column].iloc[-1],
     'shares': _shares,
   },
 )
@@ -125,7 +126,8 @@ def harder(frame: pd.DataFrame, score: str, model: str) -> Iterator[pages.Row]:
   parts = dict(tuple(answered.groupby('graph', observed=True)))
   for pair in REPORT.published['claims']['harder']:
     if parts.keys() >= {*pair}:
-      contrast = statistics.contrast(*map(parts.get, pair), score)
+      first, second = (parts[graph] for graph in pair)
+      contrast = statistics.contrast(first, second, score)
       hard, easy = (LETTERS[graph] for graph in pair)
       yield _claim(
         f'{REPORT.label("model", model)} does worse on {hard} than on {easy} '
@@ -144,7 +146,7 @@ def _claim(
   claim: str,
   paper: str,
   ours: str,
-  interval: tuple[float, float],
+  interval: tuple[Any, Any],
   bound: float = 0,
 ) -> pages.Row:
   """A claim that a number is above a bound, decided by its interval.
