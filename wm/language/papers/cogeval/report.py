@@ -211,6 +211,8 @@ def answers_page(
     more: tables of its own.
     rows: name of a CSV file -> its rows.
   """
+  # As categories, those that a model has none of are 0.
+  frame = frame.assign(outcome=frame['outcome'].astype('category'))
   scored = frame[frame['solver'].notna()]
   names = 'by_graph', 'outcomes', 'by_condition'
   return reports.assembled(
