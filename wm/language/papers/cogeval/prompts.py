@@ -28,7 +28,7 @@ from wm.core import basics
 from wm.language.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import graphs, questions
-from wm.worlds.cognitive_graph.graphs import Change
+from wm.worlds.cognitive_graph.graphs import Arc, Change
 from wm.worlds.cognitive_graph.questions import (
   LARGE,
   AnsweredQuestion,
@@ -86,8 +86,12 @@ class Speaker:
     text: str = self.words['node'].format(name=name)
     return text
 
-  def nodes(self, nodes: Iterable[int], last: str = 'and') -> str:
-    """Nodes in words, as a list."""
+  def nodes(self, nodes: int | Iterable[int] | str, last: str = 'and') -> str:
+    """A node in words, or nodes as a list; words stay."""
+    if isinstance(nodes, str):
+      return nodes
+    if isinstance(nodes, int):
+      return self.node(nodes)
     return listing([self.node(node) for node in nodes], last)
 
   def say(
@@ -97,12 +101,7 @@ class Speaker:
 
     n: its number; parts: nodes, lists of nodes, or words.
     """
-    words = {}
-    for name, part in parts.items():
-      if isinstance(part, int):
-        words[name] = self.node(part)
-      else:
-        words[name] = part if isinstance(part, str) else self.nodes(part)
+    words = {name: self.nodes(part) for name, part in parts.items()}
     text = phrase.format(n=n, **words)
     return text[:1].upper() + text[1:]
 
@@ -127,21 +126,18 @@ class Speaker:
     """Of a tree: each node and its two branches, from the start on."""
     return nx.bfs_successors(nx.Graph(self.graph.edges), self.graph.start)
 
-  def opened(self, change: Change) -> dict[int, str]:
-    """Where new arcs of a node lead, in words."""
-    if not change.chances:
-      rows = _rows(change.opened).items()
-      return {tail: self.to(tail, heads) for tail, heads in rows}
-    chances = _rows(
+  def ways(self, arcs: Iterable[Arc], *how: str) -> dict[int, str]:
+    """Where new arcs of each node lead; how: see `to`."""
+    rows = _rows(arcs).items()
+    return {tail: self.to(tail, heads, *how) for tail, heads in rows}
+
+  def chances(self, change: Change) -> dict[int, str]:
+    """Where steps by chance lead."""
+    rows = _rows(
       (tail, f'{self.node(head)} with a probability of {chance:g}')
       for tail, head, chance in change.chances
     )
-    return {tail: listing([*heads]) for tail, heads in chances.items()}
-
-  def portals(self, change: Change) -> dict[int, str]:
-    """Where new portals lead."""
-    rows = _rows(change.portals).items()
-    return {tail: self.to(tail, heads, 'any', 'or') for tail, heads in rows}
+    return {tail: listing([*heads]) for tail, heads in rows.items()}
 
   def new(self, change: Change) -> list[int]:
     """Nodes that only the change brings."""
