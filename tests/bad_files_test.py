@@ -19,7 +19,6 @@ from wm.core import registry
 from wm.data import pgn_games, text
 from wm.data import store as stores
 from wm.language import recorded_answers
-from wm.language.papers.cogeval import recorded as cogeval_recorded
 from wm.language.papers.forces import questions
 from wm.language.papers.forces import score as scoring
 from wm.models import ngram
@@ -149,10 +148,6 @@ NGRAM = {
   'grams': np.arange(3),
   'counts': np.ones(3, np.int64),
 }
-TALK = {
-  **{'graph': 'n7line', 'domain': 'rooms', 'condition': 'c', 'model': 'm'},
-  **{'temperature': 0.5, 'repeat': 1},
-}
 
 # Name of a file -> what it holds, and what reads it.
 FILES = {
@@ -193,10 +188,6 @@ FILES = {
   'answers.jsonl.gz': (
     gzip.compress(b'{"text": "yes"}\n', mtime=0),
     lambda p: list(recorded_answers.read_lines(p, {'text': str})),
-  ),
-  'talk.jsonl.gz': (
-    gzip.compress(json.dumps(TALK).encode(), mtime=0),
-    lambda p: list(cogeval_recorded.text_rows_of(p)),
   ),
   'metrics.jsonl': (b'{"step": 1}\n{"step": 2}\n', run_log.read),
   'mazes.tar.gz': (packed(), lambda p: games.read(p, 'inn')),

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.bench import harness
-from wm.language.papers.cogeval import recorded
+from wm.language.papers.cogeval import prompts, recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
 
 
 def _verdict(asked: Any) -> scoring.AnswerVerdict:
   problem = questions.problem(asked.question)
-  names = recorded.known_names(asked.question)
+  names = prompts.names_of(asked.question)
   reply = scoring.read_reply(problem, asked.answer, names)
   return scoring.judge(problem, reply)
 

@@ -53,7 +53,7 @@ def _read(row):
     moves = mango.parse(text, actions=MOVES).moves
     return [list(move) for move in moves] or None
   if task == 'minigame':
-    return minigames.judge_minigame(text, 'north', ACTIONS).action or None
+    return minigames.judge_minigame(text, 'north', ACTIONS)[1] or None
   if task == 'count':
     return values.number(text, 'cluster').value
   if task == 'forces':
@@ -62,8 +62,8 @@ def _read(row):
   nodes = values.path(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
-  known = [n for n in nodes.nodes if n != values.UNKNOWN]
-  return known[0] if task == 'choice' else list(nodes.nodes)
+  known = [n for n in nodes if n != values.UNKNOWN]
+  return known[0] if task == 'choice' else list(nodes)
 
 
 def _truth(row):

@@ -33,9 +33,9 @@ DECLARED = {
     },
     'pivot': {
       'title': '{column} by game',
-      'by': ['{row}'],
+      'by': ['game'],
       'across': 'model',
-      'cells': 'interval {column}',
+      'cells': 'interval success',
       'total': 'all',
     },
     'wrong': {'title': '', 'by': ['model'], 'columns': {'a': 'meen success'}},
@@ -106,7 +106,7 @@ def test_rows_may_have_columns_of_their_own(report):
 
 
 def test_a_column_for_each_model_and_a_row_of_all(report):
-  table = report.table('pivot', ROWS, row='game', column='success')
+  table = report.table('pivot', ROWS, column='success')
   assert table.title == 'success by game'
   assert table.heads == ('game', 'y', 'x')
   assert [row[0] for row in table.rows] == ['a', 'b', 'all']
@@ -121,8 +121,6 @@ def test_a_column_for_each_model_and_a_row_of_all(report):
     '0.40',
   ]
   assert table.rows[2][2].endswith('n=5')
-  labelled = report.table('pivot', ROWS, row='easy', column='success')
-  assert [row[0] for row in labelled.rows] == ['easy', 'hard', 'all']
 
 
 def test_a_measure_that_is_none_is_named(report):

@@ -27,19 +27,17 @@ columns. Their values are those and measures, whose words are the name of a
 measure, columns, and the subset of the rows that it is taken of.
 
     [tables.by_game]
-    title = "{column} by game"
+    title = "Success by game"
     by = ["game"]                  # Without `columns`, these are its columns.
     across = "model"               # A column for each model, all of them with
-    cells = "interval {column}"    # this measure.
+    cells = "interval success"     # this measure.
     total = "all"                  # A last row of all rows, called so.
+    of = "formed"                  # Rows of this subset alone.
 
-Names and measures of a table with `by` may have values in braces, as titles
-have; not those of its `columns`, where braces hold values of a row.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import itertools
@@ -144,20 +142,11 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     for picture in page.pictures:
       (place / picture.name).write_bytes(picture.image)
     for title, rows in page.rows.items():
-      _write_rows(place / f'{title}.csv', rows)
+      # Whole numbers stay such beside cells without a value.
+      frame = pd.DataFrame([*rows], dtype=object)
+      files.write_text(place / f'{title}.csv', frame.to_csv(index=False))
     files.write_text(place / 'report.html', text)
   return place / 'report.html'
-
-
-def _write_rows(path: pathlib.Path, rows: Sequence[Row]) -> None:
-  with (
-    files.replacing(path) as temporary,
-    open(temporary, 'w', encoding='utf-8', newline='') as file,
-  ):
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(file, names, lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 class ClusterMean(NamedTuple):
@@ -184,17 +173,15 @@ FEWEST_EFFECTIVE = 5
 def cluster_mean(
   values: np.ndarray,
   cluster: Iterable[Hashable],
-  limits: tuple[float, float] = (0.0, 1.0),
   *,
   macro: bool = False,
 ) -> ClusterMean:
-  """Mean of values [N], each in a cluster [N].
+  """Mean of values [N] from 0 to 1, each in a cluster [N].
 
   Rows of a cluster, such as answers about one game or repeats of a question,
   are alike: they say less of the mean than as many of different clusters.
 
-  limits: least and greatest value possible; macro: each cluster weighs the
-    same, not each row.
+  macro: each cluster weighs the same, not each row.
   """
   if not len(values):
     return ClusterMean(None, None, None, 0, 0)
@@ -203,7 +190,7 @@ def cluster_mean(
   totals = np.bincount(code, values)
   if macro:
     totals, weights = totals / weights, np.ones(len(names))
-  low, high, _ = statistics.interval(totals, weights, limits)
+  low, high, _ = statistics.interval(totals, weights, (0.0, 1.0))
   value = float(totals.sum() / weights.sum())
   effective = float(weights.sum() ** 2 / (weights**2).sum())
   return ClusterMean(value, low, high, len(values), len(names), effective)
@@ -287,7 +274,7 @@ class Report:
     """
     spec = self.declared['tables'][name]
     if 'by' in spec:
-      lines = list(self._grouped(spec, rows, values))
+      lines = list(self._grouped(spec, rows))
     else:
       lines = [self._cells(spec['columns'], row) for row in rows]
     return table(
@@ -298,13 +285,15 @@ class Report:
     )
 
   def _grouped(
-    self, spec: Row, frame: pd.DataFrame, values: Row
+    self, spec: Row, frame: pd.DataFrame
   ) -> Iterator[dict[str, Any]]:
     """The cells of each group of rows, and of all rows if there is a total."""
-    by = [column.format_map(values) for column in spec['by']]
+    if 'of' in spec:
+      frame = self.subset(frame, spec['of'])
+    by = spec['by']
     columns = spec.get('columns', dict(zip(by, by, strict=True)))
     groups = list(self.groups(frame, *by))
-    if 'total' in spec:
+    if 'total' in spec and groups:
       groups.append((dict.fromkeys(by, spec['total']), frame))
     across = spec.get('across', by[0])
     heads = ordered(frame[across], self.labels.get(across))
@@ -313,9 +302,8 @@ class Report:
       cells = self._cells(columns, _GroupRow(self, labels, part))
       for head in heads if 'across' in spec else ():
         rows = part[part[across] == head]
-        text = spec['cells'].format_map(values)
-        shown = self.shown(self.measure(text, rows)) if len(rows) else None
-        cells[self.label(across, head)] = shown
+        value = self.measure(spec['cells'], rows) if len(rows) else None
+        cells[self.label(across, head)] = self.shown(value)
       yield cells
 
   def groups(
@@ -367,8 +355,12 @@ class Report:
     wrong = f'report.toml of {self.paper}: no column or measure {text!r}'
     inputs.check_known(name, measures, wrong)
     if subset:
-      frame = frame.query(self.declared['subsets'][subset])
+      frame = self.subset(frame, subset)
     return measures[name](frame, *columns.split())
+
+  def subset(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of a subset of report.toml."""
+    return frame.query(self.declared['subsets'][name])
 
   def mean(
     self, frame: pd.DataFrame, column: str, *, macro: bool = False

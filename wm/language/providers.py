@@ -42,12 +42,9 @@ from wm.language import papers
 UNKNOWN = 'No answer to this prompt is known.'
 SURE = 0.999  # Probability that one who knows gives the first word.
 CHARACTERS = 4  # A token, for usage; nothing is charged for it.
-ANSWERERS = {
-  'oracle': 'answers rightly',
-  'always_yes': 'says yes, lists everything, and takes the first choice',
-  'random': 'tosses a coin',
-  'stale_map': 'answers rightly by what was so before a change',
-}
+# Right; yes, everything and the first choice; a coin; right by what was so
+# before a change.
+ANSWERERS = 'oracle', 'always_yes', 'random', 'stale_map'
 # Older names, which flagfiles and results have.
 ALIASES = {'solver': 'oracle', 'yes': 'always_yes', 'old_map': 'stale_map'}
 
@@ -57,7 +54,7 @@ class Request:
   """A question put to a known answerer.
 
   Attributes:
-    answerer: a key of ANSWERERS.
+    answerer: one of ANSWERERS.
     text: all messages but the model's own.
     turn: how many answers came before, from 0.
     metadata: of the sample.

@@ -352,7 +352,7 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
   return means | spread
 
 
-def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
+def worth(answer: Answer, truth: Any) -> dict[str, float]:
   """Whether an answer can be read, is right, and P(right); NaN if unknown."""
   right, chance = math.nan, answer.probability
   wrong = math.nan if truth is None else 0.0
@@ -384,17 +384,6 @@ def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
     yield sample.metadata, answer
 
 
-def _cut(run: EvalLog, missing: int) -> dict[str, Any]:
-  """Fields of scores whose log lacks some of its samples."""
-  if not missing:
-    return {}
-  line = (
-    f'is scored on a part of its log (status {run.status}): {missing} samples '
-    'were never asked, and trials that need them are unmeasured'
-  )
-  return {'status': results.PARTIAL, 'cautions': [line]}
-
-
 def score_logs(
   logs: Sequence[EvalLog],
   out: pathlib.Path,
@@ -415,6 +404,11 @@ def score_logs(
   folders = []
   for run, never_asked in zip(logs, missing or [0] * len(logs), strict=True):
     by_setting = gathered(log_answers(run))
+    line = (
+      f'is scored on a part of its log (status {run.status}): {never_asked} '
+      'samples were never asked, and trials that need them are unmeasured'
+    )
+    cut = {'status': results.PARTIAL, 'cautions': [line]} if never_asked else {}
     for setting, answers in by_setting.items():
       name = run.eval.model
       if len(by_setting) > 1:
@@ -428,7 +422,7 @@ def score_logs(
           recalled_predictor(setting, answers),
           made_world(setting.world),
           name,
-          {'model_spec': spec, 'checkpoint': 'none', **_cut(run, never_asked)},
+          {'model_spec': spec, 'checkpoint': 'none', **cut},
         ),
         [registry.make('metric', spec) for spec in setting.metrics],
         seed=setting.seed,

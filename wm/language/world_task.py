@@ -35,9 +35,8 @@ from inspect_ai.util import JSONSchema
 from wm import core
 from wm.core import fields, queries, verbal
 from wm.core.fields import field
-from wm.core.queries import Answer, Query
+from wm.core.queries import Query
 from wm.language import llm_predictor, provider, providers, world_questions
-from wm.language.answer_cache import CallReply
 from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.language.models import language
@@ -194,19 +193,6 @@ def samples_of(
   return samples
 
 
-def answered(
-  scores: Iterable[SampleScore],
-) -> list[tuple[dict[str, Any], Answer]]:
-  """Metadata of scored samples, and the answer that each score holds."""
-  return [
-    (
-      each.sample_metadata or {},
-      world_questions.answer_from_json(each.score.metadata or {}),
-    )
-    for each in scores
-  ]
-
-
 @metric
 def measured() -> Metric:
   """The values of the plan's metrics; of several epochs the first.
@@ -216,7 +202,13 @@ def measured() -> Metric:
 
   def compute(scores: list[SampleScore]) -> Value:
     """Measures all samples of a log."""
-    record = world_questions.gathered(answered(scores))
+    record = world_questions.gathered(
+      (
+        each.sample_metadata or {},
+        world_questions.answer_from_json(each.score.metadata or {}),
+      )
+      for each in scores
+    )
     return {**world_questions.headline_values(record)}
 
   return compute
@@ -255,23 +247,15 @@ def answers(read: str = 'text') -> Scorer:
     answer = llm_predictor.answer(
       question, reply, reader.read, read == 'logprobs'
     )
-    return score_of(question, reply, answer, truth)
+    thought = reply.reasoning + replies.visible(reply.text).reasoning
+    stored = world_questions.answer_to_json(answer)
+    return Score(
+      value=world_questions.worth(answer, world_questions.from_json(truth)),
+      answer=answer.failure or str(stored['value']),
+      metadata={**stored, 'reasoning': thought},
+    )
 
   return score
-
-
-def score_of(
-  question: Query, reply: CallReply, answer: Answer, truth: Any
-) -> Score:
-  """The score of an answer; truth: as JSON has it."""
-  thought = reply.reasoning + replies.visible(reply.text).reasoning
-  return Score(
-    value=world_questions.worth(
-      question, answer, world_questions.from_json(truth)
-    ),
-    answer=answer.failure or str(world_questions.to_json(answer.value)),
-    metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
-  )
 
 
 def known_answer(request: providers.Request) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from wm.language.answers.replies import (
   LONGEST,
@@ -62,24 +62,12 @@ def number(text: str, noun: str) -> Reading:
     refuse(len({*map(_integer, values)}) > 1 or (values and vague), 'several')
     return _integer(values.pop()) if values else None
 
-  return read(text, parse)
+  return read(text[-LONGEST:], parse)
 
 
 UNKNOWN = -1  # An item that names no node.
 
 _MOST, _NAME = 200, 3  # Items, words of a name.
-
-
-class NodeReply(NamedTuple):
-  """The nodes that an answer names.
-
-  Attributes:
-    nodes: in order; UNKNOWN where an item names none.
-    hedged: does an item name alternatives?
-  """
-
-  nodes: tuple[int, ...]
-  hedged: bool = False
 
 
 def path(text: str, names: Mapping[str, int]) -> Reading:
@@ -88,21 +76,20 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
   names: name in small letters -> node.
 
   Returns:
-    value: NodeReply.
+    value: tuple of them; UNKNOWN where an item names none.
   """
 
-  def parse(words: str, marked: bool) -> NodeReply | None:
+  def parse(words: str, marked: bool) -> tuple[int, ...] | None:
     """See read."""
     part = _beginning(words, names)
     if part and marked:
-      reply = _behind_intro(part, names)
-      return reply if reply.nodes else None
+      return _behind_intro(part, names) or None
     # A sentence of nodes, and of words around them or in front of them.
     intro = lex.intro.match(words)
     rest = _unnumbered(_kept(words[intro.end() :] if intro else words))
     if _named(rest, names) or (intro and len(lex.sentence.split(words)) == 1):
-      reply = _behind_intro(rest if '\n' in rest else words, names)
-      return reply if reply.nodes and UNKNOWN not in reply.nodes else None
+      nodes = _behind_intro(rest if '\n' in rest else words, names)
+      return nodes if nodes and UNKNOWN not in nodes else None
     return None
 
   return read(text[-LONGEST:], parse)
@@ -127,7 +114,7 @@ def _beginning(words: str, names: Mapping[str, int]) -> str:
   part = lex.next.split(paragraph, maxsplit=1)[0].strip()
   lines = part.split('\n')
   # A list in one line is followed by remarks; of a line each, they are longer.
-  if len(_nodes(lines[0], names).nodes) > 1:
+  if len(_nodes(lines[0], names)) > 1:
     num = next(
       (k for k, x in enumerate(lines) if not _named(x, names)), len(lines)
     )
@@ -170,25 +157,23 @@ def _unnumbered(words: str) -> str:
   return '\n'.join(match[2] for match in whole)
 
 
-def _behind_intro(part: str, names: Mapping[str, int]) -> NodeReply:
+def _behind_intro(part: str, names: Mapping[str, int]) -> tuple[int, ...]:
   intro = lex.intro.match(part)
   if intro:
-    reply = _nodes(part[intro.end() :], names)
-    if any(node != UNKNOWN for node in reply.nodes):
-      return reply
+    nodes = _nodes(part[intro.end() :], names)
+    if {*nodes} - {UNKNOWN}:
+      return nodes
   return _nodes(part, names)
 
 
-def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
+def _nodes(part: str, names: Mapping[str, int]) -> tuple[int, ...]:
   whole = part.strip(' .')
   if whole[:1] + whole[-1:] in ('()', '[]'):
     part = whole[1:-1]
   part = lex.joined.sub(r'\1 ', lex.bracketed.sub(' ', part))
   nodes: list[int] = []
-  hedged = False
   for item in lex.between.split(part, maxsplit=_MOST)[:_MOST]:
     words = [word.lower() for word in lex.part.findall(item)]
-    hedged |= not sets['hedges'].isdisjoint(words)
     node = _node(words, names)
     if node is not None:
       nodes.append(node)
@@ -196,7 +181,7 @@ def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
   steps = len(lex.step.findall(part))
   if len(nodes) == 2 * steps > 2 and nodes[1:-1:2] == nodes[2::2]:
     nodes = nodes[::2] + nodes[-1:]
-  return NodeReply(tuple(nodes), hedged)
+  return tuple(nodes)
 
 
 def _node(words: list[str], names: Mapping[str, int]) -> int | None:

@@ -19,7 +19,6 @@ all rows, or of a subset.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +47,19 @@ def chart(report: Report, name: str, frame: pd.DataFrame) -> charts.Spec:
   """
   spec: _Row = report.declared['charts'][name]
   if 'of' in spec:
-    frame = frame.query(report.declared['subsets'][spec['of']])
+    frame = report.subset(frame, spec['of'])
   columns = [spec['x']] if isinstance(spec['x'], str) else spec['x']
   by = spec.get('panels', [])
-  panels = [
-    _panel(report, spec, x, keys, rows)
-    for x in columns
-    for keys, part in (report.groups(frame, *by) if by else [({}, frame)])
-    if (rows := _dots(report, spec, x, part))
-  ]
+  panels = []
+  for x in columns:
+    for keys, part in report.groups(frame, *by) if by else [({}, frame)]:
+      if rows := _dots(report, spec, x, part):
+        title = ', '.join(str(report.label(*pair)) for pair in keys.items())
+        head = '' if isinstance(spec['x'], str) else x
+        scale = {'domain': [0, 1]}
+        panels.append(
+          charts.Panel(spec['title'], head, rows, title, x_scale=scale)
+        )
   if not panels:
     return {}
   names = pages.ordered(frame[spec['model']], report.labels.get(spec['model']))
@@ -65,28 +68,15 @@ def chart(report: Report, name: str, frame: pd.DataFrame) -> charts.Spec:
   return charts.dots(panels, looks, columns=width, apart=apart)
 
 
-def _panel(
-  report: Report, spec: _Row, x: str, keys: Mapping[str, Any], rows: list[_Row]
-) -> charts.Panel:
-  title = ', '.join(str(report.label(*pair)) for pair in keys.items())
-  scale = {'domain': [0, 1]}
-  head = '' if isinstance(spec['x'], str) else x
-  return charts.Panel(spec['title'], head, rows, title, x_scale=scale)
-
-
-def _numbers(report: Report, value: Any) -> _Row:
-  """A measure as the numbers of a mark."""
-  if isinstance(value, ClusterMean):
-    return {**value._asdict(), 'text': str(report.shown(value))}
-  return {'value': value}
-
-
 def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:
   """A dot for each value of x and each model."""
   rows: list[_Row] = []
   model = spec['model']
   for keys, group in report.groups(part, x, model):
-    numbers = _numbers(report, report.measure(spec['value'], group))
+    measured = report.measure(spec['value'], group)
+    numbers: _Row = {'value': measured}
+    if isinstance(measured, ClusterMean):
+      numbers = {**measured._asdict(), 'text': str(report.shown(measured))}
     if numbers['value'] is None:
       continue
     at = {
@@ -103,6 +93,20 @@ def _dots(report: Report, spec: _Row, x: str, part: pd.DataFrame) -> list[_Row]:
   return rows
 
 
+def causes(failures: pd.Series) -> str:
+  """'cut_off 2, nothing 1': how many replies are unread by each cause."""
+  counts = failures[failures != ''].value_counts().sort_index()
+  return ', '.join(f'{cause} {num}' for cause, num in counts.items())
+
+
+def meanings(
+  failures: pd.Series, words: Mapping[str, str] = replies.FAILURES
+) -> str:
+  """What each cause means."""
+  present = sorted({*failures} - {''})
+  return '; '.join(f'{cause}: {words.get(cause, cause)}' for cause in present)
+
+
 def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
   """A table of replies that could not be read, by cause; [] if all were.
 
@@ -110,39 +114,29 @@ def unread(answers: Iterable[Mapping[str, Any]]) -> list[Table]:
 
   answers: rows with `model` and `failure`; others are left out.
   """
-  counts: dict[str, collections.Counter[str]] = {}
-  for row in answers:
-    if 'failure' in row:
-      counts.setdefault(row['model'], collections.Counter())
-      counts[row['model']][row['failure']] += 1
+  pairs = [(x['model'], x['failure']) for x in answers if 'failure' in x]
+  frame = pd.DataFrame(pairs, columns=['model', 'failure'])
   rows = [
     {
       'model': model,
-      'replies': causes.total(),
-      'unread': causes.total() - causes[''],
-      'causes': ', '.join(f'{k} {n}' for k, n in sorted(causes.items()) if k),
+      'replies': len(failures),
+      'unread': int((failures != '').sum()),
+      'causes': causes(failures),
     }
-    for model, causes in counts.items()
+    for model, failures in frame.groupby('model', sort=False)['failure']
   ]
-  every = sorted({cause for causes in counts.values() for cause in causes})
-  meanings = [f'{k}: {replies.FAILURES.get(k, k)}' for k in every if k]
-  title = 'Replies that could not be read'
-  return [pages.table(title, rows, '; '.join(meanings))] if meanings else []
+  title, note = 'Replies that could not be read', meanings(frame['failure'])
+  return [pages.table(title, rows, note)] if note else []
 
 
-def sample_rows(
-  logs: Sequence[EvalLog], names: Sequence[str] = ()
-) -> Iterator[_Row]:
+def sample_rows(logs: Sequence[EvalLog]) -> Iterator[_Row]:
   """A row for each sample of logs that has a score.
 
   Keys: those of its metadata; its scores' numbers (`value` where a score is a
   single one), and their metadata, of which the last score counts; `model`,
   `sample` and `epoch`.
-
-  names: of the logs, in place of their models'.
   """
-  models = names or [log.eval.model for log in logs]
-  for log, model in zip(logs, models, strict=True):
+  for log in logs:
     for sample in log.samples or ():
       row = dict(sample.metadata or {})
       for score in (sample.scores or {}).values():
@@ -151,7 +145,7 @@ def sample_rows(
         row |= score.metadata or {}
       if sample.scores:
         about = {'sample': sample.id, 'epoch': sample.epoch}
-        yield {**row, 'model': model, **about}
+        yield {**row, 'model': log.eval.model, **about}
 
 
 def drawn(report: Report, frame: pd.DataFrame) -> dict[str, charts.Spec]:

@@ -1,5 +1,7 @@
 """The recorded conversations of CogEval."""
 
+import types
+
 import pytest
 
 from wm.language.papers.cogeval import recorded
@@ -17,7 +19,10 @@ def cogeval(testdata):
 @pytest.fixture(scope='session')
 def record(cogeval):
   """All recorded scores."""
-  return recorded.read_scores(cogeval)
+  return types.SimpleNamespace(
+    final=recorded.read_table(cogeval / recorded.FINAL),
+    may=recorded.read_table(cogeval / recorded.MAY),
+  )
 
 
 @pytest.fixture(scope='session')

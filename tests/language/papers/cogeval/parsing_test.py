@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from wm.language.answers import values
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
@@ -46,7 +47,7 @@ NONE = scoring.UNKNOWN
   ],
 )
 def test_forms_of_answers(text, known, nodes):
-  assert scoring.read_path(text, known).nodes == nodes
+  assert scoring.read_path(text, known) == nodes
 
 
 def test_a_reply_is_read_anew_for_other_names_and_another_kind_of_question():
@@ -68,9 +69,9 @@ def test_a_reply_is_read_anew_for_other_names_and_another_kind_of_question():
       (choice, swapped, (1,)),
       (count, swapped, (7,)),
     ):
-      assert scoring.read_reply(problem, text, names).nodes == expected
+      assert scoring.read_reply(problem, text, names) == expected
   long = 'Answer: 1, 7' + '.' * 4000
-  assert scoring.read_reply(path, long, swapped).nodes == (7, 1)
+  assert scoring.read_reply(path, long, swapped) == (7, 1)
 
 
 def test_alternatives_are_no_answer():
@@ -83,7 +84,7 @@ def test_alternatives_are_no_answer():
     ('Answer: Amir', 'wrong_choice'),
     ('Nobody.', 'no_answer'),
   ):
-    reply = scoring.read_path(text, known)
+    reply = scoring.read_reply(problem, text, known)
     assert scoring.judge(problem, reply).outcome == outcome
 
 
@@ -108,7 +109,6 @@ def verdict(text, condition='valuePath', **ends):
 )
 def test_classes_exclude_each_other(text, outcome):
   assert verdict(text).outcome == outcome
-  assert outcome in scoring.OUTCOMES
 
 
 def test_what_is_made_up_is_counted():
@@ -142,5 +142,5 @@ def test_what_is_made_up_is_counted():
 def test_hostile_text_is_read_in_time(text):
   start = time.process_time()
   scoring.read_path(text, ROOMS)
-  scoring.read_count(text)
+  values.number(text, 'cluster')
   assert time.process_time() - start < 2

@@ -8,7 +8,6 @@ import pytest
 from tests.language.stand_ins import asked as askeds
 from tests.language.stand_ins import cogeval as reader
 from tests.language.stand_ins import planners
-from wm import core
 from wm.language.papers.cogeval import prompts
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import graphs, questions
@@ -63,8 +62,7 @@ def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
   ways = itertools.cycle(itertools.product(prompts.TURNS, (0, 3)))
   for question in asked_of(name, domain):
     for turns, seed in itertools.islice(ways, 2):
-      settings = prompts.DialogSettings(turns=turns, seed=seed)
-      dialog = prompts.dialog(question, settings)
+      dialog = prompts.dialog(question, turns, seed)
       texts = turns_of(dialog)
       check(question, dialog, '\n\n'.join(texts))
       output = planners.answer(askeds.Asked(texts))
@@ -78,10 +76,7 @@ def judged(dialog, output):
 
 def test_a_seed_gives_other_names_and_another_order():
   question = questions.Question('n15star', 'teleDetour', 'socialTies')
-  first, other = (
-    prompts.dialog(question, prompts.DialogSettings(seed=seed)).first
-    for seed in (1, 2)
-  )
+  first, other = (prompts.dialog(question, seed=seed).first for seed in (1, 2))
   assert first != other
   assert sorted(first) != sorted(other)
 
@@ -90,10 +85,7 @@ def test_turns_are_different_texts():
   question = questions.Question('n7tree', 'transReval', 'unordSpatial')
   texts = {
     (*turns_of(dialog),)
-    for dialog in (
-      prompts.dialog(question, prompts.DialogSettings(turns=turns))
-      for turns in prompts.TURNS
-    )
+    for dialog in (prompts.dialog(question, turns) for turns in prompts.TURNS)
   }
   assert len(texts) == 2
   alone = questions.Question('n15star', '1stepPath', start=1, goal=7)
@@ -120,15 +112,3 @@ def test_planners_fail_as_they_must():
   value = questions.Question('n15star', 'valuePath')
   leap = planned('yes', value)
   assert (leap.outcome, leap.nodes) == ('hallucinated_edge', (1, 8))
-
-
-@pytest.mark.parametrize(
-  'settings',
-  [
-    {'wording': 'loud'},
-    {'turns': 'three'},
-  ],
-)
-def test_unknown_settings_are_refused_in_a_line(settings):
-  with pytest.raises(core.InputError, match=r'^cogeval: .*; available: .*$'):
-    prompts.DialogSettings(**settings)

@@ -4,8 +4,7 @@ import collections
 
 import pytest
 
-from wm.language.answers import values
-from wm.language.papers.cogeval import recorded
+from wm.language.papers.cogeval import prompts, recorded
 from wm.language.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
 
@@ -38,7 +37,9 @@ def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
 
 def test_clusters_are_counted_as_the_authors_do(conversations):
   lines = {
-    asked.question: scoring.read_count(asked.expected[0]).nodes
+    asked.question: scoring.read_reply(
+      questions.problem(asked.question), asked.expected[0], {}
+    )
     for asked in conversations.itertuples()
     if asked.expected and asked.question.condition == 'nClusters'
   }
@@ -68,7 +69,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, values.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, nodes)
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':
@@ -99,7 +100,7 @@ STRONG = (
 def verdict_of(asked):
   """The verdict on the text of a conversation."""
   problem = questions.problem(asked.question)
-  names = recorded.known_names(asked.question)
+  names = prompts.names_of(asked.question)
   reply = scoring.read_reply(problem, asked.answer, names)
   return scoring.judge(problem, reply)
 
@@ -144,9 +145,11 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
 
 
 def test_the_authors_wrong_keys_are_listed(conversations):
-  results = recorded.wrong_key_rows(conversations)
+  rows = recorded.wrong_keys(conversations)
+  asked = ['graph', 'condition', 'domain']
+  results = rows.drop_duplicates(asked, keep='last').set_index('condition')
   assert len(results) == 8
-  assert sum(row['conversations'] for row in results) == 2_301
-  (value,) = (row for row in results if row['condition'] == 'valuePath')
-  assert value['key of the authors'] == 'Answer: rose, sunflower, daisy'
+  assert results['conversations'].sum() == 2_301
+  value = results.loc['valuePath']
+  assert value['key'] == 'Answer: rose, sunflower, daisy'
   assert value['right'] == 'entrance, rose, tulip'

@@ -32,13 +32,14 @@ def fits(record):
 
 
 def is_golden(found, wanted):
-  assert (found.n, found.successes) == (wanted['n'], wanted['successes'])
-  assert found.null_deviance == pytest.approx(wanted['null_deviance'], abs=1e-3)
-  for step, row in zip(found.steps, wanted['terms'], strict=True):
+  null = found[0]['residual'] + found[0]['deviance']
+  assert found[0]['n'] == wanted['n']
+  assert null == pytest.approx(wanted['null_deviance'], abs=1e-3)
+  for step, row in zip(found, wanted['terms'], strict=True):
     assert step['deviance'] == pytest.approx(row['chi2'], abs=1e-3)
     assert step['df'] == row['df']
     assert step['p'] == pytest.approx(row['p'], rel=1e-4, abs=1e-300)
-  assert found.steps[-1]['df'] == 40  # The paper's 44 is not possible.
+  assert found[-1]['df'] == 40  # The paper's 44 is not possible.
 
 
 def test_golden_deviances(fits, golden):
@@ -48,13 +49,13 @@ def test_golden_deviances(fits, golden):
 
 def test_the_paper_s_terms_but_for_its_values(fits):
   """Temperature is next to nothing, all else is much, graph the most."""
-  by = {step['term']: step for step in fits['final_recorded'].steps}
+  by = {step['term']: step for step in fits['final_recorded']}
   assert max(by, key=lambda name: by[name]['deviance']) == 'graph'
   little = {'temperature', 'model:temperature'}
   assert {name for name, step in by.items() if step['p'] > 1e-3} == little
   # By questions, which domain was asked for hardly matters.
   assert by['domain']['effect'] > 50
-  domain = fits['final_rescored_v2'].steps[2]
+  domain = fits['final_rescored_v2'][2]
   assert domain['term'] == 'domain'
   assert domain['p'] < 1e-9
   assert domain['clustered_p'] > 0.5
@@ -99,10 +100,10 @@ def test_sums_and_answers_give_the_same_differences():
       np.hstack([item, model, graph]),
     )
   ]
-  assert rows[0] != pytest.approx(result.null_deviance)
-  gains = [step['deviance'] for step in result.steps]
+  assert rows[0] != pytest.approx(result[0]['residual'] + result[0]['deviance'])
+  gains = [step['deviance'] for step in result]
   assert gains == pytest.approx([rows[0] - rows[1], rows[1] - rows[2]])
-  assert gains == pytest.approx([step['deviance'] for step in alone.steps])
+  assert gains == pytest.approx([step['deviance'] for step in alone])
 
 
 def test_a_cell_without_success_is_a_limit():
@@ -110,14 +111,14 @@ def test_a_cell_without_success_is_a_limit():
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 0, ('b', 'y'): 36})
   terms = (*TWO, ('model', 'graph'))
   result = statistics.stepwise(frame, 'score', terms)
-  assert [step['separated'] for step in result.steps] == [0, 0, 1]
-  assert result.steps[-1]['residual'] == pytest.approx(0, abs=1e-6)
+  assert [step['separated'] for step in result] == [0, 0, 1]
+  assert result[-1]['residual'] == pytest.approx(0, abs=1e-6)
 
 
 def test_df_are_ranks():
   """b is never asked about y: the interaction says nothing."""
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 17})
-  steps = statistics.stepwise(frame, 'score', (*TWO, ('model', 'graph'))).steps
+  steps = statistics.stepwise(frame, 'score', (*TWO, ('model', 'graph')))
   assert [step['df'] for step in steps] == [1, 1, 0]
   assert [steps[2][name] for name in ('deviance', 'p', 'f')] == [0, 1, None]
 
@@ -125,8 +126,8 @@ def test_df_are_ranks():
 def test_an_interaction_alone_has_the_main_effects():
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 17, ('b', 'y'): 36})
   terms = (*TWO, ('model', 'graph'))
-  by_term = statistics.stepwise(frame, 'score', terms).steps
-  (alone,) = statistics.stepwise(frame, 'score', terms[2:]).steps
+  by_term = statistics.stepwise(frame, 'score', terms)
+  (alone,) = statistics.stepwise(frame, 'score', terms[2:])
   assert alone['df'] == 3
   total = sum(step['deviance'] for step in by_term)
   assert alone['deviance'] == pytest.approx(total)
@@ -178,8 +179,7 @@ def test_independent_answers_have_no_design_effect():
   alike = frame.assign(score=frame['question'] % 2)
   result = statistics.intraclass(alike, 'score')
   assert [result['correlation'], result['effect']] == pytest.approx([1, 30])
-  with pytest.raises(core.InputError, match='several of each of two questions'):
-    statistics.intraclass(frame.iloc[:30], 'score')
+  assert statistics.intraclass(frame.iloc[:30], 'score') == {}
 
 
 def test_the_paper_s_orders_of_graphs_hold_and_one_is_sure(record):

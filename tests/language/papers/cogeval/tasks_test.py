@@ -9,7 +9,6 @@ from tests import page_text
 from wm import core
 from wm.language import logs as log_reports
 from wm.language import providers
-from wm.language.papers.cogeval import recorded
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import task as tasks
 from wm.worlds.cognitive_graph import questions
@@ -112,7 +111,7 @@ def test_what_is_not_there_is_named():
     ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
     ({'repeats': 0}, 'repeats=0; expected at least 1'),
     ({'domains': ''}, "domains=''; expected one or more"),
-    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: wording"),
+    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: graphs"),
   ):
     with pytest.raises(core.InputError, match=output):
       tasks.cogeval(**inputs)
@@ -155,7 +154,6 @@ def test_published_prompts_come_from_the_recorded_conversations(
   cogeval, conversations, tmp_path
 ):
   """Texts are the authors'; a planner that knows the graph answers them."""
-  del conversations  # They are read once for all.
   task = tasks.cogeval(
     graphs='n7line,n15star',
     domains='ordRooms,socialTies',
@@ -164,8 +162,7 @@ def test_published_prompts_come_from_the_recorded_conversations(
   )
   texts = {
     tuple(text for role, text in row['messages'] if role != 'a')
-    for row in recorded.text_rows_of(cogeval / recorded.SAMPLE)
-    if row['prompt_version'] == recorded.AUDITED
+    for row in conversations.dropna(subset=['messages']).to_dict('records')
   }
   assert len(task.dataset) == 12
   for sample in task.dataset:
@@ -181,7 +178,7 @@ def test_published_prompts_come_from_the_recorded_conversations(
   assert result['correct'] == 1
   for options, output in (
     ({'turns': 'one'}, 'expected no other option of conversations'),
-    ({'prompts': '', 'wording': 'published'}, 'those of prompts=FOLDER'),
+    ({'prompts': '', 'turns': 'three'}, "turns='three'.*; available: two, one"),
     (
       {'conditions': 'teleShortcutShortest'},
       'no conversation of n7line, teleShortcutShortest, ordRooms',

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from wm import core
 from wm.language.papers.mango import score as scoring
 
 MOVE = scoring.MazeMove('hall', 'go "up"', "aunt jemima's lair")
@@ -18,12 +17,13 @@ def _dict(
 
 
 @pytest.mark.parametrize('keys', scoring.KEYS)
-@pytest.mark.parametrize('rule', scoring.READINGS)
+@pytest.mark.parametrize('published', [False, True])
 @pytest.mark.parametrize('write', [json.dumps, repr])
-def test_moves_come_back(keys, rule, write):
+def test_moves_come_back(keys, published, write):
   moves = [MOVE, scoring.MazeMove('a', 'b', 'c')]
   text = f'Sure! {write([_dict(move, keys) for move in moves])} [the end]'
-  assert scoring.parse(text, rule) == scoring.MovesAnswer(tuple(moves))
+  answer = scoring.parse(text, published=published)
+  assert answer == scoring.MovesAnswer(tuple(moves))
 
 
 def test_brackets_and_quotes_inside_names():
@@ -33,7 +33,7 @@ def test_brackets_and_quotes_inside_names():
   )
   expected = scoring.MazeMove('cell [north]', 'north', "aunt jemima's lair")
   assert scoring.parse(text).moves == (expected,)
-  assert scoring.parse(text, 'first_bracket').failure == 'malformed'
+  assert scoring.parse(text, published=True).failure == 'malformed'
 
 
 def test_reasoning_is_stripped_and_counted():
@@ -75,7 +75,7 @@ def test_reasoning_is_stripped_and_counted():
 def test_each_failure_has_a_class(text, balanced, first):
   result = scoring.parse(text)
   assert result.failure in scoring.FAILURES
-  assert scoring.parse(text, 'first_bracket').failure == first
+  assert scoring.parse(text, published=True).failure == first
   assert result.failure == balanced
 
 
@@ -116,8 +116,11 @@ def test_the_last_list_counts_and_actions_have_spellings():
 )
 def test_hostile_text_is_read_in_little_time(text):
   started = time.process_time()
-  for rule in scoring.READINGS:
-    assert scoring.parse(text, rule).failure in ('', *scoring.FAILURES)
+  for rule in (False, True):
+    assert scoring.parse(text, published=rule).failure in (
+      '',
+      *scoring.FAILURES,
+    )
   assert time.process_time() - started < 2
 
 
@@ -133,8 +136,3 @@ def test_text_behind_a_list_is_no_part_of_it(text):
   assert scoring.parse(text) == scoring.MovesAnswer(
     (scoring.MazeMove('a', 'b', 'c'),)
   )
-
-
-def test_rules_are_named():
-  with pytest.raises(core.InputError, match='available: balanced, first'):
-    scoring.parse('[]', 'last')

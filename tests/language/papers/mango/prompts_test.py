@@ -34,6 +34,7 @@ def test_published_questions_come_from_the_files_of_the_user(
   with gzip.open(path, 'rt', encoding='utf-8') as lines:
     rows = [row for row in map(json.loads, lines) if row['answerable']]
   assert len(rows) == 32
+  folder = str(tmp_path)
   for row in rows:
     kind, end = 'route', row['dst_node']
     if 'action_list' in row:
@@ -45,55 +46,42 @@ def test_published_questions_come_from_the_files_of_the_user(
     if not file.exists():
       file.write_text(text)
     assert file.read_text() == text
-  style = questions.MazePrompt(prompts=str(tmp_path))
   for row in rows:
     actions = tuple(row.get('action_list', ()))
     asked = MazeQuestion(row['src_node'], row['dst_node'], actions)
-    text = questions.prompt('W {start}', (['north'], ['a']), asked, style)
+    text = questions.prompt(
+      'W {start}', asked, (['north'], ['a']), folder=folder
+    )
     assert text == f"W {{start}}\n\n['north'] ['a']\n\n{row['question']}"
 
 
 def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
   asked = MazeQuestion('a', 'b', ('north',))
-  style = questions.MazePrompt(prompts=str(tmp_path))
+  folder = str(tmp_path)
   names = ['north'], ['a', 'b']
   said = 'expected destination.txt, route.txt, minigame.txt'
   with pytest.raises(core.InputError, match=f'no destination.txt; {said}'):
-    questions.prompt('W', names, asked, style)
+    questions.prompt('W', asked, names, folder=folder)
   file = tmp_path / 'destination.txt'
   file.write_text(FRAME + '{actions}')
   with pytest.raises(core.InputError, match=r'has no \{start\}; expected \{wa'):
-    questions.prompt('W', names, asked, style)
+    questions.prompt('W', asked, names, folder=folder)
   file.write_text(FRAME + '{start}{actions}{0: 1}{other}')
-  text = questions.prompt('W', names, asked, style)
+  text = questions.prompt('W', asked, names, folder=folder)
   assert text.endswith("\n\na['north']{0: 1}{other}")
   file.write_bytes(b'\xff')
   with pytest.raises(core.InputError, match='is not a prompt'):
-    questions.prompt('W', names, asked, style)
+    questions.prompt('W', asked, names, folder=folder)
   (tmp_path / 'rout.txt').write_text('')
   with pytest.raises(core.InputError, match=f'unknown rout.txt; {said}'):
-    questions.prompt('W', names, asked, style)
+    questions.prompt('W', asked, names, folder=folder)
 
 
 def test_the_two_generations_name_the_values_of_a_move_differently():
   asked = MazeQuestion('a', 'b', ('north',))
-  paper = questions.question_text(asked, questions.MazePrompt('paper'))
-  assert "the keys 'prev_node', 'action' and 'node'" in paper
-  style = questions.MazePrompt('paper')
-  text = questions.prompt('W', (['north'], ['a', 'b']), asked, style)
+  text = questions.prompt('W', asked, (['north'], ['a', 'b']), 'paper')
+  assert "the keys 'prev_node', 'action' and 'node'" in text
   assert "Actions of the game: ['north'].\n" in text
-
-
-@pytest.mark.parametrize(
-  ('fields', 'said'),
-  [
-    (('x',), 'available: camera_ready, paper, annotation'),
-    (('paper', 'x'), 'available: full, simple'),
-  ],
-)
-def test_styles_are_checked(fields, said):
-  with pytest.raises(core.InputError, match=said):
-    questions.MazePrompt(*fields)
 
 
 @given(st.integers(20, 400))
@@ -131,9 +119,3 @@ def test_steps_are_shown_as_in_the_published_walkthroughs():
   simple = questions.shown_steps(MAZE, 'simple')
   assert [step.observation for step in simple] == questions.places_walked(MAZE)
   assert (simple[0].action, simple[1].number) == ('Init', 1)
-
-
-def test_room_is_kept_for_lists_question_and_answer():
-  assert questions.room('x' * 100, 50, len, 400) == 250
-  with pytest.raises(core.InputError, match='leaves none'):
-    questions.room('x' * 100, 50, len, 150)

@@ -62,11 +62,6 @@ def test_altar_to_dome_room_is_not_the_papers_example(zork1):
   assert graph.follow('altar', ('north',)) == {'temple'}
 
 
-def test_kinds_are_named():
-  with pytest.raises(core.InputError, match='available: destination, route'):
-    questions.questions(HOTEL, 'x')
-
-
 def test_places_after_steps_are_the_annotators(testdata):
   folder = testdata / 'mango'
   if not folder.is_dir():
@@ -134,13 +129,12 @@ def test_chance_over_all_games(testdata):
 
 @pytest.mark.parametrize('generation', ['camera_ready', 'paper'])
 def test_the_solver_reads_prompts(small, generation):
-  style = questions.MazePrompt(generation, 'simple')
   shown = questions.render(questions.shown_steps(small, 'simple'))
   names = small.actions, small.places
   graph = questions.judge_graph(small)
   for kind in questions.KINDS:
     for asked in questions.questions(small, kind):
-      text = questions.prompt(shown, names, asked, style)
+      text = questions.prompt(shown, asked, names, generation)
       output = reader.answer(askeds.Asked([text]))
       answer = scoring.parse(output)
       result = scoring.judge(graph, asked, answer)
@@ -165,9 +159,7 @@ def test_a_question_is_read_with_quotes_inside_names():
     WalkthroughStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
     WalkthroughStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
   ]
-  text = questions.prompt(
-    questions.render(steps), names, asked, questions.MazePrompt()
-  )
+  text = questions.prompt(questions.render(steps), asked, names)
   result = reader.read(text)
   assert result.start, result.target == asked[:2]
   assert result.steps == [

@@ -118,7 +118,7 @@ def test_answers_of_other_models_and_other_ways_of_asking_stay_apart(solved):
   assert list(result.model) == [
     'a/x-S',
     'b/x-S',
-    'y-S',
+    'b/y-S',
   ]
   assert list(result.success) == [0.5] * 3
 
@@ -128,7 +128,7 @@ def test_a_log_is_a_page_of_tables(solved):
   result = reports.page([solved])
   titles = [table.title for table in result.tables]
   assert titles[0] == 'Success'
-  assert result.rows['answers'][0]['model'] == 'solver-S'
+  assert result.rows['answers'][0]['model'] == 'wm/solver-S'
   success = dict(
     zip(result.tables[0].heads, result.tables[0].rows[0], strict=True)
   )
@@ -158,7 +158,7 @@ def test_the_budget_decides_which_questions_are_asked(folder):
     ({'budget': -1}, 'budget=-1; expected at least 0'),
     ({'setting': 'x'}, 'available: full, simple'),
     ({'tokenizer': 'x'}, 'available: model, estimate'),
-    ({'last': 1}, 'no destination question is answered'),
+    ({'last': 1}, 'hold no question of mango_destination'),
   ],
 )
 def test_bad_settings_are_one_line(folder, options, said):
@@ -231,12 +231,14 @@ def test_minigames_by_their_map(folder, tmp_path):
   assert result['success'] > 0.3
   only = reports.page([log])
   assert [table.title for table in only.tables] == ['Minigames (table 10)']
-  heads = 'game', 'solver, minigame with map'
+  heads = 'game', 'wm/solver, minigame with map'
   assert only.tables[0].heads == heads
   assert only.tables[0].rows[0][1].endswith(' of 18')
   always = run(task, 'wm/yes', log_dir=str(tmp_path))
   assert means(always)['success'] < result['success']
   short = tasks.mango_minigames(folder, budget=2600, **inputs)
   assert 0 < len(short.dataset) < 18
-  with pytest.raises(core.InputError, match='hold no step that goes where'):
+  with pytest.raises(
+    core.InputError, match='hold no question of mango_minigames'
+  ):
     tasks.mango_minigames(folder, budget=200, **inputs)

@@ -6,41 +6,39 @@ a CSV file without it, which has the answers as nodes.
 
 from __future__ import annotations
 
-import collections
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from wm.core import inputs
-from wm.language import pages, recorded_answers
-from wm.language.answers.values import NodeReply
+from wm.language import recorded_answers
 from wm.language.pages import AnswersPage
+from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import score as scoring
-from wm.language.papers.cogeval import statistics
-from wm.reporting.tables import Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
 FINAL, MAY = 'scores_all.csv.gz', 'scores_may2023.csv.gz'
 TEXTS = SAMPLE, FINAL  # Files that conversations are read from.
-FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-# File -> its columns that are read besides FACTORS.
+FACTORS = ['graph', 'domain', 'condition', 'model']
+_CONVERSATION = [*FACTORS, 'temperature', 'repeat']
+_QUESTION = ['graph', 'domain', 'condition', 'start', 'goal']
+# File -> its columns that are read besides FACTORS, by their names here.
 COLUMNS = {
-  FINAL: (
-    *('temperature', 'repeat', 'prompt_version', 'start', 'goal'),
-    *('recorded_score', 'rescore', 'key_status', 'outcome', 'answer_nodes'),
-  ),
-  MAY: ('temp', 'rep', 'snapshot', 'token_score'),
+  FINAL: [
+    *('temperature', 'repeat', 'start', 'goal', 'prompts', 'recorded'),
+    *('solver', 'key_status', 'outcome', 'nodes'),
+  ],
+  MAY: ['temperature', 'repeat', 'snapshot', 'token'],
 }
-# Their names here, where these are others.
-NAMES = {
+_NAMES = {
   'temp': 'temperature',
   'rep': 'repeat',
   'prompt_version': 'prompts',
@@ -49,55 +47,36 @@ NAMES = {
   'answer_nodes': 'nodes',
   'token_score': 'token',
 }
-_WORDS = {
-  *FACTORS,
-  *('prompt_version', 'key_status', 'outcome', 'snapshot', 'answer_nodes'),
-}
-
-
-class ScoreTables(NamedTuple):
-  """All recorded scores.
-
-  Attributes:
-    final: of the last commit: `recorded` (by the authors' judge), `solver`,
-      `outcome`, `nodes` ('1-7-?'), `key_status`, `prompts` ('v1', 'v2', 'cot').
-    may: of the paper's time, by `snapshot`: `token`.
-  """
-
-  final: pd.DataFrame
-  may: pd.DataFrame
-
-
-def read_scores(folder: str | pathlib.Path) -> ScoreTables:
-  """Reads the tables of a folder, as the data's README describes them.
-
-  Raises:
-    InputError: a file is missing, damaged, or lacks a column.
-  """
-  place = pathlib.Path(folder)
-  return ScoreTables(*(read_table(place / name) for name in (FINAL, MAY)))
 
 
 def read_table(path: pathlib.Path) -> pd.DataFrame:
-  """One of the tables, columns renamed.
+  """A table of scores, columns renamed.
+
+  FINAL, of the last commit, has `recorded` (by the authors' judge), `solver`,
+  `outcome`, `nodes` ('1-7-?'), `key_status`, and `prompts` ('v1', 'v2', 'cot');
+  MAY, of the paper's time, `token` by `snapshot`.
 
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  columns = [*FACTORS, *COLUMNS[path.name]]
-  words = dict.fromkeys(_WORDS & {*columns}, 'category')
   with inputs.reading_file(path, 'a table of scores'):
-    frame = pd.read_csv(path, usecols=columns, dtype=words)
-    return named(frame.rename(columns=NAMES))
+    frame = pd.read_csv(path).rename(columns=_NAMES)
+    return named(frame[[*FACTORS, *COLUMNS[path.name]]])
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
   """Adds `group`, and `question`, a number for each different question."""
-  asked = ['graph', 'domain', 'condition', 'prompts', 'start', 'goal']
-  keys = [name for name in asked if name in frame]
+  keys = [name for name in (*_QUESTION, 'prompts') if name in frame]
   number = frame.groupby(keys, observed=True, sort=False, dropna=False).ngroup()
   group = frame['condition'].astype(object).map(questions.GROUP).fillna('')
   return frame.assign(question=number, group=group)
+
+
+def question_of(row: Mapping[str, Any]) -> Question:
+  """The question that an answer, a row of a table, is about."""
+  ends = row['start'], row['goal']
+  start, goal = (None if pd.isna(end) else int(end) for end in ends)
+  return Question(row['graph'], row['condition'], row['domain'], start, goal)
 
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
@@ -109,96 +88,57 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   Returns:
     Rows of audited prompts with `solver` (is it optimal?) and `outcome`.
   """
-  asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   every = frame[frame['prompts'] == AUDITED]
   counts = every['group'] == 'Clusters'
-  paths = every[~counts]
   # Nodes of what has no answer are those of prose.
-  paths = paths.assign(
-    nodes=paths['nodes'].where(paths['outcome'] != 'no_answer')
-  )
+  nodes = every['nodes'].where(every['outcome'] != 'no_answer')
+  paths = every.assign(nodes=nodes)[~counts]
   paths = paths.drop(columns=['solver', 'outcome'])
-  code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
-  first = paths.loc[~code.duplicated(), asked].astype(object)
-  verdicts = []
-  for row in first.to_dict('records'):
-    reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
-    problem = questions.problem(reports.question_of(row))
-    verdict = scoring.judge(problem, reply)
-    right = float(verdict.outcome == 'correct')
-    verdicts.append((right, verdict.outcome))
-  names = ['solver', 'outcome']
-  wide = pd.DataFrame(verdicts, columns=names).take(code.to_numpy())
-  paths = pd.concat([paths, wide.set_index(paths.index)], axis=1)
-  whole = pd.concat([paths, every[counts]])
-  return whole.assign(outcome=whole['outcome'].astype('category'))
+  asked = paths[[*_QUESTION, 'nodes']].drop_duplicates()
+  asked['outcome'] = [
+    scoring.judge(
+      questions.problem(question_of(row)), scoring.parse_nodes(row['nodes'])
+    ).outcome
+    for row in asked.to_dict('records')
+  ]
+  asked['solver'] = (asked['outcome'] == 'correct').astype(float)
+  paths = paths.merge(asked, 'left').set_index(paths.index)
+  return pd.concat([paths, every[counts]])
 
 
-def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
+def load(folder: str | pathlib.Path) -> pd.DataFrame:
   """All conversations with audited prompts, those of the sample with text.
 
-  messages: whether these are read too; they are most of the file.
-
   Returns:
-    A conversation a row, None where there is nothing: the columns of
-      `ScoreTables.final`, where `solver` and `outcome` are by the data's parser
-      and solver, `nodes` is the answer as its authors' readers read it, and
-      `key_status` 'ok', 'wrong' or 'n/a' of the authors' key by that solver.
-      `question` is the last one, `key` names the conversation among all,
-      `answer` is the last reply, '' without text, and `expected` the authors'
-      keys, () without; `messages` are pairs of a role and a text, None without.
+    A conversation a row: the columns of FINAL, see `read_table`, where `solver`
+      and `outcome` are by the data's parser and solver, `nodes` is the answer
+      as its authors' readers read it, and `key_status` 'ok', 'wrong' or 'n/a'
+      of the authors' key by that solver. `question` is the last one, `answer`
+      is the last reply, '' without text, and `expected` the authors' keys, ()
+      without; `messages` are pairs of a role and a text, NaN without.
 
   Raises:
     InputError: a file is missing or damaged; says which.
   """
   place = pathlib.Path(folder)
-  texts = {}
-  interned: dict[str, str] = {}  # Thousands of conversations share a prompt.
-  for row in text_rows_of(place / SAMPLE):
-    turns = None
-    if messages and row['prompt_version'] == AUDITED:
-      turns = [(who, interned.setdefault(x, x)) for who, x in row['messages']]
-    answered = row.get('answer', ''), row.get('expected', ())
-    texts[key_of(row)] = (*answered, turns)
-  frame = read_table(place / FINAL)
-  frame = frame.assign(recorded=frame['recorded'].clip(upper=1))
-  frame = frame[frame['prompts'] == AUDITED].astype(object)
-  frame = frame.where(frame.notna(), None)
-  rows = frame.to_dict('records')
-  keys = [key_of(row) for row in rows]
-  read = [texts.get(key, ('', (), None)) for key in keys]
-  return frame.assign(
-    question=[reports.question_of(row) for row in rows],
-    key=keys,
-    answer=[answer for answer, *_ in read],
-    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k, *_ in read],
-    messages=[turns for *_, turns in read],
-    key_status=frame['key_status'].fillna('n/a'),
-  )
-
-
-def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-  """Objects of JSON lines, one for each conversation with text.
-
-  Raises:
-    InputError: the file is missing or damaged; says where.
-  """
   needed: dict[str, type] = dict.fromkeys(FACTORS, str)
   needed |= {'temperature': float, 'repeat': float}
-  return recorded_answers.read_lines(path, needed)
-
-
-def key_of(row: Mapping[str, Any]) -> tuple:
-  """Names a conversation among all."""
-  what = (row[name] for name in FACTORS)
-  return (*what, float(row['temperature']), int(row['repeat']))
-
-
-@functools.lru_cache(maxsize=4096)
-def known_names(question: Question) -> dict[int, str]:
-  """Node -> name, as the recorded prompts have them."""
-  most = questions.most_nodes(question.graph)
-  return dict(questions.node_names(question.graph, question.domain, most))
+  lines = recorded_answers.read_lines(place / SAMPLE, needed)
+  # Not of all lines: they have columns of the table, too.
+  of_text = [*_CONVERSATION, 'messages', 'answer', 'expected']
+  texts = pd.DataFrame(lines, columns=of_text)
+  texts = texts.astype({'temperature': float, 'repeat': float})
+  frame = read_table(place / FINAL)
+  frame = frame[frame['prompts'] == AUDITED].merge(texts, 'left')
+  return frame.assign(
+    question=[question_of(row) for row in frame[_QUESTION].to_dict('records')],
+    answer=frame['answer'].fillna(''),
+    expected=[
+      (keys,) if isinstance(keys, str) else (*keys,) if keys == keys else ()
+      for keys in frame['expected']
+    ],
+    key_status=frame['key_status'].astype(object).fillna('n/a'),
+  )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -206,8 +146,8 @@ def key_nodes(
   question: Question, expected: tuple[str, ...]
 ) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
-  problem, node_names = questions.problem(question), known_names(question)
-  keys = (scoring.read_path(text, node_names).nodes for text in expected)
+  problem, node_names = questions.problem(question), prompts.names_of(question)
+  keys = (scoring.read_path(text, node_names) for text in expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
@@ -224,84 +164,60 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
-  recorded = read_scores(place)
-  final = judged(recorded.final)
+  table, may = read_table(place / FINAL), read_table(place / MAY)
+  final = judged(table)
   final = final[final['domain'].isin(statistics.DOMAINS)]
   read = load(place)
-  texts = int((read['answer'] != '').sum())
   main = statistics.of_paper(final, list(statistics.MODELS))
-  fits = _fits(recorded, final)
+  deviances = [
+    {'score': score, **step}
+    for score, frame in (('solver', final), ('recorded', table))
+    for step in statistics.stepwise(statistics.of_paper(frame), score)
+  ]
   # The paper's means are of all domains, strays included.
-  early = recorded.may[recorded.may['snapshot'] == PAPER]
-  old = means_of_cells(early, 'token')
-  return reports.assembled(
+  old = means_of_cells(may[may['snapshot'] == PAPER], 'token')
+  return reports.answers_page(
     f'{reports.lead(final)}, scored again by an exact solver; '
-    f'{texts:,} of them with text. Recorded by the authors in 2023.',
+    f'{(read["answer"] != "").sum():,} of them with text. Recorded by the '
+    'authors in 2023.',
     main,
     [
-      reports.stepwise_table(fits),
-      table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
+      reports.stepwise_table(deviances),
+      reports.REPORT.table('table3', beside_printed(old), **agreement(old)),
       reports.repeats_table(main, ['recorded', 'solver']),
       reports.REPORT.table('judges', both_judged(final)),
-      pages.table(
-        "The authors' answer keys that are wrong",
-        wrong_key_rows(read),
-        folded=True,
-      ),
+      reports.REPORT.table('wrong_keys', wrong_keys(read)),
     ],
     {
-      'deviances': reports.deviances(fits),
+      'deviances': deviances,
       'table3': old.reset_index().to_dict('records'),
     },
-    [
-      *reports.decided(main),
-      *reports.harder(main, 'recorded', statistics.models_of(main)[0]),
-    ],
   )
 
 
-def _fits(
-  recorded: ScoreTables, final: pd.DataFrame
-) -> dict[str, statistics.Stepwise]:
-  """Table 2 of two scores."""
-  scored = {
-    'solver': (statistics.of_paper(final), 'solver'),
-    'recorded': (statistics.of_paper(recorded.final), 'recorded'),
-  }
-  return {name: statistics.stepwise(*of) for name, of in scored.items()}
+def wrong_keys(read: pd.DataFrame) -> pd.DataFrame:
+  """Conversations whose answer key the solver contradicts.
 
-
-def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
-  """Answer keys of the authors that the solver contradicts, a row each.
-
-  Cluster counts are left out.
+  Cluster counts are left out. Columns besides: `key` and `right`, as text, and
+  `conversations`, how many ask the same.
 
   read: as `load` has it.
   """
-  wrong: dict[tuple[str, ...], list[Any]] = {}
-  for asked in read[read['expected'] != ()].itertuples():
-    where = asked.question[:3]
-    if 'nClusters' not in where:
-      right = frozenset(questions.problem(asked.question).optimal)
-      if key_nodes(asked.question, asked.expected) != right:
-        wrong.setdefault(where, []).append(asked)
-  every = collections.Counter(asked[:3] for asked in read['question'])
-  rows = []
-  for (graph, condition, domain), several in wrong.items():
-    question = several[-1].question
-    keys = scoring.keys(questions.problem(question), known_names(question))
-    rows.append(
-      {
-        'graph': f'{statistics.LETTERS[graph]} ({graph})',
-        'domain': domain,
-        'condition': condition,
-        'key of the authors': ' | '.join(several[-1].expected),
-        'right': ' | '.join(keys),
-        'conversations': every[graph, condition, domain],
-        'with text': len(several),
-      }
-    )
-  return rows
+  same = read.groupby(['graph', 'condition', 'domain'])['graph']
+  read = read.assign(conversations=same.transform('size'))
+  keyed = read[(read['expected'] != ()) & (read['group'] != 'Clusters')]
+  wrong = [
+    key_nodes(*pair) != frozenset(questions.problem(pair[0]).optimal)
+    for pair in zip(keyed['question'], keyed['expected'], strict=True)
+  ]
+  rows = keyed[wrong]
+  right = [
+    scoring.keys(questions.problem(question), prompts.names_of(question))
+    for question in rows['question']
+  ]
+  return rows.assign(
+    key=rows['expected'].map(' | '.join), right=[*map(' | '.join, right)]
+  )
 
 
 def means_of_cells(frame: pd.DataFrame, score: str) -> pd.DataFrame:
@@ -315,8 +231,8 @@ def means_of_cells(frame: pd.DataFrame, score: str) -> pd.DataFrame:
 def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
   """Cells in the order of the paper's table 3, with its numbers.
 
-  Columns besides: `condition`, `model`, `printed_mean`, `printed_sd`; NaN where
-  either has none.
+  Columns besides: `asked` (the condition), `model`, `printed_mean`,
+  `printed_sd`; NaN where either has none.
   """
   table = reports.REPORT.published['table3']
   printed = [
@@ -324,9 +240,9 @@ def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
     for condition, row in table['conditions'].items()
     for model, values in zip(table['models'], row, strict=True)
   ]
-  heads = ['condition', 'model', 'printed_mean', 'printed_sd']
+  heads = ['asked', 'model', 'printed_mean', 'printed_sd']
   frame = pd.DataFrame(printed, columns=heads)
-  return frame.join(means, on=['condition', 'model'])
+  return frame.join(means, on=['asked', 'model'])
 
 
 def agreement(means: pd.DataFrame) -> dict[str, float]:
@@ -350,21 +266,14 @@ def agreement(means: pd.DataFrame) -> dict[str, float]:
   }
 
 
-def table_3(means: pd.DataFrame, source: str) -> Table:
-  """Table 3 of answers, with the paper's means and standard deviations."""
-  frame = beside_printed(means).rename(columns={'condition': 'asked'})
-  near = agreement(means)
-  return reports.REPORT.table('table3', frame, source=source, **near)
-
-
 def both_judged(frame: pd.DataFrame) -> pd.DataFrame:
   """Answers that the authors' judge and the solver have scored.
 
   Columns besides, bool: `judge` and `solver`, is the answer right by each,
   `same`, `judge_alone` and `solver_alone`.
   """
-  both = frame[frame['recorded'].notna() & frame['solver'].notna()]
-  judge, solver = (both[name] > 0.5 for name in ('recorded', 'solver'))
+  both = frame.dropna(subset=['recorded', 'solver'])
+  judge, solver = both['recorded'] > 0.5, both['solver'] > 0.5
   return both.assign(
     judge=judge,
     solver=solver,

@@ -6,8 +6,7 @@ the paper prints.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +14,12 @@ import pandas as pd
 
 from wm import core
 from wm.language import pages
-from wm.language.pages import AnswersPage, Report, filled
+from wm.language.pages import AnswersPage, Report, filled, ordered
 from wm.language.papers import reports
-from wm.language.papers.cogeval import prompts, statistics
-from wm.language.papers.cogeval import score as scoring
-from wm.language.papers.cogeval.statistics import LETTERS, Stepwise
+from wm.language.papers.cogeval import statistics
+from wm.language.papers.cogeval.statistics import LETTERS
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
-from wm.worlds.cognitive_graph.questions import Question
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
@@ -48,6 +45,28 @@ def kappa(rows: pd.DataFrame) -> float:
   return 1.0 if chance == 1 else 1 - (judge != solver).mean() / (1 - chance)
 
 
+def _shares(rows: pd.DataFrame) -> dict[str, float]:
+  """Figure 3: shares of answers by how they fail, a column each."""
+  shares = rows['outcome'].value_counts(normalize=True)
+  return {name.replace('_', ' '): share for name, share in shares.items()}
+
+
+def _deviance(rows: pd.DataFrame) -> str:
+  """A cell of table 2: the deviance of a term."""
+  (step,) = rows.itertuples()
+  mark = ' *' * (step.separated > 0)
+  return (
+    f'{step.deviance:,.2f}{mark}, df {step.df} [p {p_value(step.p)}, '
+    f'by questions {p_value(step.clustered_p)}]'
+  )
+
+
+def _printed_deviance(rows: pd.DataFrame) -> str | None:
+  """The same as the paper has it."""
+  pair = REPORT.published['table2']['terms'].get(rows['term'].iloc[0])
+  return pair and f'{pair[0]:,.2f}, df {pair[1]}'
+
+
 REPORT = Report(
   'cogeval',
   labels={
@@ -55,189 +74,118 @@ REPORT = Report(
     'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
     'condition': {name: name for name in questions.GROUP},
     'group': {name: name for name in questions.GROUPS},
-    'setting': {},
   },
   measures={
     'beside': _beside,
+    'deviance': _deviance,
+    'printed_deviance': _printed_deviance,
     'kappa': kappa,
     'sum': lambda rows, column: int(rows[column].sum()),
-    'shares': lambda rows: (
-      rows['outcome'].value_counts(normalize=True, sort=False).to_dict()
-    ),
+    'last': lambda rows, column: rows[column].iloc[-1],
+    'shares': _shares,
   },
 )
 
 
-def p_value(p: float | None) -> str:
-  """'.016', or '2e-25' where it is small."""
-  if p is None:
+def p_value(p: float) -> str:
+  """'.016', or '2e-25' where it is small; a dash for NaN."""
+  if pd.isna(p):
     return '–'
   if p < 1e-300:
     return '< 1e-300'
   return f'{p:.3f}' if p >= 1e-3 else f'{p:.0e}'
 
 
-def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
-  """Table 2: deviances of added terms, of several scores, and the paper's."""
-  printed = REPORT.published['table2']['terms']
-  rows: dict[str, dict[str, Any]] = {}
-  for name, fit in fits.items():
-    for step in fit.steps:
-      row = rows.setdefault(step['term'], {'term': step['term'], 'scores': {}})
-      if pair := printed.get(step['term']):
-        row['paper'] = f'{pair[0]:,.2f}, df {pair[1]}'
-      mark = ' *' * (step['separated'] > 0)
-      row['scores'][f'{name}, n={fit.n:,}'] = (
-        f'{step["deviance"]:,.2f}{mark}, df {step["df"]} '
-        f'[p {p_value(step["p"])}, '
-        f'by questions {p_value(step["clustered_p"])}]'
-      )
-  every = itertools.chain.from_iterable(fit.steps for fit in fits.values())
-  return REPORT.table(
-    'stepwise',
-    list(rows.values()),
-    separated=' * Outcomes are separated: some coefficients are infinite, and '
-    'the deviance is the limit.' * any(step['separated'] for step in every),
-  )
+def stepwise_table(steps: Sequence[pages.Row]) -> Table:
+  """Table 2: deviances of added terms, of several scores, and the paper's.
 
-
-def by_model(scored: pd.DataFrame, by: str, title: str) -> Table:
-  """Mean scores with intervals: a row for each value of a column."""
-  return REPORT.table('by_model', scored, column=by, title=title)
-
-
-def outcomes_table(frame: pd.DataFrame) -> Table:
-  """Figure 3: shares of answers by how they fail, of each model."""
-  judged = frame[frame['outcome'].notna()]
-  outcome = judged['outcome'].astype(str).str.replace('_', ' ')
-  shares = pd.crosstab(judged['model'].astype(str), outcome, normalize='index')
-  order = shares.sum().sort_values(ascending=False).index
-  judged = judged.assign(outcome=pd.Categorical(outcome, order))
-  return REPORT.table('outcomes', judged)
+  steps: as `statistics.stepwise` has them, with the name of their `score`.
+  """
+  frame = pd.DataFrame(steps)
+  score = frame['score'] + ', n=' + frame['n'].map('{:,}'.format)
+  return REPORT.table('stepwise', frame.assign(score=score))
 
 
 def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
   """Correlation of repeats of a question, by several scores."""
   fixed = frame[~frame['condition'].astype(str).str.endswith('stepPath')]
-  by, rows = list(statistics.REPEATED), []
-  for score in names:
-    repeated = fixed[fixed[score].notna()]
-    for title, part in (
-      ('all temperatures', repeated),
-      ('temperature 0', repeated[repeated['temperature'] == 0]),
-    ):
-      size = part.groupby(by, observed=True)[score].transform('size')
-      part = part[size > 1]
-      if len(part[by].drop_duplicates()) > 1:
-        alike = statistics.intraclass(part, score)
-        rows.append({'score': score, 'answers': title, **alike})
+  cold = fixed[fixed['temperature'] == 0]
+  parts = ('all temperatures', fixed), ('temperature 0', cold)
+  rows = [
+    {'score': score, 'answers': title, **alike}
+    for score in names
+    for title, part in parts
+    if (alike := statistics.intraclass(part, score))
+  ]
   return REPORT.table('repeats', rows)
 
 
-FOUR_STEPS = 'nstepPath'  # Of the large graphs, whose diameter is 4.
-
-
-# A claim, what the paper prints, our number with its interval, and whether it
-# holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
-# it' where it has a printed number.
-Claim = dict[str, Any]
-
-
-def harder(frame: pd.DataFrame, score: str, model: str) -> list[Claim]:
+def harder(frame: pd.DataFrame, score: str, model: str) -> Iterator[pages.Row]:
   """The tree is harder than the long chains, and graph D than graph E."""
   answered = frame[(frame['model'] == model) & frame[score].notna()]
-  claims = []
+  parts = dict(tuple(answered.groupby('graph', observed=True)))
   for pair in REPORT.published['claims']['harder']:
-    parts = [answered[answered['graph'] == graph] for graph in pair]
-    if any(part.empty for part in parts):
-      continue
-    contrast = statistics.contrast(parts[0], parts[1], score)
-    hard, easy = (LETTERS[graph] for graph in pair)
-    claims.append(
-      {
-        'claim': f'{statistics.label(model)} does worse on {hard} than on '
-        f'{easy} ({score} score)',
-        'paper': f'{hard} < {easy}',
-        'ours': filled(
+    if parts.keys() >= {*pair}:
+      first, second = (parts[graph] for graph in pair)
+      contrast = statistics.contrast(first, second, score)
+      hard, easy = (LETTERS[graph] for graph in pair)
+      yield _claim(
+        f'{REPORT.label("model", model)} does worse on {hard} than on {easy} '
+        f'({score} score)',
+        f'{hard} < {easy}',
+        filled(
           '{first:.3f} and {second:.3f}, difference {difference:+.3f}'
           '| [{low:+.3f}, {high:+.3f}]|, n={questions} questions',
           contrast,
         ),
-        'holds': _decided(contrast['low'], contrast['high'], 0),
-      }
-    )
-  return claims
+        (contrast['low'], contrast['high']),
+      )
 
 
-def _decided(low: float, high: float, bound: float) -> str:
-  """Whether an interval lies above a bound: yes, no or not sure."""
-  if low > bound:
-    return 'yes'
-  return 'no' if high < bound else 'not sure'
+def _claim(
+  claim: str,
+  paper: str,
+  ours: str,
+  interval: tuple[Any, Any],
+  bound: float = 0,
+) -> pages.Row:
+  """A claim that a number is above a bound, decided by its interval.
+
+  It holds: 'yes', 'no', or 'not sure' where the bound is in the interval.
+  """
+  low, high = interval
+  holds = 'yes' if low > bound else 'no' if high < bound else 'not sure'
+  return {'claim': claim, 'paper': paper, 'ours': ours, 'holds': holds}
 
 
-def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
+def hallucinated(frame: pd.DataFrame, model: str) -> Iterator[pages.Row]:
   """Plans of four steps on D, E and F name edges that are not there."""
   plans = frame[
     (frame['model'] == model)
-    & (frame['condition'] == FOUR_STEPS)
+    & (frame['condition'] == 'nstepPath')  # Their diameter is 4.
     & frame['graph'].isin(questions.LARGE)
     & frame['outcome'].notna()
   ]
   plans = plans.assign(wrong=(plans['outcome'] == 'hallucinated_edge') * 1.0)
   bound = REPORT.published['claims']['hallucinated_edges_of_four_steps']
-  claims = []
-  for graph in questions.LARGE:
-    mean = REPORT.mean(plans[plans['graph'] == graph], 'wrong')
-    if mean.low is not None and mean.high is not None:
-      claims.append(
-        {
-          'claim': f'{statistics.label(model)} invents an edge in plans of '
-          f'four steps on {LETTERS[graph]}',
-          'paper': f'over {bound:.0%}',
-          'ours': REPORT.shown(mean),
-          'holds': _decided(mean.low, mean.high, bound),
-        }
-      )
-  return claims
+  for keys, part in REPORT.groups(plans, 'graph'):
+    mean = REPORT.mean(part, 'wrong')
+    yield _claim(
+      f'{REPORT.label("model", model)} invents an edge in plans of four steps '
+      f'on {LETTERS[keys["graph"]]}',
+      f'over {bound:.0%}',
+      REPORT.shown(mean),
+      (mean.low, mean.high),
+      bound,
+    )
 
 
-def of_answers(frame: pd.DataFrame) -> AnswersPage:
-  """The page of any answers, by the solver's score.
-
-  frame: as `answers_of_logs` has them.
-
-  Raises:
-    InputError: no answer has a score.
-  """
-  if not frame['solver'].notna().any():
-    raise core.InputError('no scored answer to a question of wm/cogeval')
-  return assembled(lead(frame), frame, [], {}, decided(frame))
-
-
-def assembled(
-  lead_text: str,
-  frame: pd.DataFrame,
-  more: Sequence[Table],
-  rows: Mapping[str, Sequence[pages.Row]],
-  claimed: Sequence[Claim],
-) -> AnswersPage:
-  """A page: what all have, and `more` tables and `rows` of their own."""
-  scored = frame[frame['solver'].notna()]
-  tables = [
-    REPORT.table('claims', claimed),
-    by_model(scored, 'graph', 'Figure 2: solver by graph'),
-    *more,
-    outcomes_table(frame),
-    by_model(scored, 'condition', 'solver by condition'),
-  ]
-  return reports.assembled(
-    REPORT,
-    lead_text,
-    tables,
-    reports.drawn(REPORT, scored),
-    rows,
-  )
+def decided(frame: pd.DataFrame) -> list[pages.Row]:
+  """The paper's claims of the first model's answers."""
+  model, *_ = ordered(frame['model'].astype(str), statistics.MODELS)
+  claims = [*harder(frame, 'solver', model), *hallucinated(frame, model)]
+  by_judge = harder(frame, 'recorded', model) if 'recorded' in frame else ()
+  return [*claims, *by_judge]
 
 
 def lead(frame: pd.DataFrame) -> str:
@@ -249,21 +197,35 @@ def lead(frame: pd.DataFrame) -> str:
   )
 
 
-def decided(frame: pd.DataFrame) -> list[Claim]:
-  """The paper's claims of the first model's answers."""
-  model = statistics.models_of(frame)[0]
-  return [*harder(frame, 'solver', model), *hallucinated(frame, model)]
+def answers_page(
+  lead_text: str,
+  frame: pd.DataFrame,
+  more: Sequence[Table] = (),
+  rows: Mapping[str, Sequence[pages.Row]] | None = None,
+) -> AnswersPage:
+  """The page of any answers, by the solver's score.
 
-
-def deviances(fits: Mapping[str, Stepwise]) -> list[dict[str, Any]]:
-  """Table 2 as rows."""
-  return [
-    {'score': name, **step} for name, fit in fits.items() for step in fit.steps
-  ]
-
-
-ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
-SETTINGS = [name for name in prompts.SETTINGS if name != 'seed']
+  Args:
+    lead_text: below the title.
+    frame: an answer a row, see `statistics`, with `solver` and `outcome`.
+    more: tables of its own.
+    rows: name of a CSV file -> its rows.
+  """
+  # As categories, those that a model has none of are 0.
+  frame = frame.assign(outcome=frame['outcome'].astype('category'))
+  scored = frame[frame['solver'].notna()]
+  names = 'by_graph', 'outcomes', 'by_condition'
+  return reports.assembled(
+    REPORT,
+    lead_text,
+    [
+      REPORT.table('claims', decided(frame)),
+      *(REPORT.table(name, scored) for name in names),
+      *more,
+    ],
+    reports.drawn(REPORT, scored),
+    rows or {},
+  )
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
@@ -273,45 +235,24 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     InputError: no sample of them is a question of this task with a score.
   """
   frame = answers_of_logs(logs)
-  answered = frame[frame['solver'].notna()]
-  content = of_answers(answered)
   more = reports.unread(reports.sample_rows(logs))
-  if answered['setting'].nunique() > 1:
-    more += [by_model(answered, 'setting', 'By the way of asking')]
-  return content._replace(tables=[*content.tables, *more])
+  if frame['setting'].nunique() > 1:
+    more += [REPORT.table('by_setting', frame)]
+  return answers_page(lead(frame), frame, more)
 
 
 def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   """An answer a row, see `statistics`; models are those of the logs.
 
-  Columns besides: `solver`, `outcome` and `nodes`.
+  Raises:
+    InputError: no sample of them is a question of this task with a score.
   """
-  asked = {*ASKED, 'question'}
-  rows = [row for row in reports.sample_rows(logs) if asked <= row.keys()]
-  frame = pd.DataFrame(rows, columns=_COLUMNS)
-  settings = frame[SETTINGS].astype(object).fillna('')
-  return frame.rename(columns={'correct': 'solver'}).assign(
-    temperature=frame['temperature'].fillna(0).astype(float),
-    nodes=[
-      scoring.format_nodes(nodes) if isinstance(nodes, list | tuple) else None
-      for nodes in frame['nodes']
-    ],
-    setting=['/'.join(filter(None, row)) for row in settings.to_numpy(str)],
-    group=frame['condition'].map(questions.GROUP).fillna(''),
-  )
-
-
-_COLUMNS = [
-  *('model', 'temperature', 'question', 'outcome', 'nodes', *ASKED, *SETTINGS),
-  'correct',
-]
-
-
-def question_of(row: Mapping[str, Any]) -> Question:
-  """The question that an answer, a row of a table, is about."""
-  graph, condition, domain = (
-    str(row[name]) for name in ('graph', 'condition', 'domain')
-  )
-  ends = (row[name] for name in ('start', 'goal'))
-  start, goal = (None if pd.isna(end) else int(end) for end in ends)
-  return Question(graph, condition, domain, start, goal)
+  asked = {*questions.Question._fields, 'question', 'correct'}
+  rows = [
+    {**row, 'setting': f'{row["wording"]}/{row["turns"]}'}
+    for row in reports.sample_rows(logs)
+    if asked <= row.keys()
+  ]
+  if not rows:
+    raise core.InputError('no scored answer to a question of wm/cogeval')
+  return pd.DataFrame(rows).rename(columns={'correct': 'solver'})

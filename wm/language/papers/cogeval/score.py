@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from wm.language.answers import values
-from wm.language.answers.values import NodeReply
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion
 
 UNKNOWN = values.UNKNOWN  # An item that names no node.
-LONGEST = 100_000  # Characters of a reply that are read, from its end.
 
 
 def parse_nodes(text: object) -> tuple[int, ...]:
@@ -28,69 +26,46 @@ def parse_nodes(text: object) -> tuple[int, ...]:
   )
 
 
-def format_nodes(nodes: Sequence[int]) -> str:
-  """Nodes as `parse_nodes` reads them."""
-  return '-'.join('?' if node < 0 else str(node) for node in nodes)
-
-
-def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
-  """The nodes that a reply names as its answer; none of one that is unread.
+def read_path(text: str, node_names: Mapping[int, str]) -> tuple[int, ...]:
+  """The nodes that a reply names as its answer; () of one that is unread.
 
   text: the reply, reasoning included.
   node_names: node -> name.
   """
-  reading = values.path(text, _table(tuple(node_names.items())))
-  return reading.value or NodeReply(())
-
-
-def read_count(text: str) -> NodeReply:
-  """The number of clusters that a reply gives, as its only node."""
-  count = values.number(text[-LONGEST:], 'cluster').value
-  return NodeReply(() if count is None else (count,))
+  return values.path(text, _table(tuple(node_names.items()))).value or ()
 
 
 def read_reply(
   problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
-) -> NodeReply:
+) -> tuple[int, ...]:
   """The answer of a reply to a problem, by the problem's kind.
 
-  Arguments are those of read_path.
+  A number of clusters is its only node. Arguments are those of read_path.
   """
   if problem.kind == 'count':
-    return read_count(text)
-  return read_path(text, node_names)
+    count = values.number(text, 'cluster').value
+    return () if count is None else (count,)
+  nodes = read_path(text, node_names)
+  if problem.kind == 'choice':  # A sentence around a name is no second item.
+    return tuple(node for node in nodes if node != UNKNOWN) or nodes
+  return nodes
 
 
 @functools.lru_cache(maxsize=256)
 def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   """Name, in small letters, -> node."""
   table = {name.lower(): node for node, name in node_names}
-  for alias, name in questions.ALIASES.items():
-    if name in table:
-      table.setdefault(alias, table[name])
-  return table
-
-
-# The classes of an answer, in the order in which they are asked for.
-OUTCOMES = (
-  'no_answer',
-  'correct',
-  'hallucinated_node',
-  'wrong_start',
-  'hallucinated_edge',
-  'loop',
-  'too_long',
-  'wrong_goal',
-  'wrong_choice',
-  'wrong_count',
-)
+  aliases = questions.ALIASES.items()
+  return {**{x: table[name] for x, name in aliases if name in table}, **table}
 
 
 class AnswerVerdict(NamedTuple):
   """Class and flags of an answer.
 
   Attributes:
-    outcome: one of OUTCOMES, the first that applies.
+    outcome: the first that applies: no_answer, correct, hallucinated_node,
+      wrong_start, hallucinated_edge, loop, too_long, wrong_goal; wrong_choice
+      of a first step, wrong_count of clusters.
     nodes: of the path, with the start where it may be left out.
     hallucinated_edges: steps that no arc of the graph makes.
   """
@@ -100,17 +75,16 @@ class AnswerVerdict(NamedTuple):
   hallucinated_edges: int = 0
 
 
-def judge(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
-  """Class and flags of a reply to a problem."""
-  nodes = reply.nodes
+def judge(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
+  """Class and flags of an answer; a path stands for its first step."""
   if not nodes:
     return AnswerVerdict('no_answer', ())
-  if problem.kind == 'count':
-    right = nodes[:1] in problem.optimal
-    return AnswerVerdict('correct' if right else 'wrong_count', nodes[:1])
-  if problem.kind == 'choice':
-    return _choice(problem, reply)
-  return _path(problem, nodes)
+  if problem.kind == 'path':
+    return _path(problem, nodes)
+  skips = problem.kind == 'choice' and nodes[0] == problem.start and nodes[1:]
+  right = (nodes[1:2] if skips else nodes[:1]) in problem.optimal
+  outcome = 'correct' if right else f'wrong_{problem.kind}'
+  return AnswerVerdict(outcome, nodes)
 
 
 def whole(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> tuple[int, ...]:
@@ -119,17 +93,6 @@ def whole(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> tuple[int, ...]:
   return (
     (problem.start, *nodes) if free and nodes[0] != problem.start else nodes
   )
-
-
-def _choice(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
-  """Judges a first step; a whole path stands for its first step."""
-  nodes = reply.nodes
-  if not reply.hedged:  # A sentence around a name is no second item.
-    nodes = tuple(node for node in nodes if node != UNKNOWN) or nodes
-  if nodes[0] == problem.start and nodes[1:]:
-    nodes = nodes[1:]
-  right = nodes[:1] in problem.optimal
-  return AnswerVerdict('correct' if right else 'wrong_choice', reply.nodes)
 
 
 def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:

@@ -12,17 +12,12 @@ import dataclasses
 import functools
 import itertools
 import math
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-  ChatMessage,
-  ChatMessageSystem,
-  ChatMessageUser,
-)
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -35,7 +30,6 @@ from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.language.papers import published
 from wm.language.papers.cogeval import prompts
 from wm.language.papers.cogeval import score as scoring
-from wm.language.papers.cogeval.prompts import DialogSettings
 from wm.worlds.cognitive_graph import graphs, questions
 from wm.worlds.cognitive_graph.graphs import best_paths
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
@@ -45,7 +39,7 @@ VERSION = 2  # 1 had other words.
 
 @fields.documented
 @dataclasses.dataclass(frozen=True)
-class CogEvalOptions(DialogSettings):
+class CogEvalOptions:
   """Questions and conversations; lists are divided by commas."""
 
   graphs: str = field('', "names or letters, '' for all six")
@@ -58,25 +52,24 @@ class CogEvalOptions(DialogSettings):
     'nodes in each',
     least=1,
   )
-  seed: int = field(0, 'of names and order, and of the nodes asked about')
+  turns: str = field(
+    'two',
+    "'two': the model answers before it is told of a change; 'one': all is one "
+    'message',
+    choices=prompts.TURNS,
+  )
+  seed: int = field(
+    0, "of names and order, 0 is CogEval's, and of the nodes asked about"
+  )
   prompts: str = field('', published.HELP)
 
   def __post_init__(self) -> None:
-    super().__post_init__()
-    mixed = self.dialogs() != prompts.OF_AUTHORS
-    if self.wording != prompts.OURS or (self.prompts and mixed):
+    fields.check(self)
+    if self.prompts and (self.turns, self.seed) != ('two', 0):
       raise core.InputError(
-        f'wording={self.wording!r}, prompts={self.prompts!r}: published '
-        'prompts are those of prompts=FOLDER; expected no other option of '
-        'conversations'
+        f'turns={self.turns!r}, seed={self.seed}: published prompts are those '
+        'of prompts=FOLDER; expected no other option of conversations'
       )
-
-  def dialogs(self) -> DialogSettings:
-    """The options of conversations."""
-    put = {name: vars(self)[name] for name in prompts.SETTINGS}
-    if self.prompts:
-      put['wording'] = prompts.PUBLISHED
-    return DialogSettings(**put)
 
 
 @task
@@ -97,29 +90,6 @@ def cogeval(options: CogEvalOptions) -> Task:
   )
 
 
-def _conditions(
-  names: Sequence[str], chosen_conditions: Sequence[str]
-) -> dict[str, list]:
-  """Graph -> its conditions that are wanted, all where none is named.
-
-  Raises:
-    InputError: no such graph, or a condition that none of them has.
-  """
-  by_graph = {
-    graphs.LETTERS.get(name, name): questions.conditions(name)
-    for name in names or graphs.GRAPHS
-  }
-  every = list(dict.fromkeys(itertools.chain.from_iterable(by_graph.values())))
-  for condition in chosen_conditions:
-    text = f'no condition {condition!r} of {", ".join(by_graph)}'
-    inputs.check_known(condition, every, text)
-  shown = chosen_conditions or every
-  return {
-    name: [condition for condition in conditions if condition in shown]
-    for name, conditions in by_graph.items()
-  }
-
-
 def samples(options: CogEvalOptions) -> Iterator[Sample]:
   """A sample for each graph, domain, condition, repeat and temperature.
 
@@ -128,23 +98,33 @@ def samples(options: CogEvalOptions) -> Iterator[Sample]:
   """
   temperatures = numbers(options.temperatures, 'temperatures', float) or [0.0]
   texts_of = _texts(options.prompts) if options.prompts else {}
-  by_graph = _conditions(listed(options.graphs), listed(options.conditions))
-  for graph, conditions in by_graph.items():
+  names = listed(options.graphs) or graphs.GRAPHS
+  by_graph = {
+    graphs.LETTERS.get(name, name): questions.conditions(name) for name in names
+  }
+  every = list(dict.fromkeys(itertools.chain(*by_graph.values())))
+  conditions = listed(options.conditions) or every
+  for condition in conditions:
+    text = f'no condition {condition!r} of {", ".join(by_graph)}'
+    inputs.check_known(condition, every, text)
+  for graph, asked in by_graph.items():
+    chosen_conditions = [
+      condition for condition in asked if condition in conditions
+    ]
     for domain, condition, repeat in itertools.product(
-      listed(options.domains), conditions, range(options.repeats)
+      listed(options.domains), chosen_conditions, range(options.repeats)
     ):
       question = chosen(graph, condition, domain, options.seed + repeat)
       alike = [each for each in texts_of if each[:3] == question[:3]]
-      question = alike[repeat % len(alike)] if alike else question
       if options.prompts and not alike:
         raise core.InputError(
           f'prompts={options.prompts} has no conversation of '
           f'{", ".join(question[:3])}'
         )
-      dialogs = options.dialogs()
+      question = alike[repeat % len(alike)] if alike else question
       for temperature in temperatures:
         texts = texts_of.get(question, ())
-        yield sample(question, dialogs, temperature, repeat, texts)
+        yield sample(question, options, temperature, repeat, texts)
 
 
 @functools.lru_cache(maxsize=1)
@@ -152,7 +132,7 @@ def _texts(folder: str) -> dict[Question, list[str]]:
   """Question -> system's and user's messages of the authors' conversations."""
   recorded = papers.load('cogeval', 'recorded')
   published.check(folder, recorded.TEXTS, recorded.TEXTS)
-  rows = recorded.load(folder, messages=True).dropna(subset=['messages'])
+  rows = recorded.load(folder).dropna(subset=['messages'])
   return {
     row.question: [text for role, text in row.messages if role != 'a']
     for row in rows.drop_duplicates('question').itertuples()
@@ -172,45 +152,44 @@ def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
 
 def sample(
   question: Question,
-  settings: DialogSettings,
-  temperature: float = 0.0,
-  repeat: int = 0,
-  texts: Sequence[str] = (),
+  options: CogEvalOptions,
+  temperature: float,
+  repeat: int,
+  texts: Sequence[str],
 ) -> Sample:
   """One conversation; its metadata says what was asked.
 
   texts: the authors' messages; () is our own words.
   """
-  dialog = prompts.dialog(question, settings)
-  options = vars(settings)
-  what = '/'.join(
-    str(part)
-    for part in (*question, *options.values())
-    if part not in (None, '')
-  )
-  metadata = {
-    'task': 'cogeval',
-    **question._asdict(),
-    **options,
-    'group': questions.GROUP[question.condition],
-    'question': what,
-    'temperature': temperature,
-    'repeat': repeat,
-    'second': dialog.second,
+  dialog = prompts.dialog(question, options.turns, options.seed)
+  settings = {
+    # Our words are called after those of August 2023, which are alike.
+    'wording': 'published' if texts else 'audited',
+    'turns': options.turns,
+    'seed': options.seed,
   }
+  parts = (*question, *settings.values())
+  what = '/'.join(str(part) for part in parts if part is not None)
   if texts:
     system, first, *second = texts
-    dialog = dialog._replace(system=system, first=first)
-    metadata['second'] = ''.join(second)
-  messages: list[ChatMessage] = [
-    ChatMessageSystem(content=dialog.system),
-    ChatMessageUser(content=dialog.first),
-  ]
+    dialog = dialog._replace(system=system, first=first, second=''.join(second))
   return Sample(
     id=f'{what}/T{temperature:g}/{repeat}',
-    input=messages,
+    input=[
+      ChatMessageSystem(content=dialog.system),
+      ChatMessageUser(content=dialog.first),
+    ],
     target=scoring.keys(dialog.problem, dialog.node_names),
-    metadata=metadata,
+    metadata={
+      'task': 'cogeval',
+      **question._asdict(),
+      **settings,
+      'group': questions.GROUP[question.condition],
+      'question': what,
+      'temperature': temperature,
+      'repeat': repeat,
+      'second': dialog.second,
+    },
   )
 
 
@@ -233,8 +212,7 @@ def converse() -> Solver:
 def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
   """The conversation that a sample's metadata tells of, in any wording."""
   question = Question(*(metadata[name] for name in Question._fields))
-  put = {name: metadata[name] for name in prompts.SETTINGS}
-  return prompts.dialog(question, DialogSettings(**put))
+  return prompts.dialog(question, metadata['turns'], metadata['seed'])
 
 
 _CLUSTERED = (mean(), stderr(cluster='question'))
@@ -283,65 +261,38 @@ def planned() -> Scorer:
 
 
 def known_answer(request: providers.Request) -> str:
-  """The answer of a planner to the current turn; see PLANNERS."""
+  """The answer of a planner to the current turn; see `plan`."""
   metadata = dict(request.metadata)
   if metadata['second'] and not request.turn:  # Before anything has changed.
     metadata |= {'condition': 'valuePath', 'start': None, 'goal': None}
   dialog = asked_of(metadata)
-  problem, names = dialog.problem, dialog.node_names
+  problem = dialog.problem
   if problem.kind == 'count':
-    right = request.answerer in ('oracle', 'stale_map')
-    count = problem.optimal[0][0] if right else 1
+    count = 1 if request.guesses else problem.optimal[0][0]
     return f'Answer: there are {count} clusters'
-  if metadata['goal'] is not None:  # It is the only reward then.
-    graph = dataclasses.replace(problem.graph, rewards=((metadata['goal'], 1),))
-    problem = problem._replace(graph=graph, before=graph)
-  path = PLANNERS[request.answerer](problem, request.draws)
+  path = plan(request, problem)
   if problem.kind == 'choice' and path[1:]:
     path = path[1:2]
-  return f'Answer: {", ".join(names[node] for node in path)}'
+  return f'Answer: {", ".join(dialog.node_names[node] for node in path)}'
 
 
 LONGEST = 60  # Steps of a random walk.
 
-Planner = Callable[[AnsweredQuestion, random.Random], Sequence[int]]
 
-
-def best(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """A right answer; a choice follows the start."""
-  del draws
-  first = problem.optimal[0]
-  return first if problem.kind == 'path' else (problem.start, *first)
-
-
-def old(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """A right answer before the change; the start alone where there is none."""
-  if problem.graph == problem.before:
-    return best(problem, draws)
-  paths = best_paths(problem.before)
-  return paths[0] if paths else (problem.start,)
-
-
-def walk(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """Uniform steps until a goal, a dead end, or LONGEST."""
+def plan(
+  request: providers.Request, problem: AnsweredQuestion
+) -> Sequence[int]:
+  """The path of a planner, the start included; see above."""
   path = [problem.start]
-  while path[-1] not in problem.goals and len(path) < LONGEST:
-    heads = problem.graph.after[path[-1]]
-    if not heads:
-      break
-    path.append(draws.choice(heads))
-  return path
-
-
-def leap(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """From the start to a goal in one step."""
-  del draws
-  return [problem.start, *problem.goals[:1]]
-
-
-PLANNERS: dict[str, Planner] = {
-  'oracle': best,
-  'stale_map': old,
-  'random': walk,
-  'always_yes': leap,
-}
+  if request.answerer == 'always_yes':
+    return [*path, *problem.goals[:1]]
+  if request.answerer == 'random':
+    while path[-1] not in problem.goals and len(path) < LONGEST:
+      if not (heads := problem.graph.after[path[-1]]):
+        break
+      path.append(request.draws.choice(heads))
+    return path
+  if request.answerer == 'stale_map' and problem.graph != problem.before:
+    return next(iter(best_paths(problem.before)), path)
+  first = problem.optimal[0]
+  return first if problem.kind == 'path' else [*path, *first]

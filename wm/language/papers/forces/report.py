@@ -57,10 +57,6 @@ class SpeakerLaw(NamedTuple):
 _VARIABLES = ['r', 'm1', 'm2']
 
 
-def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
-  return {name: rows[name].to_numpy(float) for name in _VARIABLES}
-
-
 def laws(
   systems: Sequence[System],
   speakers: Mapping[str, Sequence[np.ndarray]],
@@ -105,7 +101,7 @@ def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
   elif good.sum() < 2 or np.ptp(force[good]) == 0:
     reason = 'constant'
   else:
-    columns = _columns(rows[good])
+    columns = {name: rows[name][good].to_numpy(float) for name in _VARIABLES}
     try:
       power = force_laws.fit_power_law(force[good], columns, systems[good])
     except core.InputError:
@@ -290,9 +286,8 @@ def of_systems(
   ]
   truth = [system.force for system in systems]
   laws_of = laws(systems, {'truth': truth, **speakers})
-  many = f'{len(baselines)} baselines'
-  if not baselines:
-    many = 'no baseline (none is told)'
+  num = len(baselines)
+  many = f'{num} baselines' if num else 'no baseline (none is told)'
   remark = FALSE if variant in AT_ORIGIN else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
   return reports.assembled(

@@ -19,19 +19,16 @@ appendix A.4.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
-from wm.core import fields, inputs
-from wm.core.fields import field
 from wm.language import provider
-from wm.language.answers import grammar, replies
+from wm.language.answers import grammar
 from wm.language.papers import published
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
@@ -40,9 +37,7 @@ from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game.maze import WalkthroughStep
 
-# Tokens of a prompt, and those of them for all but the walkthrough.
-BUDGET = 4096
-RESERVED = 496
+BUDGET = 4096  # Tokens of a prompt and its answer.
 
 TEXTS = pages.macros('wm.language.papers.mango', 'prompt.md.j2')
 # What one token is at least, where no tokenizer counts: English has about 4.
@@ -63,9 +58,9 @@ def render(steps: Sequence[WalkthroughStep]) -> str:
 
 def cut(
   steps: Sequence[WalkthroughStep],
-  counter: Counter = estimate,
-  budget: int = BUDGET - RESERVED,
-  last: int = 70,
+  counter: Counter,
+  budget: int,
+  last: int = mazes.LAST,
 ) -> int:
   """The last step T of the longest prefix that fits, whole blocks only.
 
@@ -78,16 +73,13 @@ def cut(
     last: no later step than this.
 
   Raises:
-    InputError: there is no step, or the first one does not fit.
+    InputError: the first step does not fit.
   """
   candidates = [step for step in steps if step.number <= last]
-  if not candidates:
-    raise core.InputError(f'no step up to {last} to show; expected step 0')
   counted = functools.cache(lambda size: counter(render(candidates[:size])))
   # Sizes 1, 2, ... count ever more tokens: how many of them fit?
-  fit = bisect.bisect_right(
-    range(1, len(candidates) + 1), budget, key=lambda size: counted(size)
-  )
+  sizes = range(1, len(candidates) + 1)
+  fit = bisect.bisect_right(sizes, budget, key=counted)
   if not fit:
     raise core.InputError(
       f'a budget of {budget:,} tokens does not hold step 0, which takes '
@@ -96,39 +88,11 @@ def cut(
   return candidates[fit - 1].number
 
 
-def room(
-  rest: str, answer: int, counter: Counter = estimate, budget: int = BUDGET
-) -> int:
-  """Tokens left for the walkthrough.
-
-  Args:
-    rest: all else of the prompt, at its longest.
-    answer: tokens that the model may write.
-    counter: tokens of a text.
-    budget: of prompt and answer together.
-
-  Raises:
-    InputError: nothing is left.
-  """
-  taken = counter(rest) + answer
-  if taken >= budget:
-    raise core.InputError(
-      f'a budget of {budget:,} tokens leaves none for the walkthrough: lists '
-      f'and question take {taken - answer:,}, the answer {answer:,}'
-    )
-  return budget - taken
-
-
-TOKENIZERS = 'model', 'estimate'
-
-
 def counter(tokenizer: str = 'model') -> Counter:
   """Returns a token counter: the model's own if it has one, else an estimate.
 
-  Raises:
-    InputError: there is no such tokenizer.
+  tokenizer: 'model' or 'estimate'.
   """
-  inputs.check_known(tokenizer, TOKENIZERS, f'no tokenizer {tokenizer!r}')
   if tokenizer == 'estimate':
     return estimate
   model = get_model()
@@ -152,91 +116,46 @@ def counter(tokenizer: str = 'model') -> Counter:
   return count
 
 
-# Spellings of the data's generations, as text_game.Maze has them -> keys.
-KEYS = {
-  'camera_ready': scoring.KEYS[0],
-  'paper': scoring.KEYS[1],
-  'annotation': scoring.KEYS[0],
-}
-SETTINGS = {
-  'full': 'observations as the game gives them',
-  'simple': 'of each observation the name of the place alone (-S)',
-}
 # Tokens of the budget for an answer: the camera-ready program's for GPT. A
 # model that thinks may write more, which changes no prompt.
 ANSWER_TOKENS, MOST_TOKENS = 512, 8192
 
 
-@dataclasses.dataclass(frozen=True)
-class MazePrompt:
-  """Options of a prompt.
-
-  Attributes:
-    generation: of the data: 'camera_ready', 'paper' or 'annotation', which is
-      asked as the camera-ready one.
-    setting: a key of SETTINGS.
-    prompts: folder of the authors' prompts; '' is our own words.
-  """
-
-  generation: str = field('camera_ready', choices=KEYS)
-  setting: str = field('full', choices=SETTINGS)
-  prompts: str = ''
-
-  def __post_init__(self) -> None:
-    fields.check(self)
-
-  @property
-  def keys(self) -> tuple[str, str, str]:
-    """Spellings of the three values of a move."""
-    return KEYS[self.generation]
+def keys_of(generation: str) -> tuple[str, str, str]:
+  """Spellings of the three values of a move, in prompts of a generation."""
+  return scoring.KEYS[generation == 'paper']
 
 
 PROMPTS = 'destination', 'route', 'minigame'
-# Actions and places that a prompt lists.
-Names = tuple[Sequence[str], Sequence[str]]
-
-
-def question_text(asked: MazeQuestion, style: MazePrompt) -> str:
-  """A destination question of one with actions, else a route question."""
-  if asked.actions:
-    text = TEXTS.whither(asked.start, list(asked.actions), style.keys)
-  else:
-    text = TEXTS.way(asked.start, asked.target, style.keys)
-  return str(text)
 
 
 def prompt(
-  shown: str, names: Names, asked: MazeQuestion, style: MazePrompt
+  shown: str,
+  asked: MazeQuestion,
+  names: tuple[Sequence[str], Sequence[str]],
+  generation: str = 'camera_ready',
+  folder: str = '',
 ) -> str:
   """The whole prompt.
 
   Args:
     shown: the walkthrough's prefix, see render.
-    names: that it lists.
-    asked: the question.
-    style: how it is put.
+    asked: the question; one with actions asks for a destination.
+    names: actions and places that it lists.
+    generation: of the data, as text_game.Maze has it.
+    folder: of the authors' prompts; '' is our own words.
 
   Raises:
     InputError: the authors' files are missing or no such prompts.
   """
-  actions, places = map(list, names)
-  values = {'walkthrough': shown, 'allowed': str(actions)}
-  values |= {'places': str(places), 'start': asked.start}
+  actions, places = (str([*each]) for each in names)
   kind, last = ROUTE, {'target': asked.target}
   if asked.actions:
-    kind, last = DESTINATION, {'actions': str(list(asked.actions))}
-  question = question_text(asked, style)
-  return published.render(
-    style.prompts, kind, PROMPTS, values | last, TEXTS, question=question
-  )
-
-
-def longest(
-  names: Names, asked: Sequence[MazeQuestion], style: MazePrompt
-) -> str:
-  """The longest prompt without its walkthrough."""
-  rest = (prompt('', names, question, style) for question in asked)
-  return max(rest, key=len, default='')
+    kind, last = DESTINATION, {'actions': str([*asked.actions])}
+  values = {'walkthrough': shown, 'allowed': actions, 'places': places}
+  values |= {'start': asked.start, **last}
+  form = str(TEXTS.form(keys_of(generation)))
+  return published.render(folder, kind, PROMPTS, values, TEXTS, form=form)
 
 
 DESTINATION, ROUTE = KINDS = 'destination', 'route'
@@ -258,27 +177,17 @@ def questions(
     maze: all of the map.
     kind: 'destination' or 'route'.
     step: the last one that is shown.
-
-  Raises:
-    InputError: there is no such kind.
   """
-  inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
+  if kind == ROUTE:
+    return _routes(maze, step)
   shown_edges = maze.edges.answerable.total <= step
   shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
-  paths = game_questions.destinations(shown, listed=kind == DESTINATION)
-  if kind == DESTINATION:
-    return _destinations(shown, paths, step)
-  return _routes(maze, shown, paths, step)
-
-
-def _destinations(
-  maze: mazes.Maze, paths: game_questions.DestinationQuestions, step: int
-) -> list[MazeQuestion]:
-  walked = maze.edges.answerable.forward <= step
+  walked = shown.edges.answerable.forward <= step
+  paths = game_questions.destinations(shown)
   asked = []
   for number in range(paths.size):
     path = paths.paths.of(number)
-    names = [maze.words(edge) for edge in path.tolist()]
+    names = [shown.words(edge) for edge in path.tolist()]
     asked.append(
       MazeQuestion(
         names[0][0],
@@ -286,7 +195,7 @@ def _destinations(
         tuple(action for _, action, _ in names),
         maze.game,
         DESTINATION,
-        game_questions.path_id(maze, path),
+        game_questions.path_id(shown, path),
         bool(paths.easy[number] <= step),
         len(path),
         int((~walked[path]).sum()),
@@ -295,41 +204,30 @@ def _destinations(
   return asked
 
 
-def _routes(
-  whole: mazes.Maze,
-  shown: mazes.Maze,
-  paths: game_questions.DestinationQuestions,
-  step: int,
-) -> list[MazeQuestion]:
-  """Routes that are answerable in `shown`, easy by the paths of the whole map.
+def _routes(maze: mazes.Maze, step: int) -> list[MazeQuestion]:
+  """Routes that a prefix answers, easy by the paths of the whole map.
 
   So the published tables have it: a path that a prefix shows may be no
   shortest one, and is not easy then.
   """
-  places = len(shown.places)
-  pairs = game_questions.routes(paths, places)
-  labels = game_questions.routes(
-    game_questions.destinations(whole, listed=False), places
-  )
-  pair = labels.source.astype(np.int64) * places + labels.target
-  at = np.searchsorted(
-    pair, pairs.source.astype(np.int64) * places + pairs.target
-  )
-  return [
-    MazeQuestion(
-      shown.places[source],
-      shown.places[target],
-      (),
-      shown.game,
-      ROUTE,
-      game_questions.pair_id(shown, source, target),
-      bool(labels.easy[row] <= step),
-      int(labels.shortest[row]),
+  paths = game_questions.destinations(maze, listed=False)
+  pairs = game_questions.routes(paths, len(maze.places))
+  asked = []
+  for row in np.flatnonzero(pairs.answerable <= step).tolist():
+    source, target = int(pairs.source[row]), int(pairs.target[row])
+    asked.append(
+      MazeQuestion(
+        maze.places[source],
+        maze.places[target],
+        (),
+        maze.game,
+        ROUTE,
+        game_questions.pair_id(maze, source, target),
+        bool(pairs.easy[row] <= step),
+        int(pairs.shortest[row]),
+      )
     )
-    for row, source, target in zip(
-      at.tolist(), pairs.source.tolist(), pairs.target.tolist(), strict=True
-    )
-  ]
+  return asked
 
 
 def judge_graph(maze: mazes.Maze) -> JudgeGraph:
@@ -370,28 +268,6 @@ def shown_steps(
   ]
 
 
-MINIGAME_FAILURES = {
-  '': 'one of the allowed actions',
-  **replies.FAILURES,
-  'not_allowed': 'an action that is not on the list',
-}
-
-
-class JudgedMinigame(NamedTuple):
-  """Score of an answer to a minigame.
-
-  Attributes:
-    success: 1 where it is what the walkthrough did, else 0.
-    failure: a key of MINIGAME_FAILURES;
-      a wrong action that is allowed has none.
-    action: the action as read; '' where none was.
-  """
-
-  success: float
-  failure: str
-  action: str
-
-
 def minigame_prompt(
   maze: mazes.Maze,
   asked: game_questions.Minigame,
@@ -415,18 +291,22 @@ def minigame_prompt(
 
 def judge_minigame(
   reply: str, right: str, allowed: Sequence[str]
-) -> JudgedMinigame:
+) -> tuple[scoring.Score, str]:
   """Reads an answer and compares it; nothing in it is executed.
 
   Args:
     reply: of a model, of any form or size.
     right: what the walkthrough did.
     allowed: the list of the prompt.
+
+  Returns:
+    Its score, with `success` 1 where it is right and without a failure where
+    it is wrong, but allowed; and the action as read, '' where none was.
   """
   names = list(dict.fromkeys([*allowed, right]))
   reading = grammar.choice(reply, scoring.action_names(tuple(names)))
   if reading.failure:
     failure = reading.failure.replace('unknown_name', 'not_allowed')
-    return JudgedMinigame(0.0, failure, '')
+    return scoring.Score(failure), ''
   action = names[reading.value]
-  return JudgedMinigame(float(action == right), '', action)
+  return scoring.Score(success=float(action == right), moves=1), action

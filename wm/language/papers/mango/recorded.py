@@ -7,11 +7,9 @@ The files hold texts; questions come from the maps beside them.
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import itertools
 import pathlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -21,21 +19,13 @@ from wm.language.pages import AnswersPage
 from wm.language.papers.mango import questions
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
-from wm.language.papers.mango.questions import DESTINATION, KINDS, ROUTE
+from wm.language.papers.mango.questions import KINDS
 from wm.language.papers.mango.score import MazeQuestion
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
 RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
 PAPER = 'paper-2023-07.tar.gz'
-
-# Column of RWKV's records -> model and kind of question.
-COLUMNS = {
-  'df': ('RWKV', DESTINATION),
-  'df_s': ('RWKV-S', DESTINATION),
-  'rf': ('RWKV', ROUTE),
-  'rf_s': ('RWKV-S', ROUTE),
-}
 
 Mazes = Mapping[str, mazes.Maze]
 
@@ -58,20 +48,18 @@ class QuestionIndex:
   """Questions of maps, by their words; each is given out once, then again."""
 
   def __init__(self, mazes: Mazes) -> None:
-    self._alike: dict[tuple[Any, ...], collections.deque[MazeQuestion]] = {}
+    alike: dict[tuple[Any, ...], list[MazeQuestion]] = {}
     for maze, kind in itertools.product(mazes.values(), KINDS):
       for asked in questions.questions(maze, kind):
-        key = maze.game, *asked[:3]
-        self._alike.setdefault(key, collections.deque()).append(asked)
+        alike.setdefault((maze.game, *asked[:3]), []).append(asked)
+    self._next = {key: itertools.cycle(x[::-1]) for key, x in alike.items()}
 
-  def next(
-    self, game: str, start: str, target: str, actions: tuple[str, ...]
-  ) -> MazeQuestion | None:
-    """Two paths may have the same words: their records come one by one."""
-    if alike := self._alike.get((game, start, target, actions)):
-      alike.rotate(1)
-      return alike[0]
-    return None
+  def next(self, *words: Any) -> MazeQuestion | None:
+    """The next question of a game, a start, a target and actions.
+
+    Two paths may have the same words: their records come one by one.
+    """
+    return next(self._next.get(words, iter(())), None)
 
 
 def rwkv(
@@ -104,11 +92,13 @@ def rwkv(
     if path is None or pair is None:
       unmatched += 1
       continue
-    for column, (model, kind) in COLUMNS.items():
-      asked = path if kind == DESTINATION else pair
-      if kind == DESTINATION or (game, pair.key) not in routes:
-        text = str(record.get(column) or '')
-        answers.append(RecordedAnswer(model, asked, text))
+    asked = {'df': path}
+    if (game, pair.key) not in routes:
+      asked['rf'] = pair
+    for column, question in asked.items():
+      for model, mark in (('RWKV', ''), ('RWKV-S', '_s')):
+        text = str(record.get(column + mark) or '')
+        answers.append(RecordedAnswer(model, question, text))
     routes.add((game, pair.key))
   return mazes_of, answers, unmatched
 
@@ -116,23 +106,23 @@ def rwkv(
 def score_records(
   mazes_of: Mazes,
   answers: Iterable[RecordedAnswer],
-  reading: str = scoring.BALANCED,
+  published: bool = False,
 ) -> pd.DataFrame:
   """pd.DataFrame of recorded answers, in their order.
 
-  reading: the rule by which lists are found, see scoring.parse.
+  published: see scoring.parse.
   """
   graphs = {
     game: questions.judge_graph(maze) for game, maze in mazes_of.items()
   }
-  return scoring.answer_frame(
-    scoring.answer_row(
-      model,
-      asked,
-      scoring.judge(graphs[asked.game], asked, scoring.parse(text, reading)),
-    )
-    for model, asked, text in answers
-  )
+
+  def rows() -> Iterator[dict[str, Any]]:
+    for model, asked, text in answers:
+      answer = scoring.parse(text, published=published)
+      score = scoring.judge(graphs[asked.game], asked, answer)
+      yield scoring.answer_row(model, asked, score)
+
+  return scoring.answer_frame(rows())
 
 
 def rescore(
@@ -146,12 +136,11 @@ def rescore(
     InputError: a file is missing or damaged.
   """
   mazes_of, answers, unmatched = rwkv(pathlib.Path(folder), games)
-  published = score_records(mazes_of, answers, reading=scoring.FIRST_BRACKET)
+  published = score_records(mazes_of, answers, published=True)
   title = 'Success, as the published program reads answers'
-  again = reports.ill_formed_table(published)
   more = [
     reports.REPORT.table('success', published, title=title),
-    dataclasses.replace(again, title=f'{again.title}, as published'),
+    reports.ill_formed_table(published, ', as published'),
   ]
   scored = score_records(mazes_of, answers)
   content = reports.answers_page(scored, more)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,21 +13,10 @@ from wm.language.papers import reports
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import KINDS
 from wm.language.papers.mango.score import Score
-from wm.reporting import charts
 from wm.reporting.tables import Table
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
-
-
-DIFFICULTY = {True: 'easy', False: 'hard'}
-
-
-def _causes(rows: pd.DataFrame) -> str:
-  """How many answers are ill-formed by each cause."""
-  failed = rows.failure[rows.failure != '']
-  causes = failed.value_counts().sort_index(kind='stable')
-  return ', '.join(f'{k} {v}' for k, v in causes.items())
 
 
 def _won(rows: pd.DataFrame) -> str:
@@ -40,17 +28,14 @@ def _won(rows: pd.DataFrame) -> str:
 
 REPORT = Report(
   'mango',
-  labels={'kind': {kind: kind for kind in KINDS}, 'easy': DIFFICULTY},
+  labels={
+    'kind': {kind: kind for kind in KINDS},
+    'easy': {True: 'easy', False: 'hard'},
+  },
   measures={
     'corrected': scoring.corrected,
-    'causes': _causes,
+    'causes': lambda rows: reports.causes(rows.failure),
     'won': _won,
-    # Each move has two places.
-    'share_of_ends': lambda rows, column: (
-      float(rows[column].sum() / (2 * rows.moves.sum()))
-      if rows.moves.sum()
-      else None
-    ),
     'per_game': lambda rows, column='': (
       (rows[column].sum() if column else len(rows)) / rows.game.nunique()
     ),
@@ -58,31 +43,21 @@ REPORT = Report(
 )
 
 
-def ill_formed_table(rows: pd.DataFrame) -> Table:
+def ill_formed_table(rows: pd.DataFrame, remark: str = '') -> Table:
   """Answers that are ill-formed, per game, and by cause (table 4)."""
-  failed = rows.failure != ''
-  meanings = '; '.join(
-    f'{name}: {meaning}'
-    for name, meaning in scoring.FAILURES.items()
-    if name in set(rows.failure[failed])
-  )
-  return REPORT.table(
-    'ill_formed', rows.assign(failed=failed), meanings=meanings
-  )
+  meanings = reports.meanings(rows.failure, scoring.FAILURES)
+  return REPORT.table('ill_formed', rows, meanings=meanings, remark=remark)
 
 
-def answers_page(
-  rows: pd.DataFrame,
-  more: Sequence[Table] = (),
-  drawings: Mapping[str, charts.Spec] | None = None,
-) -> AnswersPage:
+def answers_page(rows: pd.DataFrame, more: Sequence[Table] = ()) -> AnswersPage:
   """All tables and figures that scored answers allow.
 
   Args:
     rows: as scoring.answer_frame makes them, of one model or several.
-    more, drawings: further tables and figures, which come last.
+    more: further tables, which come last.
   """
   models = ', '.join(rows.model.unique())
+  rows = rows.assign(asked=rows.model + ', ' + rows.kind)
   return reports.assembled(
     REPORT,
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games.',
@@ -90,50 +65,34 @@ def answers_page(
       REPORT.table('success', rows, title='Success'),
       REPORT.table('reasoning', rows),
       ill_formed_table(rows),
+      REPORT.table('minigames', rows),
       *more,
     ],
-    {**reports.drawn(REPORT, rows), **(drawings or {})},
-    {'answers': rows.to_dict('records')},
+    reports.drawn(REPORT, rows),
+    {'answers': rows[scoring.COLUMNS].to_dict('records')},
   )
-
-
-# Kinds of minigames, without the map and with it.
-MINIGAMES = 'minigame', 'minigame with map'
 
 
 def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   """Rows of all samples that were scored, as `scoring.answer_frame` takes them.
 
   Of several scores of a sample, as `inspect score --action append` makes them,
-  the last one counts.
+  the last one counts. Models of the simple setting are called '-S', as in the
+  paper.
   """
-  for row in reports.sample_rows(logs, names(logs)):
+  for row in reports.sample_rows(logs):
     if row.get('task') == 'mango_minigames' and 'success' in row:
       yield {
         **Score(moves=1)._asdict(),
         **row,
-        'kind': MINIGAMES[bool(row['map'])],
+        'kind': 'minigame' + ' with map' * bool(row['map']),
         'key': f'{row["game"]}/{row["step"]}',
         **{'easy': True, 'length': 1, 'imputed': 0},
       }
     elif row.keys() >= {*Score._fields}:
-      yield {**row, 'easy': row['difficulty'] == 'easy'}
-
-
-def names(logs: Sequence[EvalLog]) -> list[str]:
-  """The name of each log's model, with '-S' in the simple setting.
-
-  The name is without its provider's, unless models of two providers have it.
-  """
-  models = [log.eval.model for log in logs]
-  short = collections.Counter(model.rpartition('/')[2] for model in {*models})
-  labels = []
-  for log, model in zip(logs, models, strict=True):
-    last = model.rpartition('/')[2]
-    data = (log.samples[0].metadata or {}) if log.samples else {}
-    setting = '-S' * (data.get('setting') == 'simple')  # As in the paper.
-    labels.append((last if short[last] == 1 else model) + setting)
-  return labels
+      model = row['model'] + '-S' * (row.get('setting') == 'simple')
+      easy = row['difficulty'] == 'easy'
+      yield {**row, 'model': model, 'easy': easy}
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
@@ -148,16 +107,4 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
       'no sample of these logs was scored by mango_scorer or minigame_scorer; '
       'score them with inspect score'
     )
-  every = scoring.answer_frame(rows)
-  is_asked = every.kind.isin(KINDS)
-  games = every[~is_asked].sort_values('game', kind='stable')
-  games = games.assign(asked=games.model + ', ' + games.kind)
-  more = [REPORT.table('minigames', games)] if len(games) else []
-  name = 'mango_minigames'
-  drawings = {name: reports.chart(REPORT, name, games)}
-  if is_asked.any():
-    return answers_page(every[is_asked], more, drawings)
-  models = ', '.join(every.model.unique())
-  lead = f'{len(every):,} answers of {models}.'
-  answers = {'answers': every.to_dict('records')}
-  return reports.assembled(REPORT, lead, more, drawings, answers)
+  return answers_page(scoring.answer_frame(rows))

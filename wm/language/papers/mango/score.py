@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import itertools
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import networkx as nx
+import numpy as np
 import pandas as pd
 
 from wm.core import inputs
@@ -69,19 +68,6 @@ def similarity(text: str, name: str) -> float:
   return Levenshtein.normalized_similarity(text.lower(), name.lower())
 
 
-def best(text: str, names: Sequence[str]) -> tuple[str, float]:
-  """(the most similar name, its similarity); the first of equal ones.
-
-  ('', 0.0) of no names.
-  """
-  scorer = Levenshtein.normalized_similarity
-  match = process.extractOne(text, names, scorer=scorer, processor=str.lower)
-  if match is None:
-    return '', 0.0
-  name, close, _ = match
-  return name, close if text or name else 0.0
-
-
 class JudgeGraph:
   """Places and moves of one game, as they judge answers.
 
@@ -118,18 +104,18 @@ class JudgeGraph:
     self.follow = cached(self._follow)
     self.chance = cached(self._chance)
 
-  def literal(self, action: str) -> str:
-    """The action that a text is, but for case and blanks; '' where none."""
-    return self._literal.get(action.strip().lower(), '')
-
   def closest(self, action: str) -> str:
     """The most similar action, of equal ones the first; '' where none is."""
-    return best(action, self.actions)[0]
+    scorer = Levenshtein.normalized_similarity
+    match = process.extractOne(
+      action, self.actions, scorer=scorer, processor=str.lower
+    )
+    return match[0] if match else ''
 
   def _facts(self, move: tuple[str, str, str]) -> MoveFacts:
     """Compares (before, action, after) of an answer with the graph."""
     before, action, after = move
-    literal = self.literal(action)
+    literal = self._literal.get(action.strip().lower(), '')
     taken = literal or self.closest(action)
     low, high = before.lower(), after.lower()
     return MoveFacts(
@@ -142,28 +128,15 @@ class JudgeGraph:
       (low, taken.lower(), high) in self.triples,
     )
 
-  def step(self, places: Iterable[str], action: str) -> frozenset[str]:
-    """Places reachable by an action from any of the places."""
-    return frozenset(
-      after
-      for place in places
-      for after in self.moves.get(place, {}).get(action, ())
-    )
-
   def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
     """Places reachable by the literal actions; empty if there are none."""
     places = frozenset([start])
     for action in actions:
-      places = self.step(places, action)
-    return places
-
-  def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
-    """Places reachable by a model's moves, each matched to an action."""
-    places = frozenset([start])
-    for action in actions:
-      taken = self.literal(action) or self.closest(action)
-      # A move that is taken for none is none.
-      places = self.step(places, taken) if taken else places
+      places = frozenset(
+        after
+        for place in places
+        for after in self.moves.get(place, {}).get(action, ())
+      )
     return places
 
   def _chance(self, truth: frozenset[str]) -> float:
@@ -185,9 +158,6 @@ _KEY_WORDS = (
   ('from', 'action', 'to'),
 )
 
-# How a list is found in a text.
-BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
-
 # What can be wrong with an answer, besides what `replies` finds.
 FAILURES = {
   **replies.FAILURES,
@@ -195,6 +165,7 @@ FAILURES = {
   'not_a_dict': 'a list of something else than dicts',
   'missing_key': 'a move without one of the three values',
   'wrong_type': 'a move with a value that is no text',
+  'not_allowed': 'an action of a minigame that is not on the list',
 }
 
 # What the published programs would read: longer texts are no answers.
@@ -216,34 +187,28 @@ class MovesAnswer(NamedTuple):
 
 
 def parse(
-  text: str, rule: str = BALANCED, actions: Sequence[str] = ()
+  text: str, actions: Sequence[str] = (), *, published: bool = False
 ) -> MovesAnswer:
   """Reads the moves of a reply.
 
   Args:
-    text: any string.
-    rule: 'balanced' reads the last list of moves, see `values.records`.
-      'first_bracket' is the published programs': all from the first '[' to the
-      first ']', as a Python literal, with the keys as they ask for them.
+    text: any string; its last list of moves counts, see `values.records`.
     actions: of the game. A move that is none, and is one in another spelling,
       such as 'go north' or 'north (to the hall)', becomes that.
-
-  Raises:
-    InputError: there is no such rule.
+    published: reads as the published programs do: all from the first '[' to the
+      first ']', as a Python literal, with the keys as they ask for them.
   """
-  text_of_rule = f'no rule {rule!r} for reading answers'
-  inputs.check_known(rule, READINGS, text_of_rule)
-  if rule == FIRST_BRACKET:
+  if published:
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value, exact=True))
   else:
     reading = values.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
-  names, exact = action_names(tuple(actions)), rule == FIRST_BRACKET
+  names = action_names(tuple(actions))
   moves = []
   for item in reading.value:
-    before, action, after = _move_values(item, exact) or ('', '', '')
+    before, action, after = _move_values(item, published) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
     moves.append(MazeMove(before, action, after))
@@ -290,10 +255,8 @@ def _first_bracket(text: str) -> tuple[Any, str]:
   start, end = text.find('['), text.find(']')
   if start < 0:
     return None, 'nothing' if text.strip() else 'empty'
-  if end < 0:
-    return None, 'truncated'
   if end < start:
-    return None, 'nothing'
+    return None, 'truncated' if end < 0 else 'nothing'
   if end - start > _LONGEST:
     return None, 'too_long'
   try:
@@ -367,70 +330,40 @@ def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
   the graph cannot follow them. The moves of a route are made one after the
   other.
   """
-  truth: frozenset[str] = frozenset()
+  truth = frozenset[str]()
   if asked.actions:
-    truth = graph.follow(asked.start, asked.actions) or frozenset(
-      [asked.target]
-    )
+    reached = graph.follow(asked.start, asked.actions)
+    truth = reached or frozenset([asked.target])
   chance = graph.chance(truth)
   if answer.failure:
     return Score(answer.failure, chance=chance)
   seen = [graph.facts(move) for move in answer.moves]
   unknown = [move.unknown for move in seen if not move.real]
-  right = (
-    _destination(asked, truth, answer.moves[-1].after, seen)
-    if asked.actions
-    else _route(graph, asked, answer.moves, seen)
-  )
+  last = answer.moves[-1].after
+  ends = [asked.start.lower(), *(move.after for move in seen)]
+  linked = [move.before for move in seen] == ends[:-1]
+  taken = tuple(move.taken for move in seen)
+  success: float
+  if asked.actions:
+    exact = last.strip().lower() in {place.lower() for place in truth}
+    success = exact or max(similarity(last, place) for place in truth)
+    walked = taken == asked.actions and all(move.walks for move in seen)
+  else:
+    literal = tuple(move.literal for move in seen)
+    exact = asked.target in graph.follow(asked.start, literal)
+    success = asked.target in graph.follow(asked.start, taken)
+    arrives = last.lower() == asked.target.lower()
+    walked = arrives and all(move.real for move in seen)
   return Score(
-    '',
-    **{name: float(value) for name, value in right.items()},
+    success=float(success),
+    exact=float(exact),
+    reasoning=float(linked and walked),
     chance=chance,
     moves=len(seen),
     repaired=sum(not move.literal for move in seen),
     places=sum(unknown),
     edges=unknown.count(0),
   )
-
-
-def _destination(
-  asked: MazeQuestion,
-  truth: Collection[str],
-  answered: str,
-  seen: Sequence[MoveFacts],
-) -> dict[str, float]:
-  exact = answered.strip().lower() in {place.lower() for place in truth}
-  return {
-    'success': exact or max(similarity(answered, place) for place in truth),
-    'exact': exact,
-    'reasoning': _linked(asked.start, seen)
-    and all(move.walks for move in seen)
-    and [move.taken for move in seen] == list(asked.actions),
-  }
-
-
-def _route(
-  graph: JudgeGraph,
-  asked: MazeQuestion,
-  moves: Sequence[MazeMove],
-  seen: Sequence[MoveFacts],
-) -> dict[str, float]:
-  reached = graph.route(asked.start, [move.action for move in moves])
-  literal = graph.follow(asked.start, tuple(move.literal for move in seen))
-  arrives = moves[-1].after.lower() == asked.target.lower()
-  return {
-    'success': asked.target in reached,
-    'exact': asked.target in literal,
-    'reasoning': arrives
-    and _linked(asked.start, seen)
-    and all(move.real for move in seen),
-  }
-
-
-def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
-  """Whether each move begins where the last one ended, but for case."""
-  ends = [start.lower(), *(move.after for move in seen)]
-  return [move.before for move in seen] == ends[:-1]
 
 
 # Scored answers as rows, and walks on the moves that steps show.
@@ -447,15 +380,11 @@ def answer_row(model: str, asked: MazeQuestion, score: Score) -> dict[str, Any]:
 
 
 def answer_frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-  """A table of rows."""
+  """A table of rows; `failed` are ill-formed, `ends` places of their moves."""
   # Tuples take a fifth of the memory of mappings.
   values = [tuple(row[name] for name in COLUMNS) for row in rows]
-  return pd.DataFrame(values, columns=COLUMNS)
-
-
-def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
-  """The rows that the paper's scores are over."""
-  return rows[rows.failure == '']
+  frame = pd.DataFrame(values, columns=COLUMNS)
+  return frame.assign(failed=frame.failure != '', ends=2 * frame.moves)
 
 
 def corrected(rows: pd.DataFrame) -> float | None:
@@ -466,59 +395,44 @@ def corrected(rows: pd.DataFrame) -> float | None:
   return float((rows.success.mean() - chance) / (1 - chance))
 
 
-Moves = dict[str, dict[str, list[str]]]
+# Place -> its moves: (action, place that it leads to).
+Moves = dict[str, list[tuple[str, str]]]
 
 
 def visible_moves(maze: mazes.Maze, step: int) -> Moves:
-  """Place -> action -> places: the moves that steps 0..step show."""
-  moves: Moves = {}
-  words = [maze.words(edge) for edge in range(maze.edges.size)]
-  shown = maze.edges.answerable.total <= step
-  for source, action, target in itertools.compress(words, shown):
-    moves.setdefault(source, {}).setdefault(action, []).append(target)
+  """The moves that steps 0..step show."""
+  moves: Moves = {place: [] for place in maze.places}
+  for edge in np.flatnonzero(maze.edges.answerable.total <= step).tolist():
+    source, action, target = maze.words(edge)
+    moves[source].append((action, target))
   return moves
-
-
-def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[MazeMove]:
-  """A path of the actions; an action that leads nowhere stays."""
-  # Where each action may lead, from any of the places before it: place -> one
-  # from which it is reached.
-  came: list[dict[str, str]] = []
-  places = [start]
-  for action in actions:
-    reached = {
-      after: place
-      for place in places
-      for after in moves.get(place, {}).get(action, ())
-    }
-    came.append(reached or {place: place for place in places})
-    places = list(came[-1])
-  place, path = places[0], []
-  for action, reached in zip(actions[::-1], came[::-1], strict=True):
-    path.append(MazeMove(reached[place], action, place))
-    place = reached[place]
-  return path[::-1]
-
-
-def _shortest(moves: Moves, start: str, end: str) -> list[MazeMove]:
-  graph = nx.DiGraph()
-  for place, ways in moves.items():
-    for action, targets in ways.items():
-      for after in targets:
-        if not graph.has_edge(place, after):
-          graph.add_edge(place, after, action=action)
-  if not {start, end} <= {*graph} or not nx.has_path(graph, start, end):
-    return []
-  return [
-    MazeMove(before, graph.edges[before, after]['action'], after)
-    for before, after in itertools.pairwise(nx.shortest_path(graph, start, end))
-  ]
 
 
 def walk(
   moves: Moves, start: str, target: str, actions: Sequence[str]
 ) -> list[MazeMove]:
-  """A path of the actions, or a shortest one where there are none."""
+  """A path of the actions, or a shortest one where there are none.
+
+  An action that leads nowhere stays; [] where no path leads to the target.
+  """
+  paths: dict[str, list[MazeMove]] = {start: []}
+  for name in actions:
+    longer = {
+      after: [*path, MazeMove(place, name, after)]
+      for place, path in paths.items()
+      for action, after in moves[place]
+      if action == name
+    }
+    paths = longer or {
+      place: [*path, MazeMove(place, name, place)]
+      for place, path in paths.items()
+    }
   if actions:
-    return _follow(moves, start, actions)
-  return _shortest(moves, start, target)
+    return next(iter(paths.values()))
+  places = [start]
+  for place in places:  # It grows: breadth first.
+    for action, after in moves[place]:
+      if after not in paths:
+        paths[after] = [*paths[place], MazeMove(place, action, after)]
+        places.append(after)
+  return paths.get(target, [])

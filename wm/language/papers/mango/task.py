@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from inspect_ai import Task, task
@@ -31,7 +30,7 @@ from wm.language.papers import published
 from wm.language.papers.mango import questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import DESTINATION, ROUTE
-from wm.language.papers.mango.score import JudgeGraph
+from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game import readers
@@ -51,41 +50,47 @@ def mango_scorer(folder: str) -> Scorer:
 
   folder: of games, or a packed archive of it.
   """
-  graphs: dict[str, JudgeGraph] = {}
 
   async def score(state: TaskState, target: Target) -> Score:
     """Scores one answer."""
     del target
     asked = questions.asked_of(state.metadata)
-    if asked.game not in graphs:
-      graphs[asked.game] = questions.judge_graph(
-        readers.read(folder, asked.game)
-      )
-    game = graphs[asked.game]
+    game = _graph(folder, asked.game)
     answer = scoring.parse(state.output.completion, actions=game.actions)
     stop = state.output.stop_reason
     answer = answer._replace(failure=replies.cause(answer.failure, stop))
     judged = scoring.judge(game, asked, answer)
-    return Score(
-      value=score_values(judged),
-      answer=short_answer(asked, answer),
-      reason='invalid_response_format' if judged.failure else None,
-      explanation=scoring.FAILURES[judged.failure] if judged.failure else None,
-      metadata=judged._asdict(),
-    )
+    return score_of(judged, score_values(judged), short_answer(asked, answer))
 
   return score
+
+
+@functools.lru_cache(maxsize=64)
+def _graph(folder: str, game: str) -> JudgeGraph:
+  """The graph that judges answers about a game."""
+  return questions.judge_graph(readers.read(folder, game))
+
+
+def score_of(
+  judged: scoring.Score, values: dict[str, float], answer: str
+) -> Score:
+  """The score of an answer, of which Inspect shows why it is ill-formed."""
+  return Score(
+    value=values,
+    answer=answer,
+    reason='invalid_response_format' if judged.failure else None,
+    explanation=scoring.FAILURES.get(judged.failure),
+    metadata=judged._asdict(),
+  )
 
 
 def score_values(score: scoring.Score) -> dict[str, float]:
   """Values for Inspect's means, which leave NaN out."""
   formed = not score.failure
   moves = score.moves or math.nan
-  shares = {
-    name: x for name, x in score._asdict().items() if isinstance(x, float)
-  }
+  names = 'success', 'exact', 'reasoning', 'chance'
   return {
-    **shares,
+    **{name: getattr(score, name) for name in names},
     'success_formed': score.success if formed else math.nan,
     'well_formed': float(formed),
     'repaired': score.repaired / moves,
@@ -94,9 +99,7 @@ def score_values(score: scoring.Score) -> dict[str, float]:
   }
 
 
-def short_answer(
-  asked: scoring.MazeQuestion, answer: scoring.MovesAnswer
-) -> str:
+def short_answer(asked: MazeQuestion, answer: scoring.MovesAnswer) -> str:
   """An answer in short: the last place, or the actions; else its failure."""
   if answer.failure:
     return answer.failure
@@ -137,6 +140,7 @@ class GameOptions:
     'model',
     "'model' counts as the model does, where Inspect knows how; 'estimate' "
     'asks nobody',
+    choices=('model', 'estimate'),
   )
   prompts: str = field('', published.HELP)
 
@@ -148,19 +152,18 @@ class GameOptions:
       )
     fields.check(self)
 
-  def mazes(self) -> Iterator[mazes.Maze]:
-    """The map of each game."""
-    games = listed(self.game) or readers.games(self.folder)
-    for game in games:
-      yield readers.read(self.folder, game)
-
 
 @fields.documented
 @dataclasses.dataclass(frozen=True)
 class QuestionOptions(GameOptions):
   """What is asked about games."""
 
-  setting: str = field('full', 'of the prompt', choices=questions.SETTINGS)
+  setting: str = field(
+    'full',
+    "'full': observations as the game gives them; 'simple': of each the name "
+    'of the place alone (-S)',
+    choices=('full', 'simple'),
+  )
   num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
   seed: int = field(0, 'of the draw')
 
@@ -169,57 +172,71 @@ class QuestionOptions(GameOptions):
 @with_options
 def mango_destination(options: QuestionOptions) -> Task:
   """Destination finding: where is one after a list of actions?"""
-  return _task(DESTINATION, options)
+  return _task(DESTINATION, options, game_samples, mango_scorer(options.folder))
 
 
 @task
 @with_options
 def mango_route(options: QuestionOptions) -> Task:
   """Route finding: a path from one place to another."""
-  return _task(ROUTE, options)
+  return _task(ROUTE, options, game_samples, mango_scorer(options.folder))
 
 
-def _task(kind: str, options: QuestionOptions) -> Task:
+def _task(
+  kind: str,
+  options: GameOptions,
+  samples_of: Callable[..., list[Sample]],
+  scored_by: Scorer,
+) -> Task:
+  """A task about all games of the options."""
   counter = questions.counter(options.tokenizer)
   samples: list[Sample] = []
-  for maze in options.mazes():
-    style = questions.MazePrompt(
-      maze.generation, options.setting, options.prompts
-    )
-    samples += game_samples(maze, kind, options, style, counter)
+  for game in listed(options.game) or readers.games(options.folder):
+    maze = readers.read(options.folder, game)
+    samples += samples_of(kind, options, maze, counter)
   if not samples:
     raise core.InputError(
-      f'no {kind} question is answered by what a budget of '
-      f'{options.budget:,} tokens shows; give more'
+      f'a budget of {options.budget:,} tokens and steps up to {options.last} '
+      f'hold no question of mango_{kind}; give more'
     )
   return Task(
     dataset=MemoryDataset(samples, name=f'mango_{kind}'),
     solver=generate(),
-    scorer=mango_scorer(options.folder),
+    scorer=scored_by,
     config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
     version=VERSION,
   )
 
 
 def game_samples(
-  maze: mazes.Maze,
   kind: str,
   options: QuestionOptions,
-  style: questions.MazePrompt,
-  counter: questions.Counter = questions.estimate,
+  maze: mazes.Maze,
+  counter: questions.Counter,
 ) -> list[Sample]:
   """Samples of one game: all that the shown steps answer, or some of them.
 
   Raises:
     InputError: no step fits into the budget.
   """
-  names = maze.actions, maze.places
-  steps = questions.shown_steps(maze, style.setting)
+  prompt = functools.partial(
+    questions.prompt,
+    names=(maze.actions, maze.places),
+    generation=maze.generation,
+    folder=options.prompts,
+  )
+  steps = questions.shown_steps(maze, options.setting)
   step = min(options.last, steps[-1].number)
   asked = questions.questions(maze, kind, step)
   if options.budget and asked:
-    rest = questions.longest(names, asked, style)
-    left = questions.room(rest, options.answer, counter, options.budget)
+    rest = counter(max((prompt('', each) for each in asked), key=len))
+    left = options.budget - options.answer - rest
+    if left <= 0:
+      raise core.InputError(
+        f'a budget of {options.budget:,} tokens leaves none for the '
+        f'walkthrough: lists and question take {rest:,}, the answer '
+        f'{options.answer:,}'
+      )
     step = questions.cut(steps, counter, left, step)
     asked = questions.questions(maze, kind, step)
   if options.num < len(asked) and options.num:
@@ -229,33 +246,21 @@ def game_samples(
   return [
     Sample(
       id=f'{question.game}/{kind}/{question.key}',
-      input=questions.prompt(shown, names, question, style),
+      input=prompt(shown, question),
       target=question.target,
-      metadata=metadata(question, step, style, options),
+      metadata={
+        'task': 'mango',
+        **question._asdict(),
+        'actions': list(question.actions),
+        'difficulty': 'easy' if question.easy else 'hard',
+        'step': step,
+        'generation': maze.generation,
+        'setting': options.setting,
+        'folder': options.folder,
+      },
     )
     for question in asked
   ]
-
-
-def metadata(
-  asked: scoring.MazeQuestion,
-  step: int,
-  style: questions.MazePrompt,
-  options: GameOptions | None = None,
-) -> dict[str, Any]:
-  """The metadata of a question; `questions.asked_of` reads it."""
-  values = asked._asdict()
-  easy = values.pop('easy')
-  return {
-    'task': 'mango',
-    **values,
-    'actions': list(asked.actions),
-    'difficulty': 'easy' if easy else 'hard',
-    'step': step,
-    'generation': style.generation,
-    'setting': style.setting,
-    'folder': options.folder if options else '',
-  }
 
 
 def known_answer(request: providers.Request) -> str:
@@ -272,29 +277,22 @@ def known_answer(request: providers.Request) -> str:
   asked = questions.asked_of(metadata)
   half = request.answerer == 'stale_map'
   step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
-  maze, moves = _shown(metadata['folder'], asked.game, step)
+  moves = _shown(metadata['folder'], asked.game, step)
   if request.guesses:
     path = [
-      scoring.MazeMove(asked.start, action, request.choice(maze.places))
+      scoring.MazeMove(asked.start, action, request.choice([*moves]))
       for action in asked.actions or ('north',)
     ]
   else:
     path = scoring.walk(moves, *asked[:3])
-  keys = questions.KEYS[metadata['generation']]
+  keys = questions.keys_of(metadata['generation'])
   return repr([dict(zip(keys, move, strict=True)) for move in path])
 
 
 @functools.lru_cache(maxsize=4)
-def _shown(
-  folder: str, game: str, step: int
-) -> tuple[mazes.Maze, scoring.Moves]:
-  """A game, and what its steps up to one show."""
-  maze = readers.read(folder, game)
-  return maze, scoring.visible_moves(maze, step)
-
-
-MINIGAMES_VERSION = 2  # As above.
-MINIGAME_TOKENS = 64
+def _shown(folder: str, game: str, step: int) -> scoring.Moves:
+  """What the steps of a game up to one show."""
+  return scoring.visible_moves(readers.read(folder, game), step)
 
 
 @fields.documented
@@ -303,7 +301,7 @@ class MinigameOptions(GameOptions):
   """Minigames: longer histories than the budget are left out."""
 
   answer: int = field(
-    MINIGAME_TOKENS,
+    64,
     'tokens of the budget that are left for the answer',
     least=0,
   )
@@ -314,26 +312,14 @@ class MinigameOptions(GameOptions):
 @with_options
 def mango_minigames(options: MinigameOptions) -> Task:
   """Which action takes the walkthrough on, where it has been before?"""
-  counter = questions.counter(options.tokenizer)
-  samples: list[Sample] = []
-  for maze in options.mazes():
-    samples += minigame_samples(maze, options, counter)
-  if not samples:
-    raise core.InputError(
-      f'a budget of {options.budget:,} tokens and steps up to {options.last} '
-      'hold no step that goes where the walkthrough has been; give more'
-    )
-  return Task(
-    dataset=MemoryDataset(samples, name='mango_minigames'),
-    solver=generate(),
-    scorer=minigame_scorer(),
-    config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
-    version=MINIGAMES_VERSION,
-  )
+  return _task('minigames', options, minigame_samples, minigame_scorer())
 
 
 def minigame_samples(
-  maze: mazes.Maze, options: MinigameOptions, counter: questions.Counter
+  kind: str,
+  options: MinigameOptions,
+  maze: mazes.Maze,
+  counter: questions.Counter,
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
   samples = []
@@ -349,7 +335,7 @@ def minigame_samples(
         input=text,
         target=minigame.action,
         metadata={
-          'task': 'mango_minigames',
+          'task': f'mango_{kind}',
           'game': maze.game,
           'step': minigame.step,
           'here': minigame.place,
@@ -374,22 +360,15 @@ def minigame_scorer() -> Scorer:
 
   async def score(state: TaskState, target: Target) -> Score:
     """Scores one answer."""
-    judged = questions.judge_minigame(
+    judged, action = questions.judge_minigame(
       state.output.completion, target.text, state.metadata['allowed']
     )
     failure = replies.cause(judged.failure, state.output.stop_reason)
     judged = judged._replace(failure=failure)
-    return Score(
-      value={
-        'success': judged.success,
-        'well_formed': float(not judged.failure),
-      },
-      answer=judged.action,
-      reason='invalid_response_format' if judged.failure else None,
-      explanation=questions.MINIGAME_FAILURES.get(
-        judged.failure, judged.failure
-      ),
-      metadata=judged._asdict(),
-    )
+    values = {
+      'success': judged.success,
+      'well_formed': float(not judged.failure),
+    }
+    return score_of(judged, values, action)
 
   return score
