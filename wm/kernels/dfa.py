@@ -1,6 +1,6 @@
 """Finite automata as transition tables (Vafa et al. 2024, section 2).
 
-Steps, walks, random walks, counts, reachable rows, minimisation, and
+Steps, walks, random walks, reachable rows, minimisation, and
 Myhill-Nerode boundaries: sequences legal from one of two states only.
 
 An automaton is a table `delta [S, A] int32` of next rows, DEAD where a label
@@ -274,30 +274,6 @@ def _follow_tables(
     if step < 0:  # No route: erase the labels written so far.
       labels[b] = -1
     moves[b] = step
-
-
-def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
-  """Numbers of legal label sequences of lengths 1..depth from (row, goal).
-
-  Plain Python integers, so that any size is exact.
-  """
-  delta, rows, goals = calls.states(delta, rows=row, goals=goal)
-  row, goal = int(rows[0]), int(goals[0])
-  # Sequences are counted by the row they reach, one length at a time, since
-  # their number grows exponentially and the number of rows does not.
-  heads: dict[int, list[int]] = {}
-  # Row -> number of sequences that lead to it, for one length at a time.
-  level, numbers = {row: 1} if row >= 0 else {}, []
-  for _ in range(depth):
-    deeper: dict[int, int] = {}
-    for at, ways in level.items():
-      if at not in heads:
-        heads[at] = [head for head in delta[at].tolist() if head >= 0]
-      for head in heads[at]:
-        deeper[head] = deeper.get(head, 0) + ways
-    numbers.append(sum(deeper.values()) + level.get(goal, 0))
-    level = deeper
-  return numbers
 
 
 def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.core.capabilities import Box
 from wm.core.fields import field
-from wm.worlds.base import diagram, table, verbal
+from wm.worlds.base import table, verbal
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 TEXTS = verbal.Texts(__file__)
@@ -75,16 +73,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the state's number."""
     return {'parity': states[:, 0].astype(np.int64) % 2}
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the moves from a state."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
 
 
 class LatticeWalk(core.SequenceProcess):

@@ -335,11 +335,11 @@ def boundary(
 
 
 def boundary_sizes(
-  first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
-) -> list[int]:
-  """Sizes of boundary or interior, by listing."""
-  result = _product(first, second, depth)[int(interior)]
-  return product_ref.sizes(result, depth)
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Sizes of boundary and interior by length, by listing."""
+  outer, inner = _product(first, second, depth)
+  return product_ref.sizes(outer, depth), product_ref.sizes(inner, depth)
 
 
 # Move orders.

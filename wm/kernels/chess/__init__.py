@@ -28,5 +28,4 @@ from wm.kernels.chess.positions import (
   labels,
   legal,
   legal_mask,
-  perft,
 )

@@ -26,18 +26,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
 from wm.worlds.automaton import machine, readers
-from wm.worlds.base import diagram, sampling, table, verbal
+from wm.worlds.base import sampling, table, verbal
 
 DEFAULT = 'dyck_2_3'
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
@@ -241,16 +239,6 @@ class World(
   def read_as(self) -> dict[str, str]:
     """Interpretation of the file; empty for presets and expressions."""
     return dict(self.given.read_as)
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the state's moves."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the state's moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 

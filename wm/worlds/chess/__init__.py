@@ -350,11 +350,7 @@ class World(
         return [0] * depth, [1, *perft][:depth]
     if not boards:
       return super().count(first, second, depth)
-    outer, inner = (
-      kernels.boundary_sizes(first, second, depth, interior=interior)
-      for interior in (False, True)
-    )
-    return games.by_length(outer), games.by_length(inner)
+    return kernels.boundary_sizes(first, second, depth)
 
   # Text and pictures.
 

@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
-from wm.worlds.base import diagram, sampling, table, verbal
+from wm.worlds.base import sampling, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
 
 END, REWARD, NODE0 = 1, 2, 3  # Token ids; nodes follow by number.
@@ -285,7 +283,7 @@ class World(
     """Uniform over all walks of moves[t] steps that end in states[t]."""
     return super().sample_prefixes(states, np.asarray(moves) + 2, seeds)
 
-  # Distances, costs and pictures.
+  # Distances and costs.
 
   def distance_to_end(
     self, states: np.ndarray
@@ -323,16 +321,6 @@ class World(
     """'hops' to the goal, 0 before the goal and the start."""
     hops = self.plans.hops[states[:, 0]].astype(np.int64)
     return {'hops': np.where(hops == FAR, 0, hops)}
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the moves from the node."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 

@@ -39,15 +39,13 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
-from wm.worlds.base import diagram, table, verbal
+from wm.worlds.base import table, verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
@@ -122,16 +120,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       'sets': len(self.delta),
       'reached': len({place for row in self.sets.members for place in row}),
     }
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the place's exits."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: exits of the place."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
