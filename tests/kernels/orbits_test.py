@@ -24,7 +24,6 @@ def drawn(num: int, most: int, seed: int, e: float = 0.95) -> orbits.Systems:
     star=rng.uniform(0.5, 2, num),
     centre=rng.normal(size=(num, 2)),
     step=rng.choice([0.0189, 0.486], num),
-    pinned=rng.random(num) < 0.3,
   )
 
 

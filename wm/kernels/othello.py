@@ -463,9 +463,7 @@ def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   return out, lengths, num
 
 
-def _boundary(
-  black, white, side, depth, squares, token_of, listing
-) -> tuple:
+def _boundary(black, white, side, depth, squares, token_of, listing) -> tuple:
   """Product search, depth first: elements, their lengths, counts by length.
 
   black, white, side: [2], the pair. Counts are [2, depth] of boundary and
@@ -490,9 +488,7 @@ def _boundary(
 
 
 @njit
-def _search(
-  pair, board, listing, place, stack, lines, counts, budget
-) -> tuple:
+def _search(pair, board, listing, place, stack, lines, counts, budget) -> tuple:
   """Continues from place [3]: level, elements so far, -1 at the start.
 
   Level l of the stack has both positions after l common moves and the remaining

@@ -57,11 +57,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     delta[delta == self.size] = core.DEAD
     return delta
 
-  def sequence_process(self, replan: bool) -> core.SequenceProcess:
-    """See sampling.UniformPlay."""
-    del replan  # A random walk continues in the same way from any prefix.
-    return LatticeWalk(self)
-
   # In words.
 
   def rules(self, style: core.PromptStyle) -> str:
@@ -73,27 +68,3 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the state's number."""
     return {'parity': states[:, 0].astype(np.int64) % 2}
-
-
-class LatticeWalk(core.SequenceProcess):
-  """A Markov chain; memory is a row of the table and the tokens so far."""
-
-  def __init__(self, world: World) -> None:
-    """world: world of the sequences."""
-    self.world = world
-
-  def init(self, batch: int) -> np.ndarray:
-    """See core.SequenceProcess."""
-    return np.zeros((batch, 2), np.int32)
-
-  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.SequenceProcess."""
-    rows = self.world.advance(memory[:, :1], tokens)
-    return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
-
-  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform over legal moves; samples are cut at `length`."""
-    may = self.world.legal(memory[:, :1])[:, 1:]
-    tokens = np.where(may, np.arange(1, may.shape[1] + 1), core.DEAD)
-    share = -np.log(np.maximum(may.sum(1, keepdims=True), 1))
-    return tokens.astype(np.int32), np.where(may, share, -np.inf)

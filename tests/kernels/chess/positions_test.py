@@ -172,8 +172,6 @@ def test_rows_without_board():
   ('call', 'message'),
   [
     (lambda: chess.legal(np.zeros((2, 5))), r'\(2, 5\); expected \[B, at'),
-    (lambda: chess.labels(chess.start()[None], 'half'), "unknown ep 'half'"),
-    (lambda: chess.play(1, 0, stop='never'), "unknown stop 'never'"),
     (lambda: chess.count(chess.start(), -1), 'depth is -1'),
     (lambda: chess.replay([[1, 2]], [3]), r'3\.\.3; moves have 2 columns'),
     (lambda: chess.replay([[1, 2]], [1, 1]), 'batch sizes differ'),

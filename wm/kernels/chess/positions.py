@@ -148,7 +148,7 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   en-passant labels after every double push; 'legal' only where a pawn may
   legally capture.
   """
-  return _labels(layout.rows(rows), layout.legal_ep(ep))
+  return _labels(layout.rows(rows), ep == 'legal')
 
 
 @njit

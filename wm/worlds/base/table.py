@@ -290,7 +290,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     return 'dead' if state[0] < 0 else str(int(state[0]))
 
   def _listed(self, state: np.ndarray) -> tuple[list[int], int]:
-    """Tokens in the picture of a state, and the number of further legal ones."""
+    """Tokens in the picture of a state, and how many more are legal."""
     legal = np.flatnonzero(self.legal(state[None])[0])
     return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)
 

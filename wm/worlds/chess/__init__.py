@@ -693,8 +693,6 @@ def _bytes(count: np.ndarray) -> np.ndarray:
 PAWNS = 8  # Of a side, promoted or not.
 # Squares of one colour, as labels go.
 LIGHT = (np.arange(64) // 8 + np.arange(64) % 8) % 2 == 0
-# Squares of king and rook for the rights K, Q, k and q, bits 1..4 of FLAGS.
-HOMES = ((4, 7), (4, 0), (60, 63), (60, 56))
 
 
 def edited_positions(
@@ -726,11 +724,13 @@ def edited_positions(
   labels = kernels.labels(after, ep)
   expected = kernels.labels(positions, ep)
   expected[rows[possible], label[possible]] = value[possible]
+  # Without one king a side, or with one to be taken, there is no board, and all
+  # labels are 0.
   possible &= (labels == expected).all(-1)
   board, flags = labels[:, :64], after[:, FLAGS]
-  for first in (1, 7):  # Pawn, ..., king of a side.
-    pawns, knights, bishops, rooks, queens, kings = (
-      board == first + kind for kind in range(6)
+  for first in (1, 7):  # Pawn, ..., queen of a side.
+    pawns, knights, bishops, rooks, queens = (
+      board == first + kind for kind in range(5)
     )
     promoted = sum(
       np.maximum(men.sum(-1) - least, 0)
@@ -744,16 +744,14 @@ def edited_positions(
     )
     possible &= pawns.sum(-1) + promoted <= PAWNS
     possible &= ~(pawns[:, :8] | pawns[:, 56:]).any(-1)
-    possible &= kings.sum(-1) == 1
-  for right, (king, rook) in enumerate(HOMES):
+  # Of the rights K, Q, k and q, bits 1..4 of FLAGS.
+  for right, (king, rook) in enumerate(notation.HOMES.values()):
     touched = (square == king) | (square == rook)
     possible &= ~(touched & (flags >> (right + 1) & 1 > 0))
   # The pawn of a double push, and the two squares that it left and passed.
   push = np.where(flags & 1, square // 8 - 1, square // 8 - 4)
   possible &= ~((flags >> 5 == square % 8 + 1) & (push >= 0) & (push < 3))
-  other = after.copy()
-  other[:, FLAGS] ^= 1
-  return after, possible & ~kernels.in_check(other)
+  return after, possible
 
 
 class ChessPlay(sampling.Play):

@@ -183,8 +183,8 @@ class World(
     new = self.graph.known - self.before.known
     gone = self.before.known - self.graph.known
     pairs = {(NODE0 + head, tail) for tail, head in new | gone}
-    best = rewarded(self.graph)
-    if change.rewards or best != rewarded(self.before):
+    best = graphs.rewarded(self.graph)
+    if change.rewards or best != graphs.rewarded(self.before):
       pairs |= {(REWARD, a) for a, b in self.graph.arcs if b in best}
     return sorted(pairs)
 
@@ -351,7 +351,7 @@ class World(
       names=', '.join(spoken[node] for node in order),
       body='\n'.join(lines),
     )
-    best = rewarded(self.graph)
+    best = graphs.rewarded(self.graph)
     called = ', '.join(spoken[node] for node in best)
     goal = TEXTS.render('goal', rewarded=called)
     return f'{text}\n{goal}'
@@ -382,35 +382,23 @@ class Plans(NamedTuple):
   near: dict[int, dict[int, int]]
 
 
-def rewarded(graph: graphs.Graph) -> tuple[int, ...]:
-  """Nodes with the largest reward that can be reached from the start."""
-  reached = graphs.distances(graph, graph.start)
-  rewards = {node: value for node, value in graph.rewards if node in reached}
-  most = max(rewards.values(), default=0)
-  return tuple(sorted(node for node, value in rewards.items() if value == most))
-
-
-def steps_to(graph: graphs.Graph, goals: tuple[int, ...]) -> dict[int, int]:
-  """Node -> steps to the nearest goal, for nodes with a path to one."""
-  steps = {goal: 0 for goal in goals}
-  queue = list(steps)
-  for node in queue:
-    for tail, head in graph.arcs:
-      if head == node and tail not in steps:
-        steps[tail] = steps[node] + 1
-        queue.append(tail)
-  return steps
-
-
 def make_plans(graph: graphs.Graph, size: int) -> Plans:
   """The automaton of a graph whose nodes are below `size`.
 
   Rows: the first; one for each goal that another node can reach; one for each
   goal and each node that can reach the goal; and one after the end.
   """
-  ends: dict[int, tuple[int, ...]] = {REWARD: rewarded(graph)}
+  ends: dict[int, tuple[int, ...]] = {REWARD: graphs.rewarded(graph)}
   ends |= {NODE0 + node: (node,) for node in graph.nodes}
-  near = {token: steps_to(graph, nodes) for token, nodes in ends.items()}
+  reached = {node: graphs.distances(graph, node) for node in graph.nodes}
+  near = {
+    token: {
+      node: min(steps[goal] for goal in goals if goal in steps)
+      for node, steps in reached.items()
+      if not steps.keys().isdisjoint(goals)
+    }
+    for token, goals in ends.items()
+  }
   near = {token: hops for token, hops in near.items() if any(hops.values())}
   hops_to = {ends[token]: hops for token, hops in near.items()}
   goals = sorted(hops_to)

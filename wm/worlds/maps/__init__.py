@@ -630,7 +630,8 @@ def load_trips(
   counts = dict.fromkeys(('trips', 'used', *causes), 0)
   pairs = []
   for places in itertools.chain.from_iterable(
-    map(_trip_ends, _trip_files(path))
+    (_parquet if file.suffix == '.parquet' else _csv)(file)
+    for file in _trip_files(path)
   ):
     outcomes, rows = _classify(places, find)
     for cause in ('used', *causes):
@@ -688,15 +689,7 @@ def _trip_files(path: str | Path) -> list[Path]:
   return files
 
 
-def _trip_ends(path: str | Path) -> Iterator[np.ndarray]:
-  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
-  if str(path).endswith('.parquet'):
-    yield from _parquet(path)
-  else:
-    yield from _csv(path)
-
-
-def _choose(path: str | Path, header: list[str]) -> list[int]:
+def _choose(path: Path, header: list[str]) -> list[int]:
   """Position of each of COLUMNS; the 2014 files pad names with spaces."""
   names = [name.strip().lower() for name in header]
   chosen = []
@@ -711,7 +704,8 @@ def _choose(path: str | Path, header: list[str]) -> list[int]:
   return chosen
 
 
-def _csv(path: str | Path) -> Iterator[np.ndarray]:
+def _csv(path: Path) -> Iterator[np.ndarray]:
+  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
   with (
     inputs.reading_file(path, 'a CSV file') as table,
     table.open(encoding='utf-8-sig', newline='') as file,
@@ -730,7 +724,8 @@ def _csv(path: str | Path) -> Iterator[np.ndarray]:
     yield np.array(rows).reshape(-1, 4)
 
 
-def _parquet(path: str | Path) -> Iterator[np.ndarray]:
+def _parquet(path: Path) -> Iterator[np.ndarray]:
+  """As `_csv`."""
   from pyarrow import parquet  # Only taxi trips need it.
 
   with (

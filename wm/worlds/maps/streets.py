@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import inputs
@@ -566,7 +567,6 @@ def _spread(
   away = np.abs(bearing(*ends)[:, None] - 45 * np.arange(8))
   away = np.minimum(away, 360 - away)
   labels = np.zeros(len(sources), np.int64)
-  nx = _networkx()
   for node in np.unique(sources):
     edges = np.flatnonzero((sources == node) & (targets != node)).tolist()
     if len(edges) > len(DIRECTIONS):
@@ -575,13 +575,7 @@ def _spread(
         f'most {len(DIRECTIONS)}, one in each direction; an automaton, '
         'automaton(file=), may have any number'
       )
-    pairs = nx.Graph()
-    pairs.add_weighted_edges_from(
-      (('edge', e), a, away[e, a]) for e in edges for a in range(8)
-    )
-    ends_of = [('edge', e) for e in edges]
-    chosen = nx.bipartite.minimum_weight_full_matching(pairs, ends_of)
-    labels[edges] = [chosen[end] for end in ends_of]
+    labels[edges] = scipy.optimize.linear_sum_assignment(away[edges])[1]
   return labels
 
 

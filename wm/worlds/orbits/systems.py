@@ -122,7 +122,6 @@ def draw(
     star=star,
     centre=options.centre * normal,
     step=np.array(options.steps)[which],
-    pinned=np.zeros(len(count), bool),
   )
 
 
