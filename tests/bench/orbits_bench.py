@@ -48,9 +48,7 @@ def _numpy(some: orbits.Systems) -> np.ndarray:
 
 def bench_orbits() -> Iterator[harness.Line]:
   """Bins of published two-body systems, elements given."""
-  options = systems.Options(
-    'exoplanets', 1, (0.0189, 0.486), 1.0, systems.FITTED, False, False
-  )
+  options = systems.Options('exoplanets', 1, (0.0189, 0.486), 1.0)
   sample = systems.draw(options, 1, np.arange(NUM))
   parts = [sample.take(slice(k, k + BLOCK)) for k in range(0, NUM, BLOCK)]
 

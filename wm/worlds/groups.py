@@ -34,7 +34,7 @@ LENGTH = 2  # Mixed into seeds, with the length.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld, core.Labelled):
+class World(table.NamedTableWorld):
   """Words of `length` tokens, each uniform over the group's tokens.
 
   Attributes:

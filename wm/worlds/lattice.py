@@ -24,7 +24,7 @@ TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Labelled, core.Verbal):
+class World(table.TableWorld, core.Verbal):
   """A line of states."""
 
   noun: ClassVar[str] = 'this line'
@@ -43,11 +43,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', 'left', 'stay', 'right'."""
     return VOCAB
-
-  @property
-  def max_len(self) -> int:
-    """The length of every sequence."""
-    return self.length
 
   @functools.cached_property
   def delta(self) -> np.ndarray:

@@ -265,7 +265,7 @@ class World(
       names = core.verbal.new_names(num, style)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
     spoken = self.token_names(style)[-symbols:]
-    return verbal.VerbalTable(delta, names, spoken), final
+    return verbal.VerbalTable(delta, names, spoken, _STEP), final
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
@@ -282,28 +282,18 @@ class World(
     return TEXTS.render(
       'machine',
       num=len(rows),
-      names=', '.join(verbal_table.names[row] for row in rows),
+      names=verbal_table.listed(rows),
       first=verbal_table.names[0],
-      body='\n'.join(self._tell(verbal_table, rows, style)),
+      body='\n'.join(verbal_table.by_step(rows, style)),
       end=end,
     )
-
-  @staticmethod
-  def _tell(
-    of: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
-  ) -> list[str]:
-    return verbal.by_step(of, rows, style, step=_STEP, none='')
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     verbal_table, final = self._table(style)
-
-    def tell(rows: np.ndarray) -> list[str]:
-      return self._tell(verbal_table, rows, style)
-
     frame = TEXTS.frame('machine') + TEXTS.frame('machine_end')
-    frame += ', '.join(verbal_table.names[row] for row in final)
-    return verbal.extent(verbal_table, tell, 'states', frame)
+    frame += verbal_table.listed(final)
+    return verbal_table.extent(style, 'states', frame)
 
 
 def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:

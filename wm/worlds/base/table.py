@@ -97,24 +97,9 @@ class Tabled(core.Finite):
     return _pair_sizes(left, right, depth)
 
 
-class OneLabel(core.Labelled):
-  """A world whose states are rows of a table; the one label is the row."""
-
-  def edited(
-    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
-  ) -> np.ndarray:
-    """See core.Labelled.edited: an edit may give any state."""
-    valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
-    valid &= states[:, 0] >= 0
-    return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
-
-  def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.Labelled.from_labels: the label is the row of the table."""
-    valid = labels < self.heads.sizes[0]
-    return np.where(valid, labels, core.DEAD).astype(np.int32)
-
-
-class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
+class TableWorld(
+  UniformPlay, Tabled, core.Prefixed, core.Labelled, core.Written
+):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and have up to `max_len` tokens.
@@ -209,6 +194,19 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 1], the row."""
     return np.maximum(states, 0).astype(self.heads.dtype)
+
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Labelled.edited: an edit may give any state."""
+    valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
+    valid &= states[:, 0] >= 0
+    return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
+
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled.from_labels: the label is the row of the table."""
+    valid = labels < self.heads.sizes[0]
+    return np.where(valid, labels, core.DEAD).astype(np.int32)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random play of `max_len` tokens."""

@@ -117,8 +117,12 @@ class World(
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.start:
-      check_start(self.origin, self.start, self.stop)
+    none, origin = np.zeros((1, 1), np.int32), self.origin[None]
+    if self.start and kernels.outcomes(none, none[0], self.stop, origin)[0, 0]:
+      raise core.InputError(
+        f'chess: start={self.start!r} is a game that has ended, by '
+        f'stop={self.stop!r}'
+      )
 
   # Tokens.
 
@@ -605,18 +609,6 @@ class World(
 
 # Label of each square, a1 = 0.
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
-
-
-def check_start(origin: np.ndarray, start: str, stop: str) -> None:
-  """Raises InputError where the game has ended at `start`, by rules `stop`.
-
-  origin: [11] position of the FEN `start`.
-  """
-  none = np.zeros((1, 1), np.int32)
-  if kernels.outcomes(none, none[0], stop, origin[None])[0, 0]:
-    raise core.InputError(
-      f'chess: start={start!r} is a game that has ended, by stop={stop!r}'
-    )
 
 
 def after_tokens(

@@ -359,9 +359,8 @@ class World(
 
   def _table(self, style: core.PromptStyle) -> verbal.VerbalTable:
     spoken = self.token_names(style)
-    return verbal.VerbalTable(
-      self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
-    )
+    labels, names = spoken[DIRECTION0:NODE0], spoken[NODE0:]
+    return verbal.VerbalTable(self.graph.delta, names, labels, _STEP, _NONE)
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
@@ -370,25 +369,14 @@ class World(
     return TEXTS.render(
       'streets',
       num=len(rows),
-      names=', '.join(table.names[row] for row in rows),
-      body='\n'.join(_told(table, rows, style)),
+      names=table.listed(rows),
+      body='\n'.join(table.by_step(rows, style)),
     )
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    table = self._table(style)
-
-    def tell(rows: np.ndarray) -> list[str]:
-      return _told(table, rows, style)
-
-    return verbal.extent(table, tell, 'intersections', TEXTS.frame('streets'))
-
-
-def _told(
-  table: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
-) -> list[str]:
-  """A sentence for each street from some rows."""
-  return verbal.by_step(table, rows, style, step=_STEP, none=_NONE)
+    frame = TEXTS.frame('streets')
+    return self._table(style).extent(style, 'intersections', frame)
 
 
 TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.

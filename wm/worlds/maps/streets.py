@@ -212,7 +212,7 @@ def build(
   length_m: np.ndarray,
   where: str,
 ) -> StreetGraph:
-  """A graph from node columns [N] and edge columns [E]; checks all of them.
+  """A graph from node columns [N] and edge columns [E].
 
   Args:
     ids: [N] int64.
@@ -223,9 +223,13 @@ def build(
     where: name of the input in errors.
 
   Raises:
-    InputError: duplicate ids, bad coordinates or lengths, or no path.
+    InputError: duplicate ids, bad lengths, or no path.
   """
-  _check_nodes(ids, lat, lon, where)
+  values, times = np.unique(ids, return_counts=True)
+  if (times > 1).any():
+    raise core.InputError(
+      f'{where}: node id {values[times > 1][0]} is given twice'
+    )
   sources, targets = (np.asarray(edges[k], np.int64) for k in (0, 2))
   ends = lat[sources], lon[sources], lat[targets], lon[targets]
   labels = sector(bearing(*ends)) if edges[1] is None else edges[1]
@@ -264,23 +268,6 @@ def build(
   lost = row[sources[rest]], labels[rest], row[targets[rest]], length_m[rest]
   nodes = ids[used], lat[used], lon[used]
   return StreetGraph(*nodes, delta, lengths, counts, lost=lost)
-
-
-def _check_nodes(
-  ids: np.ndarray, lat: np.ndarray, lon: np.ndarray, where: str
-) -> None:
-  values, counts = np.unique(ids, return_counts=True)
-  if (counts > 1).any():
-    raise core.InputError(
-      f'{where}: node id {values[counts > 1][0]} is given twice'
-    )
-  for name, column, most in (('lat', lat, 90), ('lon', lon, 180)):
-    bad = np.flatnonzero(~(np.abs(column) <= most))
-    if bad.size:
-      raise core.InputError(
-        f'{where}: node {ids[bad[0]]} has {name}={column[bad[0]]}; expected '
-        f'degrees from -{most} to {most}'
-      )
 
 
 def check_lost(graph: StreetGraph, where: str) -> None:

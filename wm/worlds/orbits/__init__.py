@@ -203,7 +203,8 @@ class World(
     rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
-    tally = _DropCounts(self)
+    counts: dict[str, int] = {}
+    tally = np.zeros((len(self.steps), 2), int)
     sampling.check_split(split)
     while have < num or not batches:
       asked = int((num - have) / rate * 1.1) + 8
@@ -212,14 +213,36 @@ class World(
       drawn = random_systems.draw(self.options, seed, numbers)
       batch = self._in_bins(drawn, numbers)
       # Counts systems of both splits.
-      used = tally.used(batch)
-      batch = batch.take(used)
+      batch = batch.take(self._used(batch, counts, tally))
       rows = sampling.in_split(self.split_key(batch), split)
       batches.append(batch.take(rows))
       have, first = have + int(rows.sum()), first + asked
-    return dataclasses.replace(
-      sampling.joined(batches, num), counts=tally.counts
-    )
+    return dataclasses.replace(sampling.joined(batches, num), counts=counts)
+
+  def _used(
+    self, sequences: core.Sequences, counts: dict[str, int], tally: np.ndarray
+  ) -> np.ndarray:
+    """[N] bool: is each system used?
+
+    Adds to `counts` of dropped systems by cause, and to `tally` [steps, 2],
+    systems of each time step and those of them that are used.
+    """
+    drawn = _systems_of(sequences.side)
+    faults = _faults(drawn, sequences.side['outside'])
+    for cause, rows in faults.items():
+      if rows.any():
+        counts[cause] = counts.get(cause, 0) + int(rows.sum())
+    used = ~np.logical_or(*faults.values())
+    for step, numbers in zip(self.steps, tally, strict=True):
+      mine = drawn.step == step
+      numbers += mine.sum(), (mine & used).sum()
+      if numbers[0] >= ENOUGH and not numbers[1]:
+        causes = ', '.join(f'{n} {cause}' for cause, n in counts.items())
+        raise core.InputError(
+          f'orbits: of {numbers[0]} systems of step {step} years none '
+          f'stays (of all: {causes}); expected a larger box or a shorter step'
+        )
+    return used
 
   def _in_bins(
     self, drawn: orbits.Systems, numbers: np.ndarray
@@ -465,11 +488,9 @@ class World(
   def _stays(self, states: np.ndarray) -> np.ndarray:
     """[N] bool: would `sample` keep each system?"""
     chosen = self.chosen(states)
-    systems = chosen.systems
-    _, outside = orbits.bins(systems, self.rows - 1, *self.grid)
-    exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
-    slow = systems.period >= 2 * systems.step[:, None]
-    return ((outside == 0) & (slow | ~exists).all(1))[chosen.place]
+    _, outside = orbits.bins(chosen.systems, self.rows - 1, *self.grid)
+    faults = _faults(chosen.systems, outside)
+    return ~np.logical_or(*faults.values())[chosen.place]
 
   def parts_after(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """[N] frames until the first state's tokens are illegal from the second.
@@ -483,44 +504,17 @@ class World(
     return np.where(apart.any(1), frame, 0)
 
 
-class _DropCounts:
-  """Counts dropped systems by cause.
+def _faults(systems: orbits.Systems, outside: np.ndarray) -> dict[str, Any]:
+  """Cause -> [N] bool, True for systems that are dropped for it.
 
-  Attributes:
-    counts: cause -> number of systems.
+  outside: [N] rows outside the box.
   """
-
-  def __init__(self, world: World) -> None:
-    self._world = world
-    self.counts: dict[str, int] = {}
-    self._seen = dict.fromkeys(world.steps, 0)
-    self._kept = dict.fromkeys(world.steps, 0)
-
-  def used(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] bool: is each system used?"""
-    side: dict[str, Any] = sequences.side
-    drawn = _systems_of(side)
-    exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
-    few = ((drawn.period < 2 * drawn.step[:, None]) & exists).any(1)
-    outside = side['outside'] > 0
-    for cause, rows in (
-      ('left the box', outside),
-      ('fewer than two samples a period', few),
-    ):
-      if rows.any():
-        self.counts[cause] = self.counts.get(cause, 0) + int(rows.sum())
-    used = ~outside & ~few
-    for step in self._world.steps:
-      mine = drawn.step == step
-      self._seen[step] += int(mine.sum())
-      self._kept[step] += int((mine & used).sum())
-      if self._seen[step] >= ENOUGH and not self._kept[step]:
-        causes = ', '.join(f'{n} {cause}' for cause, n in self.counts.items())
-        raise core.InputError(
-          f'orbits: of {self._seen[step]} systems of step {step} years none '
-          f'stays (of all: {causes}); expected a larger box or a shorter step'
-        )
-    return used
+  exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
+  few = (systems.period < 2 * systems.step[:, None]) & exists
+  return {
+    'left the box': outside > 0,
+    'fewer than two samples a period': few.any(1),
+  }
 
 
 SEEN_TOKENS, STEP_TOKEN, ALIVE, HASH, BINS = 0, 1, 2, slice(3, 5), 5

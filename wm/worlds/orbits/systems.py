@@ -144,7 +144,13 @@ def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
   elif kind == 'summary':
     mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * uniform(STAR)
   else:
-    mass, star = FITTED.planets(each(MASS)), FITTED.stars(uniform(STAR))
+    # By inversion of uniform numbers.
+    shape, start, scale = GAMMA
+    mass = start + scale * scipy.special.gammaincinv(shape, each(MASS))
+    mass = np.clip(mass, LIGHTEST, HEAVIEST)
+    shape, start, scale = LOG_NORMAL
+    star = start + scale * np.exp(shape * scipy.special.ndtri(uniform(STAR)))
+    star = np.clip(star, *STARS)
   return axis, e, mass, star
 
 
@@ -152,30 +158,9 @@ LIGHTEST, HEAVIEST = 1e-9, 1e-3  # Solar masses of planets, clipped.
 STARS = 0.1, 5.0  # Solar masses of stars, clipped.
 
 
-class Masses(NamedTuple):
-  """Shape, location and scale of both distributions, in solar masses."""
-
-  planet: tuple[float, float, float]
-  star: tuple[float, float, float]
-
-  def planets(self, uniform: np.ndarray) -> np.ndarray:
-    """Masses of planets by inversion of uniform numbers."""
-    shape, start, scale = self.planet
-    masses = start + scale * scipy.special.gammaincinv(shape, uniform)
-    return np.clip(masses, LIGHTEST, HEAVIEST)
-
-  def stars(self, uniform: np.ndarray) -> np.ndarray:
-    """Masses of stars by inversion of uniform numbers."""
-    shape, start, scale = self.star
-    masses = start + scale * np.exp(shape * scipy.special.ndtri(uniform))
-    return np.clip(masses, *STARS)
-
-
-FITTED = Masses(
-  planet=(0.32020164517819, 6.009815e-8, 1.105594954623e-3),
-  star=(0.20045013, -0.67936062, 1.62715089),
-)
-
+# Fits: shape, location and scale, in solar masses.
+GAMMA = 0.32020164517819, 6.009815e-8, 1.105594954623e-3
+LOG_NORMAL = 0.20045013, -0.67936062, 1.62715089
 
 ENOUGH = 500  # At least one of this many systems must have a prefix.
 
