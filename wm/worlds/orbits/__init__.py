@@ -182,16 +182,6 @@ class World(
 
   # Systems.
 
-  @functools.cached_property
-  def options(self) -> random_systems.Options:
-    """Options of the distribution of systems."""
-    return random_systems.Options(
-      self.systems,
-      self.planets,
-      self.steps,
-      self.centre,
-    )
-
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """See core.World; side data are the fields of orbits.Systems.
 
@@ -210,7 +200,7 @@ class World(
       asked = int((num - have) / rate * 1.1) + 8
       asked = min(asked, max(CHUNK // self.rows, 1))
       numbers = np.arange(first, first + asked)
-      drawn = random_systems.draw(self.options, seed, numbers)
+      drawn = random_systems.draw(self, seed, numbers)
       batch = self._in_bins(drawn, numbers)
       # Counts systems of both splits.
       batch = batch.take(self._used(batch, counts, tally))
@@ -339,7 +329,7 @@ class World(
 
   def chosen(self, states: np.ndarray) -> ChosenSystems:
     """The systems of states [N, W]."""
-    return random_systems.chosen_systems(self.options, states, self.rows - 1)
+    return random_systems.chosen_systems(self, states)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """See core.Prefixed: systems of `sample` after half of their rows.
@@ -526,17 +516,17 @@ def _systems_of(side: Mapping[str, np.ndarray]) -> orbits.Systems:
   return orbits.Systems(*(side[name] for name in orbits.Systems._fields))
 
 
-def prior(options: random_systems.Options) -> particles.Prior:
+def prior(world: World) -> particles.Prior:
   """The density of systems; raises InputError if it is unknown."""
   kinds = {
     'binaries': (random_systems.SUNS, random_systems.RATIOS),
     'two_body': (random_systems.BOTH, random_systems.BOTH),
     'summary': ((0.5, 5.0), random_systems.LIGHT),
   }
-  kind, planets = options.systems, options.planets
-  if kind not in kinds or planets != 1 or not options.centre:
+  kind, planets, centre = world.systems, world.planets, world.centre
+  if kind not in kinds or planets != 1 or not centre:
     raise core.InputError(
-      f'orbits: systems={kind!r}, planets={planets}, centre={options.centre}: '
+      f'orbits: systems={kind!r}, planets={planets}, {centre=}: '
       'the particle filter knows the density of one planet, centre > 0, and '
       'systems ' + ', '.join(map(repr, kinds))
     )
@@ -547,7 +537,7 @@ def prior(options: random_systems.Options) -> particles.Prior:
     random_systems.ROUNDEST if plain else 1.0,
     (1.0, 1.0) if plain else random_systems.BETA,
     *kinds[kind],
-    options.centre,
+    centre,
   )
 
 
@@ -562,7 +552,7 @@ class Posterior(core.SequenceProcess):
         'number from 16 of particles, and at least one sweep'
       )
     self._world, self._num, self._sweeps = world, count, sweeps
-    self._seed, self._prior = seed, prior(world.options)
+    self._seed, self._prior = seed, prior(world)
     self._grid = particles.BinGrid(*world.grid)
     self._first = len(world.vocab) - world.grid[1]
 
