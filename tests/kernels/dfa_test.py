@@ -166,18 +166,16 @@ def test_boundary_is_the_definition(case):
     if all(suffix[:k] in both for k in range(1, len(suffix)))
   ]
   args = delta, [a], [b], [goal_a], [goal_b], depth
-  results = listed(dfa.boundary(*args))
-  assert results == sorted(minimal, key=lambda s: (len(s), s))
   end = delta.shape[1]
   for module in (dfa, ref):
-    others = listed(module.boundary(*args, end_first=True))
-    assert others == sorted(
+    results = listed(module.boundary(*args))
+    assert results == sorted(
       minimal, key=lambda s: (len(s), [(n != end, n) for n in s])
     )
   prefixes = {s[:k] for s in results for k in range(1, len(s))}
   assert not prefixes & set(results)
   outer, inner = ref.product(delta, (a, goal_a), (b, goal_b), depth)
-  assert (outer, set(inner)) == (results, both)
+  assert (set(outer), set(inner)) == (set(results), both)
 
 
 @LAWS

@@ -558,14 +558,13 @@ def boundary(
   depth: int,
   *,
   published: Published | None = None,
-  end_first: bool = False,
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, up to a length bound.
 
   The boundary contains the suffixes of at most `depth` labels that are legal
   from the first state but not from the second, while every proper prefix is
   legal from both (Vafa et al. 2024, Def. 2.4). Sorted by length, then by
-  labels.
+  labels, the end label before all others.
 
   Args:
     delta: [S, A].
@@ -575,7 +574,6 @@ def boundary(
     second_goal: [T].
     depth: longest suffix, 1..127.
     published: how the published program enumerates; None is the exact boundary.
-    end_first: True sorts the end label first, False last.
 
   Raises:
     InputError: rows outside the table, unequal lengths, or a depth outside
@@ -594,7 +592,7 @@ def boundary(
     # That program has no end label: no row is a goal.
     nowhere = calls.frozen(np.full(len(pairs[0]), calls.NO_GOAL), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
-  return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
+  return Suffixes(*_boundary(delta, rules, pairs, depth))
 
 
 def _published(
@@ -659,7 +657,7 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
   return out, lengths
 
 
-def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
+def _boundary(delta, rules, pairs, depth) -> tuple[np.ndarray, ...]:
   """offsets, labels and lengths of `Suffixes`.
 
   rules: (allowed [S, A], alive [S, depth + 1]) of the published program, see
@@ -680,16 +678,14 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
     held = 2 * (depth + 1) * len(lines[1]) + 26 * len(nodes[0])
     resources.require_memory(held, f'suffixes of up to {depth} labels')
     lines, nodes = _search(
-      delta, rules, pairs, depth, end_first, place, NODES, offsets, lines, nodes
+      delta, rules, pairs, depth, place, NODES, offsets, lines, nodes
     )
   size = place[5]
   return offsets, lines[0][:size], lines[1][:size]
 
 
 @njit
-def _search(
-  delta, rules, pairs, depth, end_first, place, budget, offsets, lines, nodes
-):
+def _search(delta, rules, pairs, depth, place, budget, offsets, lines, nodes):
   """Visits `budget` nodes, continuing from the last call.
 
   place [6] is the state of the search: pair, level (-1 before a pair's first),
@@ -716,7 +712,7 @@ def _search(
         if a == b and (goal_a == goal_b or goal_a < 0):
           continue
         ends = a == goal_a and b != goal_b
-        if ends and end_first:
+        if ends:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
         while tail + end > len(a_of):
@@ -739,9 +735,6 @@ def _search(
             a_of[tail], b_of[tail] = head, other
             parents[tail], labels[tail] = node, label
             tail += 1
-        if ends and not end_first:
-          out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
-          num += 1
       if stop < high:  # The budget ended within level k.
         place[:] = t, k, stop, high, tail, num
         return (out, sizes), (a_of, b_of, parents, labels)

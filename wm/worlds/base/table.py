@@ -79,11 +79,8 @@ class Tabled(core.Finite):
     """Boundaries of pairs of states; the end token sorts before all others."""
     left, right = self.automaton(first), self.automaton(second)
     pairs = left.rows, right.rows, left.goals, right.goals
-    if published:
-      order = dfa.Published(*self.turns_known)
-      suffixes = dfa.boundary(left.delta, *pairs, depth, published=order)
-    else:
-      suffixes = dfa.boundary(left.delta, *pairs, depth, end_first=True)
+    order = dfa.Published(*self.turns_known) if published else None
+    suffixes = dfa.boundary(left.delta, *pairs, depth, published=order)
     # DEAD is the last entry, the end label the one before it.
     tokens = np.array([*left.tokens, left.end, core.PAD], np.int32)
     lengths = suffixes.lengths.astype(np.int32)
