@@ -29,14 +29,12 @@ import functools
 import numpy as np
 
 from wm import core
-from wm.core import inputs
 from wm.kernels import chess
 from wm.kernels.chess import layout
 from wm.kernels.chess import san as chess_san
 
 PACKED, POSSIBLE = 20480, 1968
 START_TOKEN, PADDING = '<start>', '<pad>'
-KINDS = ('compact', 'packed')
 PROMOTIONS = ' qrbn'
 PUBLISHED_START = 20480  # Start token of the published numbering.
 
@@ -79,7 +77,6 @@ def possible_moves() -> np.ndarray:
 
 
 def _moves(kind: str) -> np.ndarray:
-  inputs.check_known(kind, KINDS, f'unknown vocabulary {kind!r}')
   if kind == 'compact':
     return possible_moves()
   return np.arange(PACKED, dtype=np.int32)
