@@ -74,7 +74,7 @@ def elements(state: np.ndarray) -> orbits.Systems:
   assert h > 0
   columns = axis, e, turn, mean, planet
   item = [np.array([[value]]) for value in columns]
-  rest = np.array([sun]), np.zeros((1, 2)), np.ones(1), np.ones(1, bool)
+  rest = np.array([sun]), np.zeros((1, 2)), np.ones(1)
   return orbits.Systems(np.ones(1, int), *item, *rest)
 
 
