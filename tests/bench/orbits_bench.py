@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from wm.core import registry
 from wm.kernels import orbits
 from wm.worlds.orbits import systems
 
@@ -48,10 +49,9 @@ def _numpy(some: orbits.Systems) -> np.ndarray:
 
 def bench_orbits() -> Iterator[harness.Line]:
   """Bins of published two-body systems, elements given."""
-  options = systems.Options(
-    'exoplanets', 1, (0.0189, 0.486), 1.0, systems.FITTED, False, False
-  )
-  sample = systems.draw(options, 1, np.arange(NUM))
+  spec = "orbits(systems='exoplanets', steps=(0.0189, 0.486), centre=1.0)"
+  world = registry.make('world', spec)
+  sample = systems.draw(world, 1, np.arange(NUM))
   parts = [sample.take(slice(k, k + BLOCK)) for k in range(0, NUM, BLOCK)]
 
   def plain() -> np.ndarray:

@@ -122,7 +122,6 @@ def boundary(
   depth: int,
   *,
   published: Published | None = None,
-  end_first: bool = False,
 ) -> Suffixes:
   """Product construction, or the published program's enumeration."""
   result, end = [], delta.shape[1]
@@ -131,7 +130,7 @@ def boundary(
       suffixes = _published(delta, int(a), int(b), depth, *published)
     else:
       suffixes, _ = product(delta, (a, goals[0]), (b, goals[1]), depth)
-    if end_first:  # It is the last label of any suffix that holds it.
+      # The end is the last label of any suffix that holds it.
       suffixes.sort(key=lambda s: (len(s), s[:-1], s[-1] != end, s[-1]))
     result.append(suffixes)
   return _packed(result, depth)

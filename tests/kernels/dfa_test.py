@@ -166,18 +166,16 @@ def test_boundary_is_the_definition(case):
     if all(suffix[:k] in both for k in range(1, len(suffix)))
   ]
   args = delta, [a], [b], [goal_a], [goal_b], depth
-  results = listed(dfa.boundary(*args))
-  assert results == sorted(minimal, key=lambda s: (len(s), s))
   end = delta.shape[1]
   for module in (dfa, ref):
-    others = listed(module.boundary(*args, end_first=True))
-    assert others == sorted(
+    results = listed(module.boundary(*args))
+    assert results == sorted(
       minimal, key=lambda s: (len(s), [(n != end, n) for n in s])
     )
   prefixes = {s[:k] for s in results for k in range(1, len(s))}
   assert not prefixes & set(results)
   outer, inner = ref.product(delta, (a, goal_a), (b, goal_b), depth)
-  assert (outer, set(inner)) == (results, both)
+  assert (set(outer), set(inner)) == (set(results), both)
 
 
 @LAWS
@@ -196,20 +194,6 @@ def test_minimising(delta, seed):
   np.testing.assert_array_equal(merged[blocks], classes)
   again = dfa.minimize(quotient, merged)
   np.testing.assert_array_equal(again, np.arange(number))
-
-
-@LAWS
-@given(pairs())
-def test_counts_are_those_of_enumeration(case):
-  delta, (row, _, goal, _), depth = case
-  words = language(delta, row, goal, depth)
-  ours = [sum(len(s) == k for s in words) for k in range(1, depth + 1)]
-  assert dfa.count(delta, row, goal, depth) == ours
-
-
-def test_counts_exceed_any_machine_word():
-  delta = np.zeros((1, 7), np.int32)
-  assert dfa.count(delta, 0, dfa.NO_GOAL, 29)[-1] == 7**29
 
 
 @pytest.mark.parametrize('seed', range(2))

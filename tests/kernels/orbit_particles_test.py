@@ -21,7 +21,7 @@ WORLDS = {
 
 def known(world, num: int) -> tuple[orbits.Systems, np.ndarray]:
   """Systems that the world keeps, and their bins."""
-  drawn = systems.draw(world.options, 77, np.arange(num))
+  drawn = systems.draw(world, 77, np.arange(num))
   result, outside = orbits.bins(drawn, world.rows - 1, *world.grid)
   keep = (outside == 0) & (drawn.period[:, 0] >= 2 * drawn.step)
   return drawn.take(keep), result[keep].reshape(keep.sum(), -1)
@@ -58,7 +58,7 @@ def test_many_particles_are_near_the_exact_distribution(kind):
 def test_particles_move_as_bodies_do():
   world = registry.make('world', 'orbits()')
   drawn, _ = known(world, 40)
-  prior = orbits_world.prior(world.options).array(0.1)
+  prior = orbits_world.prior(world).array(0.1)
   cloud, orbit = particles.cloud(drawn), np.empty(10)
   places = orbits.positions(drawn, 12)
   for n in range(5):
@@ -78,7 +78,7 @@ def test_the_density_is_that_of_the_elements(kind):
   """Times how coordinates stretch as elements change, by differences."""
   world = registry.make('world', WORLDS[kind])
   drawn, _ = known(world, 60)
-  prior, orbit = orbits_world.prior(world.options), np.empty(10)
+  prior, orbit = orbits_world.prior(world), np.empty(10)
   sample, array = drawn.take(slice(20)), drawn.axis[:20, 0]
   tilt = prior.array(drawn.step[0])
   names = 'axis', 'eccentricity', 'periapsis', 'mean', 'mass', 'star'
@@ -113,7 +113,7 @@ def test_the_density_is_that_of_the_elements(kind):
 def test_what_no_system_is_has_no_density():
   world = registry.make('world', 'orbits()')
   drawn, _ = known(world, 9)
-  prior = orbits_world.prior(world.options).array(0.1)
+  prior = orbits_world.prior(world).array(0.1)
   good, orbit = particles.cloud(drawn)[0], np.empty(10)
   for at, by in ((4, 90.0), (6, 3.0), (7, 4.0), (7, -4.0)):
     bad = good.copy()

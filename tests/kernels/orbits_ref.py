@@ -49,9 +49,8 @@ def positions(systems: Systems, rows: int) -> np.ndarray:
       years = frame * systems.step[n]
       seen = [np.array(state(systems, n, k, years)[:2]) for k in range(planets)]
       sun = np.array(systems.centre[n])
-      if not systems.pinned[n]:
-        for k, place in enumerate(seen):
-          sun = sun - systems.mass[n, k] / total * place
+      for k, place in enumerate(seen):
+        sun = sun - systems.mass[n, k] / total * place
       out[n, row] = sun + seen[body] if body < planets else sun
   return out
 
@@ -83,7 +82,6 @@ def seen(theta: np.ndarray, step: float, frames: int) -> np.ndarray:
     star=(1 - theta[2:3]) * theta[7],
     centre=theta[None, :2],
     step=np.array([step]),
-    pinned=np.array([False]),
   )
   return positions(item, 2 * frames)[0].reshape(frames, 2, 2)
 

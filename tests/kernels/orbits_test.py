@@ -24,7 +24,6 @@ def drawn(num: int, most: int, seed: int, e: float = 0.95) -> orbits.Systems:
     star=rng.uniform(0.5, 2, num),
     centre=rng.normal(size=(num, 2)),
     step=rng.choice([0.0189, 0.486], num),
-    pinned=rng.random(num) < 0.3,
   )
 
 
@@ -75,7 +74,7 @@ def elements(state: np.ndarray) -> orbits.Systems:
   assert h > 0
   columns = axis, e, turn, mean, planet
   item = [np.array([[value]]) for value in columns]
-  rest = np.array([sun]), np.zeros((1, 2)), np.ones(1), np.ones(1, bool)
+  rest = np.array([sun]), np.zeros((1, 2)), np.ones(1)
   return orbits.Systems(np.ones(1, int), *item, *rest)
 
 

@@ -22,9 +22,9 @@ def test_a_state_has_no_boundary_with_itself():
   over = (np.uint64(1), np.uint64(0), 2)
   assert not len(othello.boundary(over, start, 3).lengths)
   assert len(othello.boundary(start, over, 3).lengths) == 4
-  lines = np.cumsum(othello.count(start, 4)).tolist()
-  assert othello.boundary_sizes(start, start, 4, interior=True) == lines
-  assert othello.boundary_sizes(start, over, 2, interior=True) == [0, 0]
+  sizes = [0] * 4, othello.count(start, 4)
+  assert othello.boundary_sizes(start, start, 4) == sizes
+  assert othello.boundary_sizes(start, over, 2)[1] == [0, 0]
 
 
 def test_searches_that_come_back_often_find_the_same(monkeypatch):
@@ -37,8 +37,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
     return [
       (
         othello.boundary(*pair, 4, 6).listed(),
-        othello.boundary_sizes(*pair, 4, 6),
-        othello.boundary_sizes(*pair, 4, 6, interior=True),
+        *othello.boundary_sizes(*pair, 4, 6),
         othello.count(pair[0], 4, 6),
       )
       for pair in pairs

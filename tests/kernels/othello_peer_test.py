@@ -35,7 +35,6 @@ def test_compiled_is_the_plain_reference(size):
       (
         kernels.count(pair[0], 3, size),
         kernels.boundary_sizes(*pair, 2, size),
-        kernels.boundary_sizes(*pair, 2, size, interior=True),
         kernels.boundary(*pair, 2, size).listed(),
       )
       for kernels in BOTH

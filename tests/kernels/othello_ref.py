@@ -265,16 +265,11 @@ def boundary(
 
 
 def boundary_sizes(
-  first: rules.Position,
-  second: rules.Position,
-  depth: int,
-  size: int = 8,
-  *,
-  interior: bool = False,
-) -> list[int]:
-  """Sizes of boundary or interior, by listing."""
-  result = _product(first, second, depth, size)[int(interior)]
-  return product_ref.sizes(result, depth)
+  first: rules.Position, second: rules.Position, depth: int, size: int = 8
+) -> tuple[list[int], list[int]]:
+  """Sizes of boundary and interior by length, by listing."""
+  outer, inner = _product(first, second, depth, size)
+  return product_ref.sizes(outer, depth), product_ref.sizes(inner, depth)
 
 
 def transpositions(

@@ -125,7 +125,6 @@ def test_games_are_whole_and_depend_on_their_number_alone(
   ('call', 'message'),
   [
     (lambda: othello.squares(7), 'board size is 7; available: 4, 6, 8'),
-    (lambda: othello_games.play(1, 0, policy='best'), "unknown policy 'best'"),
     (lambda: othello.replay([[20]], [2]), 'tokens have 1 columns'),
     (lambda: othello.legal(([1, 2], [3], [0])), 'batch sizes differ'),
     (lambda: othello.count(othello.start(), -1), 'depth is -1'),

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels import pgn_ref as ref
-from wm import core
 from wm.kernels import pgn
 from wm.worlds.chess import notation as chess_notation
 
@@ -187,11 +186,3 @@ def test_splits_as_python_chess_does():
     assert [chess_notation.uci(move) for move in line] == moves
     assert bool(error) == bool(game.errors)
   assert peer.read_game(file) is None
-
-
-@pytest.mark.parametrize(
-  ('first', 'last'), [([1], [0]), ([-1], [0]), ([0], [9]), ([0, 1], [1])]
-)
-def test_bad_spans(first, last):
-  with pytest.raises(core.InputError, match='spans'):
-    pgn.read(b'e4', np.array(first), np.array(last))

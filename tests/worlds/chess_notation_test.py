@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from tests import chess_ids
 from wm import core
 from wm.kernels import chess
 from wm.worlds.chess import notation as chess_notation
@@ -61,15 +60,6 @@ def test_nothing_is_available_in_mate():
     chess_notation.parse_moves('Kh8', chess_notation.parse_fen(MATED))
 
 
-def test_san():
-  row = chess.start()
-  assert chess_notation.san(row, chess_ids.PACKED['g1f3']) == 'Nf3'
-  with pytest.raises(core.InputError, match="ply 1: 'e2e5' is illegal"):
-    chess_notation.san(row, chess_ids.PACKED['e2e5'])
-  with pytest.raises(core.InputError, match="'-7' is illegal"):
-    chess_notation.san(row, -7)
-
-
 def test_san_moves():
   results = chess_notation.san_moves(chess.start())
   assert len(results) == 20
@@ -80,4 +70,3 @@ def test_san_moves():
 def test_long_rows_are_positions_too():
   row = np.concatenate([chess.start(), [7, 7]]).astype(np.int32)
   assert chess_notation.parse_moves('e4', row).tolist() == [3980]
-  assert chess_notation.san(row, 3980) == 'e4'

@@ -8,7 +8,6 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.worlds import cognitive_graph
 from wm.worlds.cognitive_graph import END, NODE0, REWARD, World, graphs
 
 # An edit of each kind, on graphs of each kind.
@@ -40,7 +39,7 @@ def walks_of(world, num=80, split='all'):
 
 @pytest.mark.parametrize('world', EDITED, ids=lambda world: world.name)
 def test_walks_take_arcs_to_their_goal(world):
-  best = cognitive_graph.rewarded(world.graph)
+  best = graphs.rewarded(world.graph)
   for goal, start, *steps, last in walks_of(world):
     nodes = [token - NODE0 for token in (start, *steps)]
     goals = best if goal == REWARD else (goal - NODE0,)

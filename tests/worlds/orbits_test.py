@@ -91,8 +91,8 @@ def test_a_study_has_its_spread(world, sequences):
 
 def test_streams_of_systems_are_independent():
   several = published()
-  sample = systems.draw(several.options, 4, np.arange(400))
-  again = systems.draw(several.options, 4, np.array([399, 7]))
+  sample = systems.draw(several, 4, np.arange(400))
+  again = systems.draw(several, 4, np.array([399, 7]))
   for whole, part in zip(sample, again, strict=True):
     np.testing.assert_array_equal(whole[[399, 7]], part)
   there = np.arange(10) < sample.planets[:, None]
@@ -103,8 +103,8 @@ def test_streams_of_systems_are_independent():
 
 def test_published_statistics():
   """Section 16's medians and shares, of 8,000 systems without rejection."""
-  options = published(1000).options
-  sample = systems.draw(options, 0, np.arange(8_000))
+  world = published(1000)
+  sample = systems.draw(world, 0, np.arange(8_000))
   there = np.arange(10) < sample.planets[:, None]
   steps = sample.period / sample.step[:, None]
   short = (sample.step[:, None] < 0.1) & there
@@ -158,8 +158,8 @@ def test_a_world_without_systems_says_why(text):
 
 def test_a_push_changes_the_velocity_and_nothing_else():
   """The new elements give the old place, and the velocity with the push."""
-  options = made('orbits()').options
-  before = systems.draw(options, 0, np.arange(200))
+  world = made('orbits()')
+  before = systems.draw(world, 0, np.arange(200))
   rng = np.random.default_rng(0)
   frame = rng.integers(1, 20, 200).astype(float)
   share, turn = np.full(200, 0.2), rng.uniform(0, 2 * np.pi, 200)

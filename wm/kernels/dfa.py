@@ -1,6 +1,6 @@
 """Finite automata as transition tables (Vafa et al. 2024, section 2).
 
-Steps, walks, random walks, counts, reachable rows, minimisation, and
+Steps, walks, random walks, reachable rows, minimisation, and
 Myhill-Nerode boundaries: sequences legal from one of two states only.
 
 An automaton is a table `delta [S, A] int32` of next rows, DEAD where a label
@@ -142,7 +142,7 @@ def random_walks(
   Walk n depends only on (seed, n).
 
   Args:
-    delta: [S, A].
+    delta: [S, A], with an edge.
     num: N.
     low: least number of moves, at least 1.
     high: greatest.
@@ -155,15 +155,9 @@ def random_walks(
     lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
   """
   delta = calls.table(delta)
-  if not 1 <= low <= high:
-    raise core.InputError(
-      f'lengths are {low}..{high}; expected 1 <= low <= high'
-    )
   # Rows without edges are not origins, but walks may end there.
   edges = (delta >= 0).sum(1)
   starts = np.flatnonzero(edges)
-  if not len(starts):
-    raise core.InputError('the graph has no edge to walk along')
   # Each row: its edges in order of label, then columns without an edge.
   order = np.argsort(delta < 0, axis=1, kind='stable')
   table = (
@@ -274,30 +268,6 @@ def _follow_tables(
     if step < 0:  # No route: erase the labels written so far.
       labels[b] = -1
     moves[b] = step
-
-
-def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
-  """Numbers of legal label sequences of lengths 1..depth from (row, goal).
-
-  Plain Python integers, so that any size is exact.
-  """
-  delta, rows, goals = calls.states(delta, rows=row, goals=goal)
-  row, goal = int(rows[0]), int(goals[0])
-  # Sequences are counted by the row they reach, one length at a time, since
-  # their number grows exponentially and the number of rows does not.
-  heads: dict[int, list[int]] = {}
-  # Row -> number of sequences that lead to it, for one length at a time.
-  level, numbers = {row: 1} if row >= 0 else {}, []
-  for _ in range(depth):
-    deeper: dict[int, int] = {}
-    for at, ways in level.items():
-      if at not in heads:
-        heads[at] = [head for head in delta[at].tolist() if head >= 0]
-      for head in heads[at]:
-        deeper[head] = deeper.get(head, 0) + ways
-    numbers.append(sum(deeper.values()) + level.get(goal, 0))
-    level = deeper
-  return numbers
 
 
 def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -582,14 +552,13 @@ def boundary(
   depth: int,
   *,
   published: Published | None = None,
-  end_first: bool = False,
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, up to a length bound.
 
   The boundary contains the suffixes of at most `depth` labels that are legal
   from the first state but not from the second, while every proper prefix is
   legal from both (Vafa et al. 2024, Def. 2.4). Sorted by length, then by
-  labels.
+  labels, the end label before all others.
 
   Args:
     delta: [S, A].
@@ -599,7 +568,6 @@ def boundary(
     second_goal: [T].
     depth: longest suffix, 1..127.
     published: how the published program enumerates; None is the exact boundary.
-    end_first: True sorts the end label first, False last.
 
   Raises:
     InputError: rows outside the table, unequal lengths, or a depth outside
@@ -618,7 +586,7 @@ def boundary(
     # That program has no end label: no row is a goal.
     nowhere = calls.frozen(np.full(len(pairs[0]), calls.NO_GOAL), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
-  return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
+  return Suffixes(*_boundary(delta, rules, pairs, depth))
 
 
 def _published(
@@ -683,7 +651,7 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
   return out, lengths
 
 
-def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
+def _boundary(delta, rules, pairs, depth) -> tuple[np.ndarray, ...]:
   """offsets, labels and lengths of `Suffixes`.
 
   rules: (allowed [S, A], alive [S, depth + 1]) of the published program, see
@@ -704,16 +672,14 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
     held = 2 * (depth + 1) * len(lines[1]) + 26 * len(nodes[0])
     resources.require_memory(held, f'suffixes of up to {depth} labels')
     lines, nodes = _search(
-      delta, rules, pairs, depth, end_first, place, NODES, offsets, lines, nodes
+      delta, rules, pairs, depth, place, NODES, offsets, lines, nodes
     )
   size = place[5]
   return offsets, lines[0][:size], lines[1][:size]
 
 
 @njit
-def _search(
-  delta, rules, pairs, depth, end_first, place, budget, offsets, lines, nodes
-):
+def _search(delta, rules, pairs, depth, place, budget, offsets, lines, nodes):
   """Visits `budget` nodes, continuing from the last call.
 
   place [6] is the state of the search: pair, level (-1 before a pair's first),
@@ -740,7 +706,7 @@ def _search(
         if a == b and (goal_a == goal_b or goal_a < 0):
           continue
         ends = a == goal_a and b != goal_b
-        if ends and end_first:
+        if ends:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
         while tail + end > len(a_of):
@@ -763,9 +729,6 @@ def _search(
             a_of[tail], b_of[tail] = head, other
             parents[tail], labels[tail] = node, label
             tail += 1
-        if ends and not end_first:
-          out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
-          num += 1
       if stop < high:  # The budget ended within level k.
         place[:] = t, k, stop, high, tail, num
         return (out, sizes), (a_of, b_of, parents, labels)

@@ -50,10 +50,8 @@ class Systems(NamedTuple):
     mean: [N, K] float64 mean anomaly at frame 0, radians.
     mass: [N, K] float64 of each planet, solar masses; 0 where there is none.
     star: [N] float64 mass of the sun, solar masses.
-    centre: [N, 2] float64, AU: position of the centre of mass, or of the sun
-      where it is pinned.
+    centre: [N, 2] float64, AU: position of the centre of mass, which rests.
     step: [N] float64 years from frame to frame.
-    pinned: [N] bool: True where the sun does not move.
   """
 
   planets: np.ndarray
@@ -65,7 +63,6 @@ class Systems(NamedTuple):
   star: np.ndarray
   centre: np.ndarray
   step: np.ndarray
-  pinned: np.ndarray
 
   @property
   def motion(self) -> np.ndarray:
@@ -99,7 +96,6 @@ def _arrays(systems: Systems) -> tuple[np.ndarray, ...]:
     calls.frozen(systems.planets, np.int64),
     calls.frozen(systems.centre, np.float64),
     calls.frozen(systems.step, np.float64),
-    calls.frozen(systems.pinned, np.bool_),
   )
 
 
@@ -112,15 +108,13 @@ def positions(systems: Systems, rows: int) -> np.ndarray:
 
 
 @njit
-def _positions(
-  orbits, shares, planets, centres, steps, pinned, rows
-) -> np.ndarray:
+def _positions(orbits, shares, planets, centres, steps, rows) -> np.ndarray:
   """[N, rows, 2] positions; arguments as of `positions`."""
   out = np.empty((orbits.shape[0], rows, 2))
   work, sun = _room(rows)
   for n in range(orbits.shape[0]):
     system = orbits[n], shares[n], planets[n], centres[n], steps[n]
-    _system(*system, pinned[n], work, sun, out[n])
+    _system(*system, work, sun, out[n])
   return out
 
 
@@ -129,7 +123,7 @@ def states(systems: Systems, rows: int) -> np.ndarray:
 
   Of planets; NaN in rows of the sun.
   """
-  orbits, _, planets, _, steps, _ = _arrays(systems)
+  orbits, _, planets, _, steps = _arrays(systems)
   arrays = orbits, planets, steps
   return calls.run_rows(_states, arrays, rows)
 
@@ -179,7 +173,7 @@ def bins(
 
 @njit(error_model='numpy')
 def _bins(
-  orbits, shares, planets, centres, steps, pinned, rows, box, per_unit, num
+  orbits, shares, planets, centres, steps, rows, box, per_unit, num
 ) -> tuple[np.ndarray, np.ndarray]:
   """Bins of positions, and rows outside; arguments as of `bins`."""
   binned = np.empty((orbits.shape[0], rows, 2), np.int32)
@@ -188,7 +182,7 @@ def _bins(
   places = np.empty((rows, 2))
   for n in range(orbits.shape[0]):
     system = orbits[n], shares[n], planets[n], centres[n], steps[n]
-    _system(*system, pinned[n], work, sun, places)
+    _system(*system, work, sun, places)
     beyond, out = 0, binned[n]
     for r in range(rows):
       x = math.floor((places[r, 0] + box) * per_unit)
@@ -296,9 +290,7 @@ def _planet(orbit, step, cosines, sines, x, y) -> None:
 
 
 @njit(error_model='numpy')
-def _system(
-  orbits, shares, planets, centre, step, pinned, work, sun, out
-) -> None:
+def _system(orbits, shares, planets, centre, step, work, sun, out) -> None:
   # Positions of all bodies of a system at all rows, into out [rows, 2].
   # work: x, y, cosine and sine of a planet; sun: x, y.
   rows, bodies = len(out), planets + 1
@@ -312,11 +304,10 @@ def _system(
     for j in range((rows - k + bodies - 1) // bodies):
       out[j * bodies + k, 0] = x[j]
       out[j * bodies + k, 1] = y[j]
-    if not pinned:  # The centre of mass rests, and the sun moves.
-      share = shares[k]
-      for j in range(num):
-        sun_x[j] -= share * x[j]
-        sun_y[j] -= share * y[j]
+    share = shares[k]  # The centre of mass rests, and the sun moves.
+    for j in range(num):
+      sun_x[j] -= share * x[j]
+      sun_y[j] -= share * y[j]
   for j in range(num):
     left, right = j * bodies, min(j * bodies + planets, rows)
     for r in range(left, right):

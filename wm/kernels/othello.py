@@ -398,7 +398,7 @@ def boundary(
     size: 4, 6 or 8.
   """
   pair, board = _pair(first, second, depth), (mask(size), tokens_of(size))
-  rows, lengths, _ = _boundary(*pair, depth, *board, True)
+  rows, lengths, _ = _boundary(*pair, depth, *board, listing=True)
   # The search yields them in order of tokens; a stable sort keeps that order
   # within each length.
   order = np.argsort(lengths, kind='stable')
@@ -407,20 +407,15 @@ def boundary(
 
 
 def boundary_sizes(
-  first: Position,
-  second: Position,
-  depth: int,
-  size: int = 8,
-  *,
-  interior: bool = False,
-) -> list[int]:
-  """Sizes of `boundary` for each length bound 1..depth, without listing.
+  first: Position, second: Position, depth: int, size: int = 8
+) -> tuple[list[int], list[int]]:
+  """Sizes of `boundary` by length, 1..depth, and of the interior, unlisted.
 
-  With `interior`, the numbers of suffixes that are legal from both positions.
+  The interior has the suffixes that are legal from both positions.
   """
   pair, board = _pair(first, second, depth), (mask(size), tokens_of(size))
-  *_, counts = _boundary(*pair, depth, *board, False, interior)
-  return np.cumsum(counts[int(interior)]).tolist()
+  outer, inner = _boundary(*pair, depth, *board, listing=False)[2].tolist()
+  return outer, inner
 
 
 def _pair(first: Position, second: Position, depth: int) -> Position:
@@ -433,15 +428,15 @@ def _pair(first: Position, second: Position, depth: int) -> Position:
 
 
 @njit
-def _entered(discs, sides, moves, level, through) -> np.uint64:
+def _entered(discs, sides, moves, level, listing) -> np.uint64:
   """Legal moves of both positions of the pair at `level`.
 
-  None where the positions are equal, unless the search goes through these too.
+  A listing goes no further where the positions are equal.
   """
   same = discs[0, level, 0] == discs[1, level, 0]
   same &= discs[0, level, 1] == discs[1, level, 1]
   # Equal positions and their successors have empty boundaries.
-  if same and sides[0, level] == sides[1, level] and not through:
+  if same and sides[0, level] == sides[1, level] and listing:
     return _NONE
   return moves[0] & moves[1]
 
@@ -468,14 +463,11 @@ def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   return out, lengths, num
 
 
-def _boundary(
-  black, white, side, depth, squares, token_of, listing, through=False
-) -> tuple:
+def _boundary(black, white, side, depth, squares, token_of, listing) -> tuple:
   """Product search, depth first: elements, their lengths, counts by length.
 
   black, white, side: [2], the pair. Counts are [2, depth] of boundary and
-  interior (complete only if the search goes `through` equal positions). Without
-  `listing`, only the counts are computed.
+  interior, which only a search without `listing` counts completely.
   """
   counts = np.zeros((2, depth), np.int64)
   lines = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
@@ -487,17 +479,16 @@ def _boundary(
   )
   place = np.array([0, 0, -1])
   pair, board = (black, white, side), (squares, token_of)
-  modes = listing, through
   while place[0] >= 0:
     held = 2 * (lines[0].nbytes + lines[1].nbytes)  # They double.
     resources.require_memory(held, f'suffixes of up to {depth} moves')
-    lines = _search(pair, board, modes, place, stack, lines, counts, NODES)
+    lines = _search(pair, board, listing, place, stack, lines, counts, NODES)
   num = place[1]
   return lines[0][:num], lines[1][:num], counts
 
 
 @njit
-def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
+def _search(pair, board, listing, place, stack, lines, counts, budget) -> tuple:
   """Continues from place [3]: level, elements so far, -1 at the start.
 
   Level l of the stack has both positions after l common moves and the remaining
@@ -505,7 +496,7 @@ def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
   continues.
   """
   (black, white, side), (squares, token_of) = pair, board
-  (listing, through), (out, lengths) = modes, lines
+  out, lengths = lines
   discs, sides, path, common = stack
   moves = np.zeros(2, np.uint64)
   level, num, entering = place[0], place[1], place[2] < 0
@@ -518,7 +509,7 @@ def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
   while level >= 0:
     if entering:
       # Moves legal in only one position end a suffix; common moves continue.
-      common[level] = _entered(discs, sides, moves, level, through)
+      common[level] = _entered(discs, sides, moves, level, listing)
       only = moves[0] & ~moves[1]
       counts[0, level] += popcount(only)
       counts[1, level] += popcount(common[level])

@@ -11,7 +11,6 @@ import functools
 import numpy as np
 
 from wm import core
-from wm.core import inputs
 from wm.kernels import othello
 from wm.kernels.base import calls
 from wm.kernels.base.bits import (
@@ -63,7 +62,6 @@ def play(
     tokens: [num, size * size - 4] int32, 0-padded.
     lengths: [num] int32.
   """
-  inputs.check_known(policy, POLICIES, f'unknown policy {policy!r}')
   board = (
     othello.tokens_of(size),
     len(othello.squares(size)),

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import layout
@@ -171,22 +170,13 @@ def read(
 
   Args:
     text: bytes, or [M] uint8.
-    firsts: [N] first byte of each game's move text.
+    firsts: [N] first byte of each game's move text, as `split` finds it.
     lasts: [N] last + 1 byte of it.
     start: [11] position of all games; None is the standard one.
   """
   text = _bytes(text)
   firsts = calls.frozen(firsts, np.int64)
   lasts = calls.frozen(lasts, np.int64)
-  inside = firsts.shape == lasts.shape and firsts.ndim == 1
-  if (
-    not inside
-    or not ((firsts >= 0) & (firsts <= lasts) & (lasts <= len(text))).all()
-  ):
-    raise core.InputError(
-      f'spans {firsts.tolist()[:4]}... to {lasts.tolist()[:4]}...; expected '
-      f'one after the other in {len(text)} bytes'
-    )
   opening = layout.start_rows(start, len(firsts))
 
   def call(rows: slice) -> tuple[np.ndarray, ...]:

@@ -28,13 +28,13 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.core.fields import field
-from wm.worlds.base import sampling, svg, table
+from wm.worlds.base import sampling, table
 
 LENGTH = 2  # Mixed into seeds, with the length.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld, core.Labelled):
+class World(table.NamedTableWorld):
   """Words of `length` tokens, each uniform over the group's tokens.
 
   Attributes:
@@ -143,15 +143,6 @@ class World(table.NamedTableWorld, core.Labelled):
     """'order' of the product; each order is a class."""
     classes = np.unique(self._orders, return_inverse=True)[1]
     return {'order': classes[states[:, 0]].astype(np.int64)}
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of images of the permutation, or the number."""
-    name = self.format(state)
-    if state[0] < 0 or self._group.kind == 'z':
-      return svg.card([name])
-    images = [str(k + 1) for k in self.elements[int(state[0])]]
-    heads = [str(k + 1) for k in range(len(images))]
-    return svg.table(heads, [images], title=name)
 
 
 LARGEST = 720  # Elements of S6; tables have 720^2 entries.

@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.core.capabilities import Box
 from wm.core.fields import field
-from wm.worlds.base import diagram, table, verbal
+from wm.worlds.base import table, verbal
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Labelled, core.Verbal):
+class World(table.TableWorld, core.Verbal):
   """A line of states."""
 
   noun: ClassVar[str] = 'this line'
@@ -46,11 +44,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     """'<pad>', 'left', 'stay', 'right'."""
     return VOCAB
 
-  @property
-  def max_len(self) -> int:
-    """The length of every sequence."""
-    return self.length
-
   @functools.cached_property
   def delta(self) -> np.ndarray:
     """[S, 3] int32."""
@@ -58,11 +51,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     delta = np.stack([row - 1, row, row + 1], axis=-1)
     delta[delta == self.size] = core.DEAD
     return delta
-
-  def sequence_process(self, replan: bool) -> core.SequenceProcess:
-    """See sampling.UniformPlay."""
-    del replan  # A random walk continues in the same way from any prefix.
-    return LatticeWalk(self)
 
   # In words.
 
@@ -75,37 +63,3 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the state's number."""
     return {'parity': states[:, 0].astype(np.int64) % 2}
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the moves from a state."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
-
-
-class LatticeWalk(core.SequenceProcess):
-  """A Markov chain; memory is a row of the table and the tokens so far."""
-
-  def __init__(self, world: World) -> None:
-    """world: world of the sequences."""
-    self.world = world
-
-  def init(self, batch: int) -> np.ndarray:
-    """See core.SequenceProcess."""
-    return np.zeros((batch, 2), np.int32)
-
-  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.SequenceProcess."""
-    rows = self.world.advance(memory[:, :1], tokens)
-    return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
-
-  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform over legal moves; samples are cut at `length`."""
-    may = self.world.legal(memory[:, :1])[:, 1:]
-    tokens = np.where(may, np.arange(1, may.shape[1] + 1), core.DEAD)
-    share = -np.log(np.maximum(may.sum(1, keepdims=True), 1))
-    return tokens.astype(np.int32), np.where(may, share, -np.inf)

@@ -99,9 +99,7 @@ class World(text_game.MazeWorld):
   @functools.cached_property
   def layout(self) -> Layout:
     """The true maze; raises InputError if its passages do not fit."""
-    values = (getattr(self, name) for name in MazeSizes._fields)
-    sizes = MazeSizes(*values)
-    return draw_layout(sizes, self.seed)
+    return draw_layout(self)
 
   @functools.cached_property
   def maze(self) -> mazes.Maze:
@@ -160,29 +158,16 @@ class Layout(NamedTuple):
   dark: frozenset[int]
 
 
-class MazeSizes(NamedTuple):
-  """Sizes of a maze; see `World`."""
-
-  places: int
-  loops: int
-  one_way: int
-  doors: int
-  levels: int
-  named: int
-  confusable: int
-  dark: int
-
-
-def draw_layout(sizes: MazeSizes, seed: int) -> Layout:
+def draw_layout(sizes: World) -> Layout:
   """A random maze in which every place can be reached from every other.
 
   Raises:
     InputError: the passages do not fit between the places.
   """
-  rng = np.random.default_rng([seed, 0x3A2E])
+  rng = np.random.default_rng([sizes.seed, 0x3A2E])
   cells, passages = _roomy(sizes, rng)
   passages += _extra(cells, passages, sizes, rng)
-  inside = small_names(sizes.named, rng)
+  inside = _drawn(SMALL_NOUNS, sizes.named, rng)
   for k, name in enumerate(inside):
     outside = int(rng.integers(len(cells)))
     ends = f'enter {name}', len(cells) + k, f'leave {name}'
@@ -193,7 +178,7 @@ def draw_layout(sizes: MazeSizes, seed: int) -> Layout:
 
 
 def _roomy(
-  sizes: MazeSizes, rng: np.random.Generator
+  sizes: World, rng: np.random.Generator
 ) -> tuple[list[_Cell], list[Passage]]:
   """Draws trees until one leaves room for the other passages."""
   more = sizes.loops + sizes.one_way + sizes.doors
@@ -257,7 +242,7 @@ def _free(
 def _extra(
   cells: list[_Cell],
   passages: list[Passage],
-  sizes: MazeSizes,
+  sizes: World,
   rng: np.random.Generator,
 ) -> list[Passage]:
   """Loops, one-way passages and doors between neighbors not joined yet."""
@@ -297,11 +282,6 @@ def place_names(
   alike = [f'{noun} ({mark})' for noun, mark in pairs]
   names = alike[:confusable] + plain[confusable:]
   return [names[k] for k in rng.permutation(num)]
-
-
-def small_names(num: int, rng: np.random.Generator) -> list[str]:
-  """Different names of at most MOST_SMALL places that are entered and left."""
-  return _drawn(SMALL_NOUNS, num, rng)
 
 
 def _drawn(

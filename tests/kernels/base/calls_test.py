@@ -37,7 +37,7 @@ def _everything():
   city = registry.make('world', 'maps(rows=14, columns=14)')
   delta, lengths = city.graph.delta, np.where(city.graph.delta < 0, 0, 1.5)
   games = othello_games.play(90, 3, size=6)
-  sample = chess.play(80, 5, most=30, labels='raw')
+  sample = chess.play(80, 5, most=30)
   text = b' '.join(b'1. e4 e5 2. Nf3' for _ in range(80))
   starts = np.arange(80) * 16
   walks = city.sample(90, 0)

@@ -40,5 +40,5 @@ def product(
 
 
 def sizes(suffixes: list[Suffix], depth: int) -> list[int]:
-  """How many are of at most 1, 2, ..., `depth` labels."""
-  return [sum(len(s) <= k for s in suffixes) for k in range(1, depth + 1)]
+  """How many are of 1, 2, ..., `depth` labels."""
+  return [sum(len(s) == k for s in suffixes) for k in range(1, depth + 1)]

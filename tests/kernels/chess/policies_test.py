@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.chess import ref
-from wm import core
 from wm.core import basics
 from wm.kernels import chess
 from wm.worlds.chess import notation as chess_notation
@@ -41,13 +40,6 @@ def test_a_game_depends_on_its_number_alone(seed, first, policy):
   part = chess.play(1, seed, first, most=60, policy=policy)
   for result, expected in zip(part, whole, strict=True):
     np.testing.assert_array_equal(result[0], expected[first])
-
-
-def test_unknown_policies_are_named():
-  with pytest.raises(
-    core.InputError, match="'brave'; available: uniform, promotions"
-  ):
-    chess.play(1, 0, policy='brave')
 
 
 def test_policies_shift_what_they_name():

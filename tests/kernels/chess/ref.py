@@ -273,25 +273,21 @@ def play(
   most: int = 1024,
   stop: str = 'claims',
   policy: str = 'uniform',
-  labels: str | None = None,
   start_row: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
   """Random games; a move at ply t takes draw t of its game's stream."""
   weights = games.weights(policy).tolist()
   played = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
-  shown = np.zeros((num * bool(labels), most + 1, layout.LABELS), np.uint8)
   for n, key in enumerate(basics.hash64(seed, first + np.arange(num)).tolist()):
     board = read(layout.start() if start_row is None else start_row)
     for ply in range(most + 1):
       codes[n], lengths[n] = _code_of(board, stop), ply
-      if labels:
-        shown[n, ply] = label(board, labels)
       if codes[n] or ply == most:
         break
       played[n, ply] = _draw(board, weights, splitmix(key ^ ply) >> 32)
       board.push(unpacked(int(played[n, ply])))
-  return (played, lengths, codes) + ((shown,) if labels else ())
+  return played, lengths, codes
 
 
 def kinds(board: Board, move: int) -> int:
@@ -335,11 +331,11 @@ def boundary(
 
 
 def boundary_sizes(
-  first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
-) -> list[int]:
-  """Sizes of boundary or interior, by listing."""
-  result = _product(first, second, depth)[int(interior)]
-  return product_ref.sizes(result, depth)
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Sizes of boundary and interior by length, by listing."""
+  outer, inner = _product(first, second, depth)
+  return product_ref.sizes(outer, depth), product_ref.sizes(inner, depth)
 
 
 # Move orders.

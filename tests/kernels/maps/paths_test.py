@@ -317,15 +317,9 @@ def swept(delta, lengths, *pairs):
 @pytest.mark.parametrize(
   ('call', 'message'),
   [
-    (lambda d, w: paths.dijkstra(d, w[:, :1]), 'expected (2, 2)'),
-    (lambda d, w: paths.dijkstra(d, -w), 'not negative'),
-    (lambda d, w: paths.dijkstra(d, w + np.inf), 'finite'),
     (lambda d, w: paths.dijkstra(d, w, [2]), 'sources hold 2..2'),
-    (lambda d, w: pair_routes.road_map(d, w), 'expected (2, 2)'),
     (lambda d, w: swept(d, w, [1], [0], [0]), 'weighting hold 1..1'),
     (lambda d, w: swept(d, w, [0], [0], [0, 1]), 'destinations 2'),
-    (lambda d, w: dfa.random_walks(d, 1, 3, 2, 0), '1 <= low <= high'),
-    (lambda d, w: dfa.random_walks(d * 0 - 1, 1, 1, 2, 0), 'no edge'),
     (lambda d, w: paths.to_goals(d, w, [-1]), 'goals hold -1'),
     (lambda d, w: paths.shortest_routes(d, w, [0], [0, 1], 3), 'origins 1'),
   ],

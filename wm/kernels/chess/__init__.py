@@ -16,7 +16,7 @@ from wm.kernels.chess.games import (
   replay,
   replay_labels,
 )
-from wm.kernels.chess.layout import EN_PASSANT, STOPS, start
+from wm.kernels.chess.layout import STOPS, start
 from wm.kernels.chess.move_orders import transpositions
 from wm.kernels.chess.positions import (
   advance,
@@ -28,5 +28,4 @@ from wm.kernels.chess.positions import (
   labels,
   legal,
   legal_mask,
-  perft,
 )

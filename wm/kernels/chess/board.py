@@ -11,7 +11,7 @@ its four forms (kinds, colours, codes, Zobrist key) stay consistent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -57,7 +57,7 @@ _KING_STEPS = (
 _LINES = ((1, 0), (0, 1), (1, 1), (-1, 1))
 
 
-def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
+def _ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
   """Squares met from one by up to `most` steps (file, rank) on the board."""
   file, rank = square % 8, square // 8
   for _ in range(most):
@@ -67,27 +67,10 @@ def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
     yield 8 * rank + file
 
 
-def attacked_from(codes: Sequence[int], square: int) -> Iterator[int]:
-  """Squares that the piece on a square attacks; codes: of all 64 squares."""
-  kind, black = (codes[square] - 1) % 6 + 1, codes[square] > 6
-  lines = [(k * x, k * y) for x, y in _LINES for k in (1, -1)]
-  steps = {
-    1: [(-1, -1), (1, -1)] if black else [(-1, 1), (1, 1)],
-    2: _KNIGHT_STEPS,
-    3: [step for step in lines if all(step)],
-    4: [step for step in lines if not all(step)],
-  }.get(kind, lines)
-  for step in steps:
-    for target in ray(square, step, 7 if kind in (3, 4, 5) else 1):
-      yield target
-      if codes[target]:
-        break
-
-
 def _sets(steps: tuple[tuple[int, int], ...], most: int = 1) -> np.ndarray:
   """[64] int64: squares reached from each by any of `steps`."""
   sets = [
-    sum(1 << s for step in steps for s in ray(square, step, most))
+    sum(1 << s for step in steps for s in _ray(square, step, most))
     for square in range(64)
   ]
   return np.array(sets, np.uint64).view(np.int64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import basics, inputs
+from wm.core import basics
 from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
@@ -59,17 +59,12 @@ def _replay(
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
     np.full((num * judged, plies + 1), -1, np.int8),
   )
-  rules = layout.legal_ep(ep), _stop(stop)
+  rules = ep == 'legal', STOPS.index(stop)
   for rows in calls.slices(num):
     first = starts[rows] if len(starts) > 1 else starts
     parts = (array[rows] for array in results)
     _replay_games(moves[rows], lengths[rows], first, *rules, *parts)
   return results
-
-
-def _stop(stop: str) -> int:
-  inputs.check_known(stop, STOPS, f'unknown stop {stop!r}')
-  return STOPS.index(stop)
 
 
 def replay(
@@ -127,9 +122,8 @@ def play(
   most: int = 1024,
   stop: str = 'claims',
   policy: str = 'uniform',
-  labels: str | None = None,
   start_row: np.ndarray | None = None,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Random games, uniform as published (Walker and Lyons 2026) or by a policy.
 
   Game i depends only on seed, first + i and the start row. At ply t, the hash
@@ -144,15 +138,12 @@ def play(
     stop: endings of games: 'claims', all OUTCOMES; 'automatic', all but
       claims; 'moves', only mate and stalemate.
     policy: preference of moves, one of POLICIES.
-    labels: en-passant convention of the state labels, 'raw' or 'legal'; None
-      gives no labels.
     start_row: [>= 11]; the standard position if None.
 
   Returns:
     moves: [num, most] int32 packed, -1 after the last.
     lengths: [num] int32.
     codes: [num] int8 into OUTCOMES; 0 where the game was cut.
-    labels: [num, most + 1, 75] uint8, unless None.
   """
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
@@ -160,26 +151,23 @@ def play(
   seeds = basics.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
-  shown = np.zeros((num * bool(labels), most + 1, LABELS), np.uint8)
-  rules = layout.legal_ep(labels or 'raw'), _stop(stop), weights(policy)
-  results = moves, lengths, codes, shown
+  rules = STOPS.index(stop), weights(policy)
+  results = moves, lengths, codes
   for rows in calls.slices(num):
     if not _play(row, seeds[rows], *rules, *(a[rows] for a in results)):
       raise core.InputError(
         f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
       )
-  return (moves, lengths, codes) + ((shown,) if labels else ())
+  return results
 
 
 @njit
-def _play(
-  start, seeds, legal_ep, stop, weights, moves, lengths, codes, labels
-) -> bool:
+def _play(start, seeds, stop, weights, moves, lengths, codes) -> bool:
   """Random games; game n is a function of seeds[n].
 
   weights: [8] of the kinds of moves, empty: uniform.
-  Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
-  unless empty, labels[N, L + 1, 75]. Returns False if start has no board.
+  Fills moves[N, L] (only while the game lasts), lengths[N] and codes[N].
+  Returns False if start has no board.
   """
   most = moves.shape[1]
   p, targets, spare, more, past, twice, memory = _room(most)
@@ -194,8 +182,6 @@ def _play(
     ply = 0
     while True:
       count = positions.fill_targets(p, targets)
-      if len(labels):
-        positions.encode(p, legal_ep, labels[n, ply])
       if stop > MOVES:  # Otherwise history is not needed.
         remember(p, ply, past, twice, memory)
       codes[n] = outcome(
@@ -423,24 +409,17 @@ UNIT = 256  # Weight of a move without any kind.
 
 @functools.cache
 def weights(policy: str) -> np.ndarray:
-  """[8] int64 weight of each set of kinds; empty for the uniform policy.
-
-  Raises:
-    InputError: an unknown policy.
-  """
-  inputs.check_known(policy, POLICIES, f'unknown policy {policy!r}')
+  """[8] int64 weight of each set of kinds; empty for the uniform policy."""
   factors = POLICIES[policy]
   if not factors:
     return np.zeros(0, np.int64)
   # Bit k of a row's number is KINDS[k]. A row holds the product of its kinds'
-  # factors times UNIT, at least 1.
+  # factors times UNIT, a whole number.
   table = np.full(1 << len(KINDS), float(UNIT))
   for name, factor in factors.items():
     table[np.arange(len(table)) & 1 << KINDS.index(name) > 0] *= factor
   # All 218 moves of a position must sum to less than 2 ** 32.
-  table = np.clip(np.round(table), 1, 2**24).astype(np.int64)
-  table.flags.writeable = False
-  return table
+  return calls.frozen(table, np.int64)
 
 
 @njit

@@ -26,13 +26,11 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import inputs
 from wm.kernels.base import calls
 
 WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
 MOST_MOVES = 256  # a position has at most 218
 BEFORE, UNKNOWN = -2, -3  # in word 10
-EN_PASSANT = ('raw', 'legal')
 # In the order of the tests.
 OUTCOMES = (
   'none',
@@ -88,9 +86,3 @@ def start_rows(starts: Any, num: int) -> np.ndarray:
       f'{len(starts)} start rows for {num} games; expected one or all'
     )
   return starts
-
-
-def legal_ep(ep: str) -> bool:
-  """True for ep='legal', False for 'raw'; raises InputError otherwise."""
-  inputs.check_known(ep, EN_PASSANT, f'unknown ep {ep!r}')
-  return ep == 'legal'

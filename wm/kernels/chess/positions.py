@@ -148,7 +148,7 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   en-passant labels after every double push; 'legal' only where a pawn may
   legally capture.
   """
-  return _labels(layout.rows(rows), layout.legal_ep(ep))
+  return _labels(layout.rows(rows), ep == 'legal')
 
 
 @njit
@@ -162,25 +162,19 @@ def _labels(rows, legal_ep) -> np.ndarray:
   return out
 
 
-def perft(row: np.ndarray, depth: int) -> int:
-  """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
+def count(row: np.ndarray, depth: int) -> list[int]:
+  """Numbers of legal lines of 1..depth moves (perft) from a row [>= 11]."""
   if not 0 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 0..64')
   row = layout.rows(np.atleast_2d(row))[0]
-  # The last ply is counted, not made.
   # By level: the position, its moves, and the number of remaining moves.
   stack = np.empty((depth + 1, board.WIDTH), np.int64)
   moves = np.empty((depth + 1, layout.MOST_MOVES), np.int32)
   left = np.zeros(depth + 1, np.int64)
-  place = np.array([-2, 0])
-  while place[0] != -1:  # Ctrl-C is handled between calls.
-    _perft_on(row, depth, place, stack, moves, left, NODES)
-  return int(place[1])
-
-
-def count(row: np.ndarray, depth: int) -> list[int]:
-  """Numbers of legal lines of 1..depth moves from a row [>= 11]."""
-  return [perft(row, bound) for bound in range(1, depth + 1)]
+  counts, level = np.zeros(depth, np.int64), -2
+  while depth and level != -1:  # Ctrl-C is handled between calls.
+    level = _count_on(row, level, stack, moves, left, counts, NODES)
+  return counts.tolist()
 
 
 @njit
@@ -439,20 +433,17 @@ def encode(p, _legal, out) -> None:
 
 
 @njit
-def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
-  """Goes on from place: level (-2: not begun, -1: done), lines so far."""
-  level, total = place
-  targets = np.empty(64, np.int64)
-  # Depth 0 has one line, the empty one; at depth 1 the moves are counted.
+def _count_on(row, level, stack, moves, left, counts, budget) -> int:
+  """Continues for `budget` moves; returns the level, -1 when done.
+
+  level: -2 before the first call.
+  """
+  targets, depth = np.empty(64, np.int64), len(counts)
   if level == -2:
     level = -1
-    if not board.load(row, stack[0]):
-      total = 0
-    elif depth <= 1:
-      total = fill_targets(stack[0], targets) if depth else 1
-    else:
-      level = 0
-      left[0] = list_moves(stack[0], targets, moves[0])
+    if board.load(row, stack[0]):
+      counts[0] = left[0] = list_moves(stack[0], targets, moves[0])
+      level = 0 if depth > 1 else -1
   while level >= 0 and budget > 0:
     if left[level] == 0:
       level -= 1
@@ -462,11 +453,12 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
     stack[level + 1] = stack[level]
     board.make(stack[level + 1], moves[level, left[level]])
     if level + 2 == depth:  # The last ply is counted, not made.
-      total += fill_targets(stack[level + 1], targets)
+      counts[-1] += fill_targets(stack[level + 1], targets)
       continue
     level += 1
     left[level] = list_moves(stack[level], targets, moves[level])
-  place[:] = level, total
+    counts[level] += left[level]
+  return level
 
 
 # Myhill-Nerode boundaries of two positions, by a search through the product of
@@ -487,7 +479,7 @@ def boundary(
     lengths: [n] int32.
   """
   rows = _pair(first, second, depth)
-  moves, lengths, _ = _boundary(rows, depth, True)
+  moves, lengths, _ = _boundary(rows, depth, listing=True)
   # The search is depth first: sort by length, then by moves. `lexsort` takes
   # the most significant key, the length, last, and the first move before it.
   order = np.lexsort((*moves.T[::-1], lengths))
@@ -496,15 +488,15 @@ def boundary(
 
 
 def boundary_sizes(
-  first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
-) -> list[int]:
-  """Sizes of `boundary` for each length bound 1..depth, without listing.
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Sizes of `boundary` by length, 1..depth, and of the interior, unlisted.
 
-  With `interior`, the numbers of lines that are legal from both rows.
+  The interior has the lines that are legal from both rows.
   """
   rows = _pair(first, second, depth)
-  *_, counts = _boundary(rows, depth, False, interior)
-  return np.cumsum(counts[int(interior)]).tolist()
+  outer, inner = _boundary(rows, depth, listing=False)[2].tolist()
+  return outer, inner
 
 
 def _pair(first: np.ndarray, second: np.ndarray, depth: int) -> np.ndarray:
@@ -551,13 +543,13 @@ def _emitted(out, lengths, num, path, level, only, num_only):
 
 
 def _boundary(
-  rows, depth, listing, through=False
+  rows, depth, listing
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Product search, depth first, from rows [2, >= 11].
 
   Returns moves [n, depth] int32, -1 after the end, lengths [n], and counts
-  [2, depth] by length of boundary and interior (complete only if the search
-  goes `through` equal positions). Without `listing`, only the counts.
+  [2, depth] by length of boundary and interior, which only a search without
+  `listing` counts completely.
   """
   # The stack, by level l:
   #   boards [2, l]    both positions after l common moves
@@ -577,20 +569,18 @@ def _boundary(
   while place[0] >= 0:
     held = 2 * (lines[0].nbytes + lines[1].nbytes)  # They double.
     resources.require_memory(held, f'suffixes of up to {depth} moves')
-    lines = _search(
-      rows, (listing, through), place, stack, lines, counts, NODES
-    )
+    lines = _search(rows, listing, place, stack, lines, counts, NODES)
   return lines[0][: place[1]], lines[1][: place[1]], counts
 
 
 @njit
-def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
+def _search(rows, listing, place, stack, lines, counts, budget) -> tuple:
   """Continues from place [3]: level, lines so far, -1 if to enter the level.
 
   After `budget` moves the search returns, and a later call continues. The stack
   is drawn in `_boundary`.
   """
-  (listing, through), (out, lengths) = modes, lines
+  out, lengths = lines
   boards, common, path, left, size = stack
   lists = np.empty((2, layout.MOST_MOVES), np.int32)
   only, targets = np.empty(layout.MOST_MOVES, np.int32), np.empty(64, np.int64)
@@ -601,9 +591,9 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
       playable[i] = board.load(rows[i], boards[i, 0])
   while level >= 0:
     if entering:
-      # Equal positions have an empty boundary: skip the subtree.
+      # Equal positions have an empty boundary: a listing skips the subtree.
       sizes[:] = 0
-      same = playable.all() and not through
+      same = playable.all() and listing
       same = same and full_key(boards[0, level]) == full_key(boards[1, level])
       for i in range(2):
         if playable[i] and not same:

@@ -89,7 +89,6 @@ def read(
     text = np.frombuffer(text, np.uint8)
   text = calls.frozen(text, np.uint8)
   starts = np.array([0, len(text)]) if starts is None else np.asarray(starts)
-  _check_starts(starts, text)
   rows = layout.start_rows(rows, len(starts) - 1)
   starts = calls.frozen(starts, np.int64)
   flat, lengths, *refused = read_spans(text, starts[:-1], starts[1:], rows)
@@ -134,17 +133,6 @@ def _write(moves, lengths, rows) -> tuple[np.ndarray, np.ndarray]:
         break
       steps[n] += 1
   return words, steps
-
-
-def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:
-  ordered = (
-    starts.ndim == 1 and len(starts) > 0 and (np.diff(starts) >= 0).all()
-  )
-  if not ordered or starts[0] < 0 or starts[-1] > len(text):
-    raise core.InputError(
-      f'starts are {starts.tolist()[:4]}...; expected ascending places in '
-      f'{len(text)} bytes'
-    )
 
 
 def byte_table(values: Mapping[str, int]) -> np.ndarray:

@@ -26,18 +26,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
 from wm.worlds.automaton import machine, readers
-from wm.worlds.base import diagram, sampling, table, verbal
+from wm.worlds.base import sampling, table, verbal
 
 DEFAULT = 'dyck_2_3'
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
@@ -242,16 +240,6 @@ class World(
     """Interpretation of the file; empty for presets and expressions."""
     return dict(self.given.read_as)
 
-  def render(self, state: np.ndarray) -> str:
-    """A table of the state's moves."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the state's moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
-
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
@@ -277,7 +265,7 @@ class World(
       names = core.verbal.new_names(num, style)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
     spoken = self.token_names(style)[-symbols:]
-    return verbal.VerbalTable(delta, names, spoken), final
+    return verbal.VerbalTable(delta, names, spoken, _STEP), final
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
@@ -294,28 +282,18 @@ class World(
     return TEXTS.render(
       'machine',
       num=len(rows),
-      names=', '.join(verbal_table.names[row] for row in rows),
+      names=verbal_table.listed(rows),
       first=verbal_table.names[0],
-      body='\n'.join(self._tell(verbal_table, rows, style)),
+      body='\n'.join(verbal_table.by_step(rows, style)),
       end=end,
     )
-
-  @staticmethod
-  def _tell(
-    of: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
-  ) -> list[str]:
-    return verbal.by_step(of, rows, style, step=_STEP, none='')
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     verbal_table, final = self._table(style)
-
-    def tell(rows: np.ndarray) -> list[str]:
-      return self._tell(verbal_table, rows, style)
-
     frame = TEXTS.frame('machine') + TEXTS.frame('machine_end')
-    frame += ', '.join(verbal_table.names[row] for row in final)
-    return verbal.extent(verbal_table, tell, 'states', frame)
+    frame += verbal_table.listed(final)
+    return verbal_table.extent(style, 'states', frame)
 
 
 def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:

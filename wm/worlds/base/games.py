@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -278,11 +277,6 @@ class GameWorld(
   @functools.cached_property
   def _pool(self) -> GamePool:
     return make_pool(self)
-
-
-def by_length(sizes: list[int]) -> list[int]:
-  """Numbers of each length 1..depth from numbers to each length bound."""
-  return [b - a for a, b in itertools.pairwise([0, *sizes])]
 
 
 class GamePool(NamedTuple):

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, inputs, resources
+from wm.core.capabilities import Box
 from wm.kernels import dfa
+from wm.worlds.base import svg
 from wm.worlds.base.sampling import UniformPlay, picks, stream
 
 SHOWN = 8  # Number of names listed in an error.
+LISTED_MOVES = 16  # Moves in the picture of a state.
 # Default length limit of exact boundaries, and limit of suffixes per pair.
 DEEPEST, LISTED = 5, 40_000
 
@@ -76,11 +79,8 @@ class Tabled(core.Finite):
     """Boundaries of pairs of states; the end token sorts before all others."""
     left, right = self.automaton(first), self.automaton(second)
     pairs = left.rows, right.rows, left.goals, right.goals
-    if published:
-      order = dfa.Published(*self.turns_known)
-      suffixes = dfa.boundary(left.delta, *pairs, depth, published=order)
-    else:
-      suffixes = dfa.boundary(left.delta, *pairs, depth, end_first=True)
+    order = dfa.Published(*self.turns_known) if published else None
+    suffixes = dfa.boundary(left.delta, *pairs, depth, published=order)
     # DEAD is the last entry, the end label the one before it.
     tokens = np.array([*left.tokens, left.end, core.PAD], np.int32)
     lengths = suffixes.lengths.astype(np.int32)
@@ -94,24 +94,9 @@ class Tabled(core.Finite):
     return _pair_sizes(left, right, depth)
 
 
-class OneLabel(core.Labelled):
-  """A world whose states are rows of a table; the one label is the row."""
-
-  def edited(
-    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
-  ) -> np.ndarray:
-    """See core.Labelled.edited: an edit may give any state."""
-    valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
-    valid &= states[:, 0] >= 0
-    return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
-
-  def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.Labelled.from_labels: the label is the row of the table."""
-    valid = labels < self.heads.sizes[0]
-    return np.where(valid, labels, core.DEAD).astype(np.int32)
-
-
-class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
+class TableWorld(
+  UniformPlay, Tabled, core.Prefixed, core.Labelled, core.Written
+):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and have up to `max_len` tokens.
@@ -207,6 +192,19 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     """[B, 1], the row."""
     return np.maximum(states, 0).astype(self.heads.dtype)
 
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Labelled.edited: an edit may give any state."""
+    valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
+    valid &= states[:, 0] >= 0
+    return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
+
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled.from_labels: the label is the row of the table."""
+    valid = labels < self.heads.sizes[0]
+    return np.where(valid, labels, core.DEAD).astype(np.int32)
+
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random play of `max_len` tokens."""
     return stream(self, num, seed, split)
@@ -286,6 +284,34 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     """As `parse` reads it."""
     return 'dead' if state[0] < 0 else str(int(state[0]))
 
+  def _listed(self, state: np.ndarray) -> tuple[list[int], int]:
+    """Tokens in the picture of a state, and how many more are legal."""
+    legal = np.flatnonzero(self.legal(state[None])[0])
+    return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)
+
+  def render(self, state: np.ndarray) -> str:
+    """A table of the legal tokens and their next states; DEAD has none."""
+    name, (listed, more) = self.format(state), self._listed(state)
+    if not listed:
+      return svg.card([name])
+    states = np.repeat(state[None], len(listed), axis=0)
+    after = self.advance(states, np.array(listed))
+    words = [self.vocab[token] for token in listed]
+    rows = [*zip(words, map(self.format, after), strict=True)]
+    notes = [f'and {more} more'] if more else []
+    return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: the lines of the table that `render` makes."""
+    listed, _ = self._listed(state)
+    return {
+      token: [svg.row_box(listed.index(token))]
+      for token in tokens
+      if token in listed
+    }
+
 
 class NamedTableWorld(TableWorld):
   """A TableWorld whose rows have names."""
@@ -335,31 +361,36 @@ def _pair_sizes(
   """
   (row1,), (row2,) = left.rows.tolist(), right.rows.tolist()
   (goal1,), (goal2,) = left.goals.tolist(), right.goals.tolist()
-  if (row1, goal1) == (row2, goal2):
-    return [0] * depth, dfa.count(left.delta, row1, goal1, depth)
-  level = {(row1, row2): 1}
+  delta, size = left.delta, len(left.delta) + 1
+  heads: dict[int, tuple[int, list[int]]] = {}
+  # A pair is a number: DEAD (-1) is row 0 of `size`.
+  level = {(row1 + 1) * size + row2 + 1: 1}
   outer, inner = [], []
   for _ in range(depth):
     outer.append(0)
     inner.append(0)
-    deeper: dict[tuple[int, int], int] = {}
-    for (row1, row2), ways in level.items():
+    deeper: dict[int, int] = {}
+    for pair, ways in level.items():
+      row1, row2 = pair // size - 1, pair % size - 1
       if row1 >= 0 and row1 == goal1:  # The end token.
         sizes = inner if row2 >= 0 and row2 == goal2 else outer
         sizes[-1] += ways
-      for pair in _heads(left.delta, row1, row2):
-        sizes = outer if pair[1] < 0 else inner
-        sizes[-1] += ways
-        if pair[1] >= 0:
-          deeper[pair] = deeper.get(pair, 0) + ways
+      if pair not in heads:
+        heads[pair] = _heads(delta, row1, row2)
+      alone, ahead = heads[pair]
+      outer[-1] += ways * alone
+      inner[-1] += ways * len(ahead)
+      for after in ahead:
+        deeper[after] = deeper.get(after, 0) + ways
     level = deeper
   return outer, inner
 
 
-def _heads(delta: np.ndarray, row: int, other: int) -> list[tuple[int, int]]:
-  """Pairs of next rows by labels legal at `row`; DEAD if not at `other`."""
-  if row < 0:
-    return []
-  firsts = delta[row].tolist()
+def _heads(delta: np.ndarray, row: int, other: int) -> tuple[int, list[int]]:
+  """How many labels are legal at `row` alone; next pairs by those of both."""
+  firsts = delta[row].tolist() if row >= 0 else []
   seconds = delta[other].tolist() if other >= 0 else [core.DEAD] * len(firsts)
-  return [pair for pair in zip(firsts, seconds, strict=True) if pair[0] >= 0]
+  size = len(delta) + 1
+  legal = [(a, b) for a, b in zip(firsts, seconds, strict=False) if a >= 0]
+  ahead = [(a + 1) * size + b + 1 for a, b in legal if b >= 0]
+  return len(legal) - len(ahead), ahead

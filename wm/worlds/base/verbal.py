@@ -6,7 +6,7 @@ by_step   From Mira, north leads to Kulo.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,62 +68,53 @@ class VerbalTable(NamedTuple):
     delta: [S, A] next rows, DEAD if illegal.
     names: of rows.
     labels: names of columns.
+    step: template with {here}, {label} and {there}.
+    none: template with {here} for rows without steps; '' omits these rows.
   """
 
   delta: np.ndarray
   names: Sequence[str]
   labels: Sequence[str]
+  step: str
+  none: str = ''
 
+  def listed(self, rows: np.ndarray) -> str:
+    """Names of some rows."""
+    return ', '.join(self.names[row] for row in rows)
 
-def by_step(
-  table: VerbalTable,
-  rows: np.ndarray,
-  style: core.PromptStyle,
-  *,
-  step: str,
-  none: str,
-) -> list[str]:
-  """A sentence for each step from some rows, in the style's order.
+  def by_step(self, rows: np.ndarray, style: core.PromptStyle) -> list[str]:
+    """A sentence for each step from some rows, in the style's order."""
+    lines = []
+    for row in rows:
+      name = self.names[row]
+      labels = np.flatnonzero(self.delta[row] >= 0).tolist()
+      lines += [
+        self.step.format(
+          here=name,
+          label=self.labels[label],
+          there=self.names[self.delta[row, label]],
+        )
+        for label in labels
+      ]
+      if self.none and not labels:
+        lines.append(self.none.format(here=name))
+    return in_order(lines, style)
 
-  step: template with {here}, {label} and {there}. none: template with {here}
-    for
-  rows without steps; '' omits these rows.
-  """
-  lines = []
-  for row in rows:
-    name = table.names[row]
-    labels = np.flatnonzero(table.delta[row] >= 0).tolist()
-    lines += [
-      step.format(
-        here=name,
-        label=table.labels[label],
-        there=table.names[table.delta[row, label]],
-      )
-      for label in labels
-    ]
-    if none and not labels:
-      lines.append(none.format(here=name))
-  return in_order(lines, style)
+  def extent(
+    self, style: core.PromptStyle, name: str, frame: str
+  ) -> verbal.Extent:
+    """Estimates the length of the full description from a few rows.
+
+    name: noun for rows. frame: the rest of the text, without the list of all
+    names.
+    """
+    num = len(self.names)
+    rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
+    few = [*self.by_step(rows, style), *(f'{self.names[row]},' for row in rows)]
+    each = sum(map(verbal.text_tokens, few)) / len(rows)
+    return verbal.Extent(num, name, verbal.text_tokens(frame) + int(each * num))
 
 
 def in_order(lines: Sequence[str], style: core.PromptStyle) -> list[str]:
   """Lines in the order of the style."""
   return [lines[k] for k in verbal.shuffled(len(lines), style)]
-
-
-def extent(
-  table: VerbalTable,
-  tell: Callable[[np.ndarray], list[str]],
-  name: str,
-  frame: str,
-) -> verbal.Extent:
-  """Estimates the length of the full description from a few rows.
-
-  tell: rows -> lines. name: noun for rows. frame: the rest of the text, without
-  the list of all names.
-  """
-  num = len(table.names)
-  rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
-  few = [*tell(rows), *(f'{table.names[row]},' for row in rows)]
-  each = sum(map(verbal.text_tokens, few)) / len(rows)
-  return verbal.Extent(num, name, verbal.text_tokens(frame) + int(each * num))

@@ -117,8 +117,12 @@ class World(
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.start:
-      check_start(self.origin, self.start, self.stop)
+    none, origin = np.zeros((1, 1), np.int32), self.origin[None]
+    if self.start and kernels.outcomes(none, none[0], self.stop, origin)[0, 0]:
+      raise core.InputError(
+        f'chess: start={self.start!r} is a game that has ended, by '
+        f'stop={self.stop!r}'
+      )
 
   # Tokens.
 
@@ -350,11 +354,7 @@ class World(
         return [0] * depth, [1, *perft][:depth]
     if not boards:
       return super().count(first, second, depth)
-    outer, inner = (
-      kernels.boundary_sizes(first, second, depth, interior=interior)
-      for interior in (False, True)
-    )
-    return games.by_length(outer), games.by_length(inner)
+    return kernels.boundary_sizes(first, second, depth)
 
   # Text and pictures.
 
@@ -611,18 +611,6 @@ class World(
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
 
 
-def check_start(origin: np.ndarray, start: str, stop: str) -> None:
-  """Raises InputError where the game has ended at `start`, by rules `stop`.
-
-  origin: [11] position of the FEN `start`.
-  """
-  none = np.zeros((1, 1), np.int32)
-  if kernels.outcomes(none, none[0], stop, origin[None])[0, 0]:
-    raise core.InputError(
-      f'chess: start={start!r} is a game that has ended, by stop={stop!r}'
-    )
-
-
 def after_tokens(
   moves: np.ndarray,
   lengths: np.ndarray,
@@ -697,8 +685,6 @@ def _bytes(count: np.ndarray) -> np.ndarray:
 PAWNS = 8  # Of a side, promoted or not.
 # Squares of one colour, as labels go.
 LIGHT = (np.arange(64) // 8 + np.arange(64) % 8) % 2 == 0
-# Squares of king and rook for the rights K, Q, k and q, bits 1..4 of FLAGS.
-HOMES = ((4, 7), (4, 0), (60, 63), (60, 56))
 
 
 def edited_positions(
@@ -730,11 +716,13 @@ def edited_positions(
   labels = kernels.labels(after, ep)
   expected = kernels.labels(positions, ep)
   expected[rows[possible], label[possible]] = value[possible]
+  # Without one king a side, or with one to be taken, there is no board, and all
+  # labels are 0.
   possible &= (labels == expected).all(-1)
   board, flags = labels[:, :64], after[:, FLAGS]
-  for first in (1, 7):  # Pawn, ..., king of a side.
-    pawns, knights, bishops, rooks, queens, kings = (
-      board == first + kind for kind in range(6)
+  for first in (1, 7):  # Pawn, ..., queen of a side.
+    pawns, knights, bishops, rooks, queens = (
+      board == first + kind for kind in range(5)
     )
     promoted = sum(
       np.maximum(men.sum(-1) - least, 0)
@@ -748,16 +736,14 @@ def edited_positions(
     )
     possible &= pawns.sum(-1) + promoted <= PAWNS
     possible &= ~(pawns[:, :8] | pawns[:, 56:]).any(-1)
-    possible &= kings.sum(-1) == 1
-  for right, (king, rook) in enumerate(HOMES):
+  # Of the rights K, Q, k and q, bits 1..4 of FLAGS.
+  for right, (king, rook) in enumerate(notation.HOMES.values()):
     touched = (square == king) | (square == rook)
     possible &= ~(touched & (flags >> (right + 1) & 1 > 0))
   # The pawn of a double push, and the two squares that it left and passed.
   push = np.where(flags & 1, square // 8 - 1, square // 8 - 4)
   possible &= ~((flags >> 5 == square % 8 + 1) & (push >= 0) & (push < 3))
-  other = after.copy()
-  other[:, FLAGS] ^= 1
-  return after, possible & ~kernels.in_check(other)
+  return after, possible
 
 
 class ChessPlay(sampling.Play):

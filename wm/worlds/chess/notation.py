@@ -29,30 +29,21 @@ import functools
 import numpy as np
 
 from wm import core
-from wm.core import inputs
 from wm.kernels import chess
-from wm.kernels.chess import board as rules
 from wm.kernels.chess import layout
 from wm.kernels.chess import san as chess_san
 
 PACKED, POSSIBLE = 20480, 1968
 START_TOKEN, PADDING = '<start>', '<pad>'
-KINDS = ('compact', 'packed')
 PROMOTIONS = ' qrbn'
 PUBLISHED_START = 20480  # Start token of the published numbering.
 
 _SQUARES = tuple(f'{file}{rank}' for rank in '12345678' for file in 'abcdefgh')
-_NUMBERS = {name: square for square, name in enumerate(_SQUARES)}
 
 
 def square_name(square: int) -> str:
   """'a1' for 0, 'h8' for 63."""
   return _SQUARES[square]
-
-
-def square_number(name: str) -> int:
-  """0 for 'a1', 63 for 'h8'; DEAD if `name` is not a square."""
-  return _NUMBERS.get(name, core.DEAD)
 
 
 def uci(packed: int) -> str:
@@ -86,7 +77,6 @@ def possible_moves() -> np.ndarray:
 
 
 def _moves(kind: str) -> np.ndarray:
-  inputs.check_known(kind, KINDS, f'unknown vocabulary {kind!r}')
   if kind == 'compact':
     return possible_moves()
   return np.arange(PACKED, dtype=np.int32)
@@ -125,7 +115,7 @@ PIECES = '.PNBRQKpnbrqk'
 START_FEN = 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
 MOST_COUNTED = 2**16 - 1
 # Right -> squares of king and rook.
-_HOMES = {'K': (4, 7), 'Q': (4, 0), 'k': (60, 63), 'q': (60, 56)}
+HOMES = {'K': (4, 7), 'Q': (4, 0), 'k': (60, 63), 'q': (60, 56)}
 
 
 def parse_fen(text: str) -> np.ndarray:
@@ -148,11 +138,13 @@ def parse_fen(text: str) -> np.ndarray:
     clocks = _counters(*fields[4:])
     _check_men(board)
     file = _passant(fields[3], board, black, clocks[0])
-    _check_check(board, black)
+    row = _packed(board, int(black) | rights << 1 | (file + 1) << 5, clocks)
+    if not chess.keys(row[None])[0]:  # The kernels see no board.
+      fault = 'the side to move can take the king'
+      raise _Broken('check', fault, 'that king not in check')
   except _Broken as broken:
     raise _broken(text, *broken.args) from None
-  flags = int(black) | rights << 1 | (file + 1) << 5
-  return _packed(board, flags, clocks)
+  return row
 
 
 def format_fen(row: np.ndarray) -> str:
@@ -234,7 +226,7 @@ def _rights(field: str, board: list[int]) -> int:
   if not set(field) <= set('KQkq') or len(set(field)) < len(field):
     raise _Broken('castling', f'rights {field!r}', "letters of KQkq, or '-'")
   for right in field:
-    king, rook = _HOMES[right]
+    king, rook = HOMES[right]
     men = ('K', 'R') if right.isupper() else ('k', 'r')
     if PIECES[board[king]] + PIECES[board[rook]] != ''.join(men):
       home = [square_name(s) for s in (king, rook)]
@@ -289,7 +281,7 @@ def _passant(field: str, board: list[int], black: bool, clock: int) -> int:
   """File of the en-passant square, -1 for none."""
   if field == '-':
     return -1
-  square = square_number(field)
+  square = _SQUARES.index(field) if field in _SQUARES else core.DEAD
   rank, step, pawn = (2, 8, 'P') if black else (5, -8, 'p')
   if square // 8 != rank:
     raise _Broken(
@@ -310,28 +302,6 @@ def _passant(field: str, board: list[int], black: bool, clock: int) -> int:
       'en passant', f'halfmove clock {clock} after a push', 'clock 0'
     )
   return square % 8
-
-
-def _check_check(board: list[int], black: bool) -> None:
-  """Raises _Broken where the side that has moved left its king in check."""
-  king = board.index(PIECES.index('K' if black else 'k'))
-  attackers = _attackers(board, king, white=not black)
-  if attackers:
-    raise _Broken(
-      'check',
-      f'{_named(board, attackers[0])} attacks the king of the side not to move',
-      'that king not in check',
-    )
-
-
-def _attackers(board: list[int], square: int, white: bool) -> list[int]:
-  """Squares from which a side's men attack a square, ascending."""
-  men = 'PNBRQK' if white else 'pnbrqk'
-  return [
-    s
-    for s in range(64)
-    if PIECES[board[s]] in men and square in rules.attacked_from(board, s)
-  ]
 
 
 _SHOWN = 8
@@ -369,16 +339,6 @@ def refused(
     f'ply {len(moves) + 1}: {word!r} is {why} in '
     f'{format_fen(after)!r}; available: {shown}{more}'
   )
-
-
-def san(row: np.ndarray, move: int) -> str:
-  """SAN of a packed move in a position [>= 11]; InputError if it is illegal."""
-  words, steps = chess_san.write(np.array([[move]]), np.array([1]), row)
-  if not steps[0]:
-    valid = 0 <= move < PACKED
-    word = uci(move) if valid else str(move)
-    raise refused(word, 'illegal', np.zeros(0, np.int32), row)
-  return words[0, 0].decode()
 
 
 def san_moves(row: np.ndarray) -> list[str]:

@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import dfa
-from wm.worlds.base import diagram, sampling, table, verbal
+from wm.worlds.base import sampling, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
 
 END, REWARD, NODE0 = 1, 2, 3  # Token ids; nodes follow by number.
@@ -185,8 +183,8 @@ class World(
     new = self.graph.known - self.before.known
     gone = self.before.known - self.graph.known
     pairs = {(NODE0 + head, tail) for tail, head in new | gone}
-    best = rewarded(self.graph)
-    if change.rewards or best != rewarded(self.before):
+    best = graphs.rewarded(self.graph)
+    if change.rewards or best != graphs.rewarded(self.before):
       pairs |= {(REWARD, a) for a, b in self.graph.arcs if b in best}
     return sorted(pairs)
 
@@ -285,7 +283,7 @@ class World(
     """Uniform over all walks of moves[t] steps that end in states[t]."""
     return super().sample_prefixes(states, np.asarray(moves) + 2, seeds)
 
-  # Distances, costs and pictures.
+  # Distances and costs.
 
   def distance_to_end(
     self, states: np.ndarray
@@ -324,16 +322,6 @@ class World(
     hops = self.plans.hops[states[:, 0]].astype(np.int64)
     return {'hops': np.where(hops == FAR, 0, hops)}
 
-  def render(self, state: np.ndarray) -> str:
-    """A table of the moves from the node."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: lines of the moves."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
-
   # In words.
 
   def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
@@ -363,7 +351,7 @@ class World(
       names=', '.join(spoken[node] for node in order),
       body='\n'.join(lines),
     )
-    best = rewarded(self.graph)
+    best = graphs.rewarded(self.graph)
     called = ', '.join(spoken[node] for node in best)
     goal = TEXTS.render('goal', rewarded=called)
     return f'{text}\n{goal}'
@@ -394,35 +382,23 @@ class Plans(NamedTuple):
   near: dict[int, dict[int, int]]
 
 
-def rewarded(graph: graphs.Graph) -> tuple[int, ...]:
-  """Nodes with the largest reward that can be reached from the start."""
-  reached = graphs.distances(graph, graph.start)
-  rewards = {node: value for node, value in graph.rewards if node in reached}
-  most = max(rewards.values(), default=0)
-  return tuple(sorted(node for node, value in rewards.items() if value == most))
-
-
-def steps_to(graph: graphs.Graph, goals: tuple[int, ...]) -> dict[int, int]:
-  """Node -> steps to the nearest goal, for nodes with a path to one."""
-  steps = {goal: 0 for goal in goals}
-  queue = list(steps)
-  for node in queue:
-    for tail, head in graph.arcs:
-      if head == node and tail not in steps:
-        steps[tail] = steps[node] + 1
-        queue.append(tail)
-  return steps
-
-
 def make_plans(graph: graphs.Graph, size: int) -> Plans:
   """The automaton of a graph whose nodes are below `size`.
 
   Rows: the first; one for each goal that another node can reach; one for each
   goal and each node that can reach the goal; and one after the end.
   """
-  ends: dict[int, tuple[int, ...]] = {REWARD: rewarded(graph)}
+  ends: dict[int, tuple[int, ...]] = {REWARD: graphs.rewarded(graph)}
   ends |= {NODE0 + node: (node,) for node in graph.nodes}
-  near = {token: steps_to(graph, nodes) for token, nodes in ends.items()}
+  reached = {node: graphs.distances(graph, node) for node in graph.nodes}
+  near = {
+    token: {
+      node: min(steps[goal] for goal in goals if goal in steps)
+      for node, steps in reached.items()
+      if not steps.keys().isdisjoint(goals)
+    }
+    for token, goals in ends.items()
+  }
   near = {token: hops for token, hops in near.items() if any(hops.values())}
   hops_to = {ends[token]: hops for token, hops in near.items()}
   goals = sorted(hops_to)

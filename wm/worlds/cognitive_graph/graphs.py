@@ -343,16 +343,19 @@ def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
   return tuple(sorted(paths))
 
 
+def rewarded(graph: Graph) -> tuple[int, ...]:
+  """Nodes with the largest reward that can be reached from the start."""
+  reached = distances(graph, graph.start)
+  rewards = {node: value for node, value in graph.rewards if node in reached}
+  most = max(rewards.values(), default=0)
+  return tuple(sorted(node for node, value in rewards.items() if value == most))
+
+
 def best_nodes(graph: Graph) -> tuple[int, ...]:
   """The nearest of the reachable nodes with the largest reward."""
-  steps = distances(graph, graph.start)
-  rewards = {node: value for node, value in graph.rewards if node in steps}
-  if not rewards:
-    return ()
-  most = max(rewards.values())
-  best = [node for node, value in rewards.items() if value == most]
-  least = min(steps[node] for node in best)
-  return tuple(sorted(node for node in best if steps[node] == least))
+  steps, best = distances(graph, graph.start), rewarded(graph)
+  least = min((steps[node] for node in best), default=0)
+  return tuple(node for node in best if steps[node] == least)
 
 
 def best_paths(graph: Graph) -> tuple[Path, ...]:

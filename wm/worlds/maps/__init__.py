@@ -359,9 +359,8 @@ class World(
 
   def _table(self, style: core.PromptStyle) -> verbal.VerbalTable:
     spoken = self.token_names(style)
-    return verbal.VerbalTable(
-      self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
-    )
+    labels, names = spoken[DIRECTION0:NODE0], spoken[NODE0:]
+    return verbal.VerbalTable(self.graph.delta, names, labels, _STEP, _NONE)
 
   def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
@@ -370,25 +369,14 @@ class World(
     return TEXTS.render(
       'streets',
       num=len(rows),
-      names=', '.join(table.names[row] for row in rows),
-      body='\n'.join(_told(table, rows, style)),
+      names=table.listed(rows),
+      body='\n'.join(table.by_step(rows, style)),
     )
 
   def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    table = self._table(style)
-
-    def tell(rows: np.ndarray) -> list[str]:
-      return _told(table, rows, style)
-
-    return verbal.extent(table, tell, 'intersections', TEXTS.frame('streets'))
-
-
-def _told(
-  table: verbal.VerbalTable, rows: np.ndarray, style: core.PromptStyle
-) -> list[str]:
-  """A sentence for each street from some rows."""
-  return verbal.by_step(table, rows, style, step=_STEP, none=_NONE)
+    frame = TEXTS.frame('streets')
+    return self._table(style).extent(style, 'intersections', frame)
 
 
 TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.
@@ -630,7 +618,8 @@ def load_trips(
   counts = dict.fromkeys(('trips', 'used', *causes), 0)
   pairs = []
   for places in itertools.chain.from_iterable(
-    map(_trip_ends, _trip_files(path))
+    (_parquet if file.suffix == '.parquet' else _csv)(file)
+    for file in _trip_files(path)
   ):
     outcomes, rows = _classify(places, find)
     for cause in ('used', *causes):
@@ -688,15 +677,7 @@ def _trip_files(path: str | Path) -> list[Path]:
   return files
 
 
-def _trip_ends(path: str | Path) -> Iterator[np.ndarray]:
-  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
-  if str(path).endswith('.parquet'):
-    yield from _parquet(path)
-  else:
-    yield from _csv(path)
-
-
-def _choose(path: str | Path, header: list[str]) -> list[int]:
+def _choose(path: Path, header: list[str]) -> list[int]:
   """Position of each of COLUMNS; the 2014 files pad names with spaces."""
   names = [name.strip().lower() for name in header]
   chosen = []
@@ -711,7 +692,8 @@ def _choose(path: str | Path, header: list[str]) -> list[int]:
   return chosen
 
 
-def _csv(path: str | Path) -> Iterator[np.ndarray]:
+def _csv(path: Path) -> Iterator[np.ndarray]:
+  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
   with (
     inputs.reading_file(path, 'a CSV file') as table,
     table.open(encoding='utf-8-sig', newline='') as file,
@@ -730,7 +712,8 @@ def _csv(path: str | Path) -> Iterator[np.ndarray]:
     yield np.array(rows).reshape(-1, 4)
 
 
-def _parquet(path: str | Path) -> Iterator[np.ndarray]:
+def _parquet(path: Path) -> Iterator[np.ndarray]:
+  """As `_csv`."""
   from pyarrow import parquet  # Only taxi trips need it.
 
   with (

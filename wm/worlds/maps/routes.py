@@ -91,18 +91,13 @@ class RouteBatch(NamedTuple):
     return RouteBatch(*(array[rows] for array in self))
 
 
-def no_routes(most: int) -> RouteBatch:
-  """An empty batch with room for `most` directions."""
-  rows = np.zeros(0, np.int32)
-  labels = np.zeros((0, most), np.int8)
-  return RouteBatch(rows, rows, labels, rows, rows, np.zeros(0, 'U16'))
-
-
 def collect(
   batches: Iterator[RouteBatch], num: int, most: int
 ) -> tuple[RouteBatch, dict[str, int]]:
   """The first `num` usable candidates, and earlier drops by cause."""
-  usable = [no_routes(most)]
+  none = np.zeros(0, np.int32)
+  labels, cause = np.zeros((0, most), np.int8), np.zeros(0, 'U16')
+  usable = [RouteBatch(none, none, labels, none, none, cause)]
   counts: collections.Counter[str] = collections.Counter()
   for batch in batches if num else ():
     good = np.flatnonzero(batch.cause == '')[:num]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import inputs
@@ -211,7 +212,7 @@ def build(
   length_m: np.ndarray,
   where: str,
 ) -> StreetGraph:
-  """A graph from node columns [N] and edge columns [E]; checks all of them.
+  """A graph from node columns [N] and edge columns [E].
 
   Args:
     ids: [N] int64.
@@ -222,9 +223,13 @@ def build(
     where: name of the input in errors.
 
   Raises:
-    InputError: duplicate ids, bad coordinates or lengths, or no path.
+    InputError: duplicate ids, bad lengths, or no path.
   """
-  _check_nodes(ids, lat, lon, where)
+  values, times = np.unique(ids, return_counts=True)
+  if (times > 1).any():
+    raise core.InputError(
+      f'{where}: node id {values[times > 1][0]} is given twice'
+    )
   sources, targets = (np.asarray(edges[k], np.int64) for k in (0, 2))
   ends = lat[sources], lon[sources], lat[targets], lon[targets]
   labels = sector(bearing(*ends)) if edges[1] is None else edges[1]
@@ -263,23 +268,6 @@ def build(
   lost = row[sources[rest]], labels[rest], row[targets[rest]], length_m[rest]
   nodes = ids[used], lat[used], lon[used]
   return StreetGraph(*nodes, delta, lengths, counts, lost=lost)
-
-
-def _check_nodes(
-  ids: np.ndarray, lat: np.ndarray, lon: np.ndarray, where: str
-) -> None:
-  values, counts = np.unique(ids, return_counts=True)
-  if (counts > 1).any():
-    raise core.InputError(
-      f'{where}: node id {values[counts > 1][0]} is given twice'
-    )
-  for name, column, most in (('lat', lat, 90), ('lon', lon, 180)):
-    bad = np.flatnonzero(~(np.abs(column) <= most))
-    if bad.size:
-      raise core.InputError(
-        f'{where}: node {ids[bad[0]]} has {name}={column[bad[0]]}; expected '
-        f'degrees from -{most} to {most}'
-      )
 
 
 def check_lost(graph: StreetGraph, where: str) -> None:
@@ -566,7 +554,6 @@ def _spread(
   away = np.abs(bearing(*ends)[:, None] - 45 * np.arange(8))
   away = np.minimum(away, 360 - away)
   labels = np.zeros(len(sources), np.int64)
-  nx = _networkx()
   for node in np.unique(sources):
     edges = np.flatnonzero((sources == node) & (targets != node)).tolist()
     if len(edges) > len(DIRECTIONS):
@@ -575,13 +562,7 @@ def _spread(
         f'most {len(DIRECTIONS)}, one in each direction; an automaton, '
         'automaton(file=), may have any number'
       )
-    pairs = nx.Graph()
-    pairs.add_weighted_edges_from(
-      (('edge', e), a, away[e, a]) for e in edges for a in range(8)
-    )
-    ends_of = [('edge', e) for e in edges]
-    chosen = nx.bipartite.minimum_weight_full_matching(pairs, ends_of)
-    labels[edges] = [chosen[end] for end in ends_of]
+    labels[edges] = scipy.optimize.linear_sum_assignment(away[edges])[1]
   return labels
 
 

@@ -182,16 +182,6 @@ class World(
 
   # Systems.
 
-  @functools.cached_property
-  def options(self) -> random_systems.Options:
-    """Options of the distribution of systems."""
-    return random_systems.Options(
-      self.systems,
-      self.planets,
-      self.steps,
-      self.centre,
-    )
-
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """See core.World; side data are the fields of orbits.Systems.
 
@@ -203,23 +193,46 @@ class World(
     rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
-    tally = _DropCounts(self)
+    counts: dict[str, int] = {}
+    tally = np.zeros((len(self.steps), 2), int)
     sampling.check_split(split)
     while have < num or not batches:
       asked = int((num - have) / rate * 1.1) + 8
       asked = min(asked, max(CHUNK // self.rows, 1))
       numbers = np.arange(first, first + asked)
-      drawn = random_systems.draw(self.options, seed, numbers)
+      drawn = random_systems.draw(self, seed, numbers)
       batch = self._in_bins(drawn, numbers)
       # Counts systems of both splits.
-      used = tally.used(batch)
-      batch = batch.take(used)
+      batch = batch.take(self._used(batch, counts, tally))
       rows = sampling.in_split(self.split_key(batch), split)
       batches.append(batch.take(rows))
       have, first = have + int(rows.sum()), first + asked
-    return dataclasses.replace(
-      sampling.joined(batches, num), counts=tally.counts
-    )
+    return dataclasses.replace(sampling.joined(batches, num), counts=counts)
+
+  def _used(
+    self, sequences: core.Sequences, counts: dict[str, int], tally: np.ndarray
+  ) -> np.ndarray:
+    """[N] bool: is each system used?
+
+    Adds to `counts` of dropped systems by cause, and to `tally` [steps, 2],
+    systems of each time step and those of them that are used.
+    """
+    drawn = _systems_of(sequences.side)
+    faults = _faults(drawn, sequences.side['outside'])
+    for cause, rows in faults.items():
+      if rows.any():
+        counts[cause] = counts.get(cause, 0) + int(rows.sum())
+    used = ~np.logical_or(*faults.values())
+    for step, numbers in zip(self.steps, tally, strict=True):
+      mine = drawn.step == step
+      numbers += mine.sum(), (mine & used).sum()
+      if numbers[0] >= ENOUGH and not numbers[1]:
+        causes = ', '.join(f'{n} {cause}' for cause, n in counts.items())
+        raise core.InputError(
+          f'orbits: of {numbers[0]} systems of step {step} years none '
+          f'stays (of all: {causes}); expected a larger box or a shorter step'
+        )
+    return used
 
   def _in_bins(
     self, drawn: orbits.Systems, numbers: np.ndarray
@@ -316,7 +329,7 @@ class World(
 
   def chosen(self, states: np.ndarray) -> ChosenSystems:
     """The systems of states [N, W]."""
-    return random_systems.chosen_systems(self.options, states, self.rows - 1)
+    return random_systems.chosen_systems(self, states)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """See core.Prefixed: systems of `sample` after half of their rows.
@@ -465,11 +478,9 @@ class World(
   def _stays(self, states: np.ndarray) -> np.ndarray:
     """[N] bool: would `sample` keep each system?"""
     chosen = self.chosen(states)
-    systems = chosen.systems
-    _, outside = orbits.bins(systems, self.rows - 1, *self.grid)
-    exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
-    slow = systems.period >= 2 * systems.step[:, None]
-    return ((outside == 0) & (slow | ~exists).all(1))[chosen.place]
+    _, outside = orbits.bins(chosen.systems, self.rows - 1, *self.grid)
+    faults = _faults(chosen.systems, outside)
+    return ~np.logical_or(*faults.values())[chosen.place]
 
   def parts_after(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """[N] frames until the first state's tokens are illegal from the second.
@@ -483,44 +494,17 @@ class World(
     return np.where(apart.any(1), frame, 0)
 
 
-class _DropCounts:
-  """Counts dropped systems by cause.
+def _faults(systems: orbits.Systems, outside: np.ndarray) -> dict[str, Any]:
+  """Cause -> [N] bool, True for systems that are dropped for it.
 
-  Attributes:
-    counts: cause -> number of systems.
+  outside: [N] rows outside the box.
   """
-
-  def __init__(self, world: World) -> None:
-    self._world = world
-    self.counts: dict[str, int] = {}
-    self._seen = dict.fromkeys(world.steps, 0)
-    self._kept = dict.fromkeys(world.steps, 0)
-
-  def used(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] bool: is each system used?"""
-    side: dict[str, Any] = sequences.side
-    drawn = _systems_of(side)
-    exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
-    few = ((drawn.period < 2 * drawn.step[:, None]) & exists).any(1)
-    outside = side['outside'] > 0
-    for cause, rows in (
-      ('left the box', outside),
-      ('fewer than two samples a period', few),
-    ):
-      if rows.any():
-        self.counts[cause] = self.counts.get(cause, 0) + int(rows.sum())
-    used = ~outside & ~few
-    for step in self._world.steps:
-      mine = drawn.step == step
-      self._seen[step] += int(mine.sum())
-      self._kept[step] += int((mine & used).sum())
-      if self._seen[step] >= ENOUGH and not self._kept[step]:
-        causes = ', '.join(f'{n} {cause}' for cause, n in self.counts.items())
-        raise core.InputError(
-          f'orbits: of {self._seen[step]} systems of step {step} years none '
-          f'stays (of all: {causes}); expected a larger box or a shorter step'
-        )
-    return used
+  exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
+  few = (systems.period < 2 * systems.step[:, None]) & exists
+  return {
+    'left the box': outside > 0,
+    'fewer than two samples a period': few.any(1),
+  }
 
 
 SEEN_TOKENS, STEP_TOKEN, ALIVE, HASH, BINS = 0, 1, 2, slice(3, 5), 5
@@ -532,17 +516,17 @@ def _systems_of(side: Mapping[str, np.ndarray]) -> orbits.Systems:
   return orbits.Systems(*(side[name] for name in orbits.Systems._fields))
 
 
-def prior(options: random_systems.Options) -> particles.Prior:
+def prior(world: World) -> particles.Prior:
   """The density of systems; raises InputError if it is unknown."""
   kinds = {
     'binaries': (random_systems.SUNS, random_systems.RATIOS),
     'two_body': (random_systems.BOTH, random_systems.BOTH),
     'summary': ((0.5, 5.0), random_systems.LIGHT),
   }
-  kind, planets = options.systems, options.planets
-  if kind not in kinds or planets != 1 or not options.centre:
+  kind, planets, centre = world.systems, world.planets, world.centre
+  if kind not in kinds or planets != 1 or not centre:
     raise core.InputError(
-      f'orbits: systems={kind!r}, planets={planets}, centre={options.centre}: '
+      f'orbits: systems={kind!r}, planets={planets}, {centre=}: '
       'the particle filter knows the density of one planet, centre > 0, and '
       'systems ' + ', '.join(map(repr, kinds))
     )
@@ -553,7 +537,7 @@ def prior(options: random_systems.Options) -> particles.Prior:
     random_systems.ROUNDEST if plain else 1.0,
     (1.0, 1.0) if plain else random_systems.BETA,
     *kinds[kind],
-    options.centre,
+    centre,
   )
 
 
@@ -568,7 +552,7 @@ class Posterior(core.SequenceProcess):
         'number from 16 of particles, and at least one sweep'
       )
     self._world, self._num, self._sweeps = world, count, sweeps
-    self._seed, self._prior = seed, prior(world.options)
+    self._seed, self._prior = seed, prior(world)
     self._grid = particles.BinGrid(*world.grid)
     self._first = len(world.vocab) - world.grid[1]
 

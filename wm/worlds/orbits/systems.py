@@ -38,13 +38,16 @@ The state after tokens alone has no system: all words but the first are DEAD.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
 
 from wm.core import basics
 from wm.kernels import orbits
+
+if TYPE_CHECKING:
+  from wm.worlds.orbits import World
 
 # Streams of uniform numbers.
 (
@@ -71,15 +74,6 @@ SUNS, RATIOS = (0.3, 3.0), (0.1, 0.5)
 LIGHT = 1e-7, 1e-3
 
 
-class Options(NamedTuple):
-  """Options of the distribution of systems; see `orbits.World`."""
-
-  systems: str
-  planets: int
-  steps: tuple[float, ...]
-  centre: float
-
-
 def _uniform(*words: np.ndarray | int) -> np.ndarray:
   """Uniform float64 in (0, 1), a function of the words."""
   top = (basics.hash64(*words) >> np.uint64(12)).astype(np.float64)
@@ -91,14 +85,14 @@ def _log_uniform(uniform: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def draw(
-  options: Options, seed: int | np.ndarray, numbers: np.ndarray
+  world: World, seed: int | np.ndarray, numbers: np.ndarray
 ) -> orbits.Systems:
   """The systems with these numbers [N]; each depends only on (seed, number).
 
   seed: one for all, or [N] int64.
   """
   numbers, seeds = np.asarray(numbers, np.int64), np.asarray(seed, np.int64)
-  most = options.planets
+  most = world.planets
   slot = np.arange(most)[None]
 
   def one(what: int) -> np.ndarray:
@@ -108,8 +102,8 @@ def draw(
     return _uniform(seeds[..., None], what, numbers[:, None], slot)
 
   count = 1 + (one(COUNT) * most).astype(np.int64)
-  axis, e, mass, star = _drawn(options, one, each)
-  which = (one(STEP_LENGTH) * len(options.steps)).astype(np.int64)
+  axis, e, mass, star = _drawn(world, one, each)
+  which = (one(STEP_LENGTH) * len(world.steps)).astype(np.int64)
   words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
   normal = scipy.special.ndtri(_uniform(*words))
   return orbits.Systems(
@@ -120,15 +114,14 @@ def draw(
     mean=2 * np.pi * each(MEAN),
     mass=np.where(slot < count[:, None], mass, 0.0),
     star=star,
-    centre=options.centre * normal,
-    step=np.array(options.steps)[which],
-    pinned=np.zeros(len(count), bool),
+    centre=world.centre * normal,
+    step=np.array(world.steps)[which],
   )
 
 
-def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
+def _drawn(world: World, uniform, each) -> tuple[np.ndarray, ...]:
   """Axes, eccentricities and masses of planets [N, K]; masses of suns [N]."""
-  kind = options.systems
+  kind = world.systems
   low, high = AXES[kind]
   if kind == 'binaries':
     axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
@@ -145,7 +138,13 @@ def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
   elif kind == 'summary':
     mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * uniform(STAR)
   else:
-    mass, star = FITTED.planets(each(MASS)), FITTED.stars(uniform(STAR))
+    # By inversion of uniform numbers.
+    shape, start, scale = GAMMA
+    mass = start + scale * scipy.special.gammaincinv(shape, each(MASS))
+    mass = np.clip(mass, LIGHTEST, HEAVIEST)
+    shape, start, scale = LOG_NORMAL
+    star = start + scale * np.exp(shape * scipy.special.ndtri(uniform(STAR)))
+    star = np.clip(star, *STARS)
   return axis, e, mass, star
 
 
@@ -153,30 +152,9 @@ LIGHTEST, HEAVIEST = 1e-9, 1e-3  # Solar masses of planets, clipped.
 STARS = 0.1, 5.0  # Solar masses of stars, clipped.
 
 
-class Masses(NamedTuple):
-  """Shape, location and scale of both distributions, in solar masses."""
-
-  planet: tuple[float, float, float]
-  star: tuple[float, float, float]
-
-  def planets(self, uniform: np.ndarray) -> np.ndarray:
-    """Masses of planets by inversion of uniform numbers."""
-    shape, start, scale = self.planet
-    masses = start + scale * scipy.special.gammaincinv(shape, uniform)
-    return np.clip(masses, LIGHTEST, HEAVIEST)
-
-  def stars(self, uniform: np.ndarray) -> np.ndarray:
-    """Masses of stars by inversion of uniform numbers."""
-    shape, start, scale = self.star
-    masses = start + scale * np.exp(shape * scipy.special.ndtri(uniform))
-    return np.clip(masses, *STARS)
-
-
-FITTED = Masses(
-  planet=(0.32020164517819, 6.009815e-8, 1.105594954623e-3),
-  star=(0.20045013, -0.67936062, 1.62715089),
-)
-
+# Fits: shape, location and scale, in solar masses.
+GAMMA = 0.32020164517819, 6.009815e-8, 1.105594954623e-3
+LOG_NORMAL = 0.20045013, -0.67936062, 1.62715089
 
 ENOUGH = 500  # At least one of this many systems must have a prefix.
 
@@ -331,23 +309,21 @@ def states_of(numbers: np.ndarray, seed: int, rows: np.ndarray) -> np.ndarray:
   return states
 
 
-def chosen_systems(
-  options: Options, states: np.ndarray, rows: int
-) -> ChosenSystems:
-  """The systems of states [N, W], for sequences with `rows` rows."""
+def chosen_systems(world: World, states: np.ndarray) -> ChosenSystems:
+  """The systems of states [N, W]."""
   words, place = np.unique(states[:, HIGH:], axis=0, return_inverse=True)
-  systems = _systems(options, words.astype(np.int64).tobytes(), rows)
+  systems = _systems(world, words.astype(np.int64).tobytes())
   return ChosenSystems(
     systems, place.reshape(-1), states[:, ROW].astype(np.int64)
   )
 
 
 @functools.lru_cache(64)  # The same systems are used at every token.
-def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
+def _systems(world: World, words: bytes) -> orbits.Systems:
   """The systems of the last words of states [U, 4] int64."""
   high, low, numbers, nudge = np.frombuffer(words, np.int64).reshape(-1, 4).T
   seeds = high * HALF + low
-  systems = draw(options, seeds, numbers)
+  systems = draw(world, seeds, numbers)
   rows_pushed = np.flatnonzero(nudge)
   if rows_pushed.size:
     word = PUSH, numbers[rows_pushed], (nudge[rows_pushed] - 1) // LEVELS
@@ -357,7 +333,7 @@ def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
     share = STRONGEST * 2.0 ** (-0.5 * ((nudge[rows_pushed] - 1) % LEVELS))
     part = systems.take(rows_pushed)
     # The last observed frame before the state.
-    frame = pivot(part.planets, rows) // (part.planets + 1) - 1
+    frame = pivot(part.planets, world.rows - 1) // (part.planets + 1) - 1
     pushed, _ = pushed_systems(part, frame, share, turn)
     for into, array in zip(systems, pushed, strict=True):
       into[rows_pushed] = array

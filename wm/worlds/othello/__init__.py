@@ -343,11 +343,7 @@ class World(
     left, right = (self._position(s[None]) for s in (first, second))
     if left == right:
       return [0] * depth, kernels.count(left, depth, self.size)
-    outer, inner = (
-      kernels.boundary_sizes(left, right, depth, self.size, interior=interior)
-      for interior in (False, True)
-    )
-    return games.by_length(outer), games.by_length(inner)
+    return kernels.boundary_sizes(left, right, depth, self.size)
 
   def format(self, state: np.ndarray) -> str:
     """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""

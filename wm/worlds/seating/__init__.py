@@ -22,13 +22,14 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
@@ -281,6 +282,13 @@ class World(
     """The remaining arrangements, if they are few."""
     lines = _legend(self.names, self.arrangements(state))
     return svg.card(lines, self.format(state))
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: arrangements are no tokens."""
+    del state, tokens
+    return {}
 
   # In words.
 

@@ -39,15 +39,13 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
-from wm.worlds.base import diagram, table, verbal
+from wm.worlds.base import table, verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
@@ -89,7 +87,10 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   @functools.cached_property
   def names(self) -> tuple[str, ...]:
     """Places of each row, several with ' | ' between them."""
-    return tuple(set_name(self.maze, row) for row in self.sets.members)
+    places = self.maze.places
+    return tuple(
+      BETWEEN.join(places[place] for place in row) for row in self.sets.members
+    )
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
@@ -122,16 +123,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       'sets': len(self.delta),
       'reached': len({place for row in self.sets.members for place in row}),
     }
-
-  def render(self, state: np.ndarray) -> str:
-    """A table of the place's exits."""
-    return diagram.draw(self, int(state[0]))
-
-  def token_boxes(
-    self, state: np.ndarray, tokens: Iterable[int]
-  ) -> dict[int, list[Box]]:
-    """See core.Written: exits of the place."""
-    return diagram.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
@@ -170,11 +161,16 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
     ]
     outcomes = [to for ways in leads.values() for to in ways.values()]
     several = any(len(to) > 1 for to in outcomes)
+    lines = [
+      f'From {place}, {action} leads to {" or ".join(targets)}.'
+      for place, ways in ways_from
+      for action, targets in ways.items()
+    ]
     return TEXTS.render(
       'ways',
       num=len(ways_from),
       names=', '.join(name for name, _ in ways_from),
-      body='\n'.join(_ways(ways_from, style)),
+      body='\n'.join(verbal.in_order(lines, style)),
       first=called[self.sets.members[0][0]],
       several=several,
     )
@@ -219,19 +215,6 @@ MOST_ACTIONS = 126  # Limit of labels in compiled kernels.
 TEXTS = verbal.Texts(__file__)
 # Actions that need no quotes in a list; others are numbered.
 _PLAIN = re.compile(r"[\w' -]+")
-_Ways = list[tuple[str, dict[str, list[str]]]]
-
-
-def _ways(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
-  """A line for each edge."""
-  lines = [
-    f'From {place}, {action} leads to {" or ".join(targets)}.'
-    for place, ways in ways_from
-    for action, targets in ways.items()
-  ]
-  return verbal.in_order(lines, style)
-
-
 MOST_SETS = 50_000
 BETWEEN = ' | '  # Between places in the name of a set.
 
@@ -283,11 +266,6 @@ def place_sets(maze: mazes.Maze, start: int) -> PlaceSets:
         'places; expected a map with fewer actions of several outcomes'
       )
   return PlaceSets(np.array(delta, np.int32), tuple(queue), tuple(actions))
-
-
-def set_name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
-  """Name of a set of places."""
-  return BETWEEN.join(maze.places[place] for place in members)
 
 
 # source, action, target; then the first steps of the edge and of its opposite.

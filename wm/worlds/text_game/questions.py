@@ -96,7 +96,6 @@ def destinations(
   *,
   longest: int = 0,
   listed: bool = True,
-  most: int = kernels.MOST,
 ) -> DestinationQuestions:
   """All destination questions of a maze.
 
@@ -105,10 +104,9 @@ def destinations(
     longest: limit of edges per path; 0 is no limit.
     listed: True returns the edges of paths; labels alone take a tenth of the
       memory.
-    most: limit of paths.
 
   Raises:
-    InputError: there are more than `most` paths.
+    InputError: there are more than kernels.MOST paths.
   """
   edges = maze.edges
   stamps = edges.answerable
@@ -119,7 +117,6 @@ def destinations(
     (stamps.forward, stamps.total),
     longest=longest,
     listed=listed,
-    most=most,
   )
   easy, answerable = paths.labels
   return DestinationQuestions(paths, answerable, easy)
