@@ -38,14 +38,13 @@ BY_EPSILON = '_by_epsilon'  # Ends the name of a quantity of a curve.
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class PairMetric(core.Metric):
+class PairMetric(membership.AcceptMetric):
   """Base of metrics whose trials are pairs of prefixes."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('epsilon',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
-  accept: str
   sampler: str
   world: str
   prefix_filter: str
@@ -62,8 +61,8 @@ class PairMetric(core.Metric):
     if self.support != 'all' and (self.world or self.prefix_filter != 'none'):
       expected = "world='' and prefix_filter='none'"
       raise field_error(self, 'support world prefix_filter', expected)
-    for spec in filter(None, (self.accept, self.sampler)):
-      registry.make('accept', spec)
+    if self.sampler:
+      registry.make('accept', self.sampler)
 
 
 def draw(

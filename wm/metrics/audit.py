@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics, capabilities, registry
+from wm.core import basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, membership
 
@@ -44,7 +44,7 @@ _LEVEL = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Compares accepted and legal tokens in every state, or in drawn ones.
 
   Each quantity has a row for each prefix; prefixes of one drawn state are a
@@ -95,17 +95,11 @@ class Metric(core.Metric):
   prefixes: int = field(0, least=0)
   accept: str = 'epsilon(0.01)'
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
-
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, a cluster per state."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = self.rule(predictor, world)
     asked = questions(world, self.states, self.prefixes, seed)
     tokens, lengths, ok = asked.prefixes
     reason = np.where(ok, '', 'no_prefix')

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, registry
+from wm.core import basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, membership, prefix_pairs
 
@@ -26,7 +26,7 @@ _ATTEMPTS = 32  # Draws of two prefixes before a trial is given up.
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Asks about each error again after another prefix of the same state.
 
   A false token is accepted and illegal, a missing one is legal and refused. For
@@ -63,17 +63,11 @@ class Metric(core.Metric):
   trials: int = field(2000, least=1)
   accept: str = 'epsilon(0.01)'
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
-
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per state."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = self.rule(predictor, world)
     states = world.sample_states(
       self.trials, basics.stream(seed, context.STATES)
     )

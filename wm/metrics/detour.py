@@ -113,7 +113,7 @@ class Metric(core.Metric):
     most, spare = world.max_len, 0
     if self.variant == 'published':
       most, spare = PUBLISHED_LEN, PUBLISHED_SPARE
-    cap = decoding.cap(predictor, world, most)
+    cap = min(most, predictor.max_len)
     return cap, min(most - spare, cap)
 
 

@@ -22,12 +22,10 @@ DIRECTIONS = 13  # Stream of randomness under a seed.
 # Moves: none, along the probe's direction, random.
 BEFORE, ALONG, RANDOM = range(3)
 ACCEPT = rules.epsilon(0.01)  # The rule by which the model accepts a token.
-# Adam's learning rate, and positions in a step, of the fit of the probe.
-LR, BATCH = 0.01, 2048
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(probing.ProbeMetric):
   """Moves activations along a probe's direction, and asks what is legal then.
 
   In each test sequence the metric draws a position after a move, a label of the
@@ -108,12 +106,6 @@ class Metric(core.Metric):
   data: str = field('heldout', choices=probing.SPLITS)
   epochs: int = field(100, least=1)
 
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; an epoch takes a millisecond at least."""
-    cost = super().cost(world)
-    fields = (*cost.fields, 'epochs')
-    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
-
   @property
   def quantities(self) -> tuple[str, ...]:
     """Names of the quantities."""
@@ -183,8 +175,6 @@ class _Study(NamedTuple):
       features[fitted.train],
       fitted.target[fitted.train],
       np.array([len(values) for values in fitted.values]),
-      lr=LR,
-      batch=BATCH,
       epochs=self.metric.epochs,
       seed=self.seed,
     )

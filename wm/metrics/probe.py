@@ -21,7 +21,7 @@ CONTROL = 9  # Random stream of the control task.
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(probing.ProbeMetric):
   """Asks whether a linear map of the model's activations gives the state.
 
   The map is trained on some sequences and tested on others.
@@ -86,12 +86,6 @@ class Metric(core.Metric):
   epochs: int = field(100, least=1)
   layers: tuple[int, ...] = field((), least=-1, distinct=True)
   control: int = field(0, least=0)
-
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; an epoch takes a millisecond at least."""
-    cost = super().cost(world)
-    fields = (*cost.fields, 'epochs')
-    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
@@ -163,8 +157,6 @@ class Metric(core.Metric):
       features[~test],
       target[~test],
       classes,
-      lr=probing.RATE,
-      batch=probing.BATCH,
       epochs=self.epochs,
       seed=seed,
     )

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import adapting, basics
@@ -175,7 +176,7 @@ class ChangedWorlds(NamedTuple):
       [
         [
           [
-            _illegal(*asked, _shares(each[..., swap]))
+            _illegal(*asked, scipy.special.softmax(each[..., swap], -1))
             for swap, each in zip(self.swaps, of_step[:, s], strict=True)
           ]
           for s in range(len(self.sizes))
@@ -292,12 +293,6 @@ def _exchanged(
   return np.hstack(
     [sequences.tokens[:, :start], swap[sequences.tokens[:, start:]]]
   )
-
-
-def _shares(outputs: np.ndarray) -> np.ndarray:
-  """Softmax of scores [..., V]."""
-  odds = np.exp(outputs - outputs.max(-1, keepdims=True))
-  return odds / odds.sum(-1, keepdims=True)
 
 
 def _illegal(
