@@ -189,33 +189,27 @@ class _Study(NamedTuple):
     layer: int,
     moves: state_edits.Shifts,
   ) -> np.ndarray:
-    """Tokens accepted next; see `_accepted`."""
+    """[M, U, V] bool: tokens accepted after each of the moves, after a layer.
+
+    Moves are BEFORE, none; ALONG the probe's direction; and RANDOM.
+    """
+    edits_T = self.edits
     random = moves.random([self.seed, DIRECTIONS, layer + 1])
     every = np.stack([np.zeros_like(moves.by), moves.by, random])
-    return _accepted(predictor, self.edits, layer, every)
-
-
-def _accepted(
-  predictor: core.HiddenStates,
-  edits_T: state_edits.Edits,
-  layer: int,
-  every: np.ndarray,
-) -> np.ndarray:
-  """[M, T, V] bool: tokens accepted after moves [M, T, D] after a layer."""
-  accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
-  width = int(edits_T.place.max(initial=0)) + 1
-  for rows in core.predictor.chunks(
-    len(edits_T.row), width * edits_T.legal.shape[1]
-  ):
-    tokens, lengths = edits_T.tokens[rows, :width], edits_T.place[rows] + 1
-    at = np.arange(len(lengths)), edits_T.place[rows]
-    hidden = predictor.hidden(tokens, lengths, layer)
-    for move, by in enumerate(every):
-      other = np.array(hidden)
-      other[at] += by[rows]
-      log_probs = predictor.patched(tokens, lengths, layer, other)
-      accepted[move, rows] = ACCEPT.mask(np.asarray(log_probs)[at])
-  return accepted
+    accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
+    width = int(edits_T.place.max(initial=0)) + 1
+    for rows in core.predictor.chunks(
+      len(edits_T.row), width * edits_T.legal.shape[1]
+    ):
+      tokens, lengths = edits_T.tokens[rows, :width], edits_T.place[rows] + 1
+      at = np.arange(len(lengths)), edits_T.place[rows]
+      hidden = predictor.hidden(tokens, lengths, layer)
+      for move, by in enumerate(every):
+        other = np.array(hidden)
+        other[at] += by[rows]
+        log_probs = predictor.patched(tokens, lengths, layer, other)
+        accepted[move, rows] = ACCEPT.mask(np.asarray(log_probs)[at])
+    return accepted
 
 
 class _EditScores(NamedTuple):

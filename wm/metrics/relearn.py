@@ -95,13 +95,8 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.World, seed: int) -> ChangedWorlds:
-    trained, tested = (
-      fewshot.sequences(world, size, basics.stream(seed, word), split)
-      for size, word, split in (
-        (self.sizes[-1], TRAINED, 'train'),
-        (HELDOUT, TESTED, 'heldout'),
-      )
-    )
+    nums, streams = (self.sizes[-1], HELDOUT), (TRAINED, TESTED)
+    trained, tested = fewshot.both_splits(world, nums, seed, streams)
     counts = np.bincount(
       trained.tokens[_places(world, trained, 1)], minlength=len(world.vocab)
     )

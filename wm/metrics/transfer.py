@@ -91,13 +91,8 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.Labelled, seed: int) -> FunctionTasks:
-    trained, tested = (
-      fewshot.sequences(world, num, basics.stream(seed, word), split)
-      for num, word, split in (
-        (self.num, TRAINED, 'train'),
-        (self.tested, TESTED, 'heldout'),
-      )
-    )
+    nums, streams = (self.num, self.tested), (TRAINED, TESTED)
+    trained, tested = fewshot.both_splits(world, nums, seed, streams)
     more = world.sample(MORE, basics.stream(seed, CLOCK), split='train')
     return FunctionTasks(
       [*world.functions(world.init(1))],

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -174,7 +172,10 @@ def _usable(value: Any, path: pathlib.Path) -> Any:
 
 def _lines(path: pathlib.Path) -> list[dict[str, float]]:
   rows = []
-  with reading(path) as file:
+  with (
+    inputs.reading(path, 'a training log'),
+    open(path, encoding='utf-8') as file,
+  ):
     for number, line in enumerate(file, 1):
       where = f'{path}, line {number}'
       try:
@@ -191,16 +192,6 @@ def curve(folder: pathlib.Path) -> list[dict[str, float]]:
   """Rows of a run's training log; [] without one."""
   path = folder / 'metrics.jsonl'
   return _lines(path) if path.is_file() else []
-
-
-@contextlib.contextmanager
-def reading(path: pathlib.Path) -> Iterator[TextIO]:
-  """Opens a text or CSV file; turns errors in its content into InputError."""
-  try:
-    with open(path, encoding='utf-8', newline='') as file:
-      yield file
-  except (UnicodeDecodeError, csv.Error) as error:
-    raise core.InputError(f'{path} is damaged: {error}') from error
 
 
 def _check_rows(path: pathlib.Path) -> None:

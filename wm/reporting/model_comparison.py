@@ -294,13 +294,9 @@ def _difference_cell(difference: comparisons.Difference | str) -> str:
   shown = tables.interval({**difference._asdict(), 'interval': why})
   if p is None or low is None or high is None:
     return tables.joined(shown, f'n={difference.n}')
-  small = f'p{"" if p < _SHOWN else "="}{_p_value(p)}'
+  small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
   cell = tables.joined(shown, small, f'n={difference.n}')
   return cell if low <= 0 <= high else tables.Bold(*cell.pieces)
-
-
-def _p_value(p: float) -> str:
-  return f'<{_SHOWN}' if p < _SHOWN else f'{p:.3f}'
 
 
 # Ends of quantities that are of another point of the same model.

@@ -26,16 +26,14 @@ class Cell(str):
   Attributes:
     pieces: each but the first begins with its separator, as in '0.500', '
       [0.400, 0.600]', ', n=40'.
-    full: the whole text, shown on demand, if the cell is its beginning.
   """
 
   pieces: tuple[str, ...]
-  full: str
 
-  def __new__(cls, *pieces: str, full: str = '') -> Self:
+  def __new__(cls, *pieces: str) -> Self:
     """The text is the pieces end to end."""
     cell = super().__new__(cls, ''.join(pieces))
-    cell.pieces, cell.full = pieces, full
+    cell.pieces = pieces
     return cell
 
   @property

@@ -89,7 +89,7 @@ def study(
   asked = calls.metrics_of(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
-  stages = stages.seeded(scoring.seed)
+  stages = stages.replaced({'seed': scoring.seed})
   more, notes = list[Row](), list[str]()
   if stages.baselines:
     more, notes = baselines.added(plain, stages, asked)
