@@ -150,20 +150,15 @@ def _check_numbers(where: str, entry: Entry) -> None:
 
 
 def _usable(value: Any, path: pathlib.Path) -> Any:
-  """Reads a JSON file; InputError for numbers or texts that tables lack."""
+  """Reads a JSON file; InputError for numbers that tables lack."""
   parts = [value]
   while parts:
     part = parts.pop()
     if isinstance(part, dict):
-      parts += [*part, *part.values()]
+      parts += part.values()
     elif isinstance(part, list):
       parts += part
-    elif isinstance(part, str):
-      if any('\ud800' <= char <= '\udfff' for char in part):
-        raise core.InputError(
-          f'{path} holds half a surrogate pair: {part!a:.60}'
-        )
-    elif part is not None and not abs(part) <= _MOST:
+    elif not (part is None or isinstance(part, str) or abs(part) <= _MOST):
       raise core.InputError(
         f'{path} holds {part!r:.60}; expected numbers up to {_MOST:g}'
       )
@@ -179,7 +174,7 @@ def _lines(path: pathlib.Path) -> list[dict[str, float]]:
     for number, line in enumerate(file, 1):
       where = f'{path}, line {number}'
       try:
-        row = json.loads(line)
+        row = inputs.parse_json(line)
       except (ValueError, RecursionError) as error:
         raise core.InputError(f'{where}: not JSON') from error
       fields = dict.fromkeys(row, int | float) if isinstance(row, dict) else {}

@@ -260,9 +260,6 @@ def difference_of(
   return comparisons.paired(measured, other) if same else _OTHER
 
 
-_DRAWN = 'state', 'prefix', 'other_state', 'other_prefix'  # Of a trial.
-
-
 def _drawn_alike(
   first: Mapping[str, core.Scores], second: Mapping[str, core.Scores]
 ) -> bool:
@@ -271,7 +268,7 @@ def _drawn_alike(
     {
       (quantity, name): scores.columns[name]
       for quantity, scores in several.items()
-      for name in _DRAWN
+      for name in results.SHARED
       if name in scores.columns
     }
     for several in (first, second)
