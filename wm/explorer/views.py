@@ -438,16 +438,15 @@ class Explorer:
       other = pair[1 - n]
       suffixes = self._continuations(reader, prefix, seed)
       places = self._refused(reader, other, suffixes)
-      for suffix, refused in zip(suffixes, places, strict=True):
-        legal = self._refused_by_world(other, suffix)
-        rows.append(
-          {
-            'after': n,
-            'suffix': list(suffix),
-            'refused_at': refused,
-            'illegal_at': legal,
-          }
-        )
+      rows += [
+        {
+          'after': n,
+          'suffix': list(suffix),
+          'refused_at': refused,
+          'illegal_at': self._refused_by_world(other, suffix),
+        }
+        for suffix, refused in zip(suffixes, places, strict=True)
+      ]
     agreed = [row['refused_at'] is None for row in rows]
     rows.sort(key=lambda row: (row['refused_at'] is None, len(row['suffix'])))
     share = float(np.mean(agreed)) if agreed else None

@@ -161,16 +161,11 @@ def wrong_moves(columns: Mapping[str, Iterable[str]]) -> list[WrongMove]:
 
   columns: side columns of the measured rows of `exact`.
   """
-  places = [str(place) for place in columns['location']]
-  asked = collections.Counter(places)
+  asked = collections.Counter(map(str, columns['location']))
   moves = [
     WrongMove(place, token, false, num / asked[place])
-    for column, false in (('false_tokens', True), ('missing_tokens', False))
-    for (place, token), num in collections.Counter(
-      (place, token)
-      for place, tokens in zip(places, columns[column], strict=True)
-      for token in tokens.split()
-    ).items()
+    for name, false in (('false_tokens', True), ('missing_tokens', False))
+    for (place, token), num in context.move_counts(columns, name).items()
   ]
   return sorted(moves, key=lambda move: (-move.share, *move[:2]))
 

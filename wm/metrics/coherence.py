@@ -9,7 +9,6 @@ more treats more of them alike.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
@@ -120,14 +119,8 @@ def recurrence(columns: Mapping[str, np.ndarray]) -> dict[Move, float]:
 
   columns: side columns of the measured rows of `false` or `missing`.
   """
-  either, both = (
-    collections.Counter(
-      (str(place), token)
-      for place, tokens in zip(columns['location'], columns[name], strict=True)
-      for token in tokens.split()
-    )
-    for name in ('error_tokens', 'recurring_tokens')
-  )
+  names = 'error_tokens', 'recurring_tokens'
+  either, both = (context.move_counts(columns, name) for name in names)
   return {
     move: 2 * both[move] / (num + both[move]) for move, num in either.items()
   }

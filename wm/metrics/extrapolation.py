@@ -132,9 +132,9 @@ class Metric(fewshot.FewShotMetric):
       world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
-    known = seen.states[seen.known]
-    spread = known.std(0)  # A constant column gives 0.
-    scale = known.mean(0), np.where(spread > 0, spread, 1)
+    states = seen.states[seen.known]
+    spread = states.std(0)  # A constant column gives 0.
+    scale = states.mean(0), np.where(spread > 0, spread, 1)
     shown = _labelled(seen, scale, LABELS, stream(seed, PLACES))
     shape = self.num, each
     shown = LabelledStates(

@@ -230,11 +230,6 @@ def seeds(entry: Entry) -> str:
   return f'{measured} of {all_} seeds' if measured < all_ else f'{all_} seeds'
 
 
-def same_seeds(texts: Sequence[str]) -> str:
-  """Returns the text of `seeds` if it is the same for all entries, else ''."""
-  return texts[0] if len(set(texts)) == 1 else ''
-
-
 def cell(entry: Entry) -> Cell:
   """Formats value, interval and n or seeds; without a value, the reasons."""
   if entry['value'] is None:
@@ -464,7 +459,7 @@ def _note(frame: pd.DataFrame) -> str:
   text = note(
     'values',
     brackets=in_brackets(entries),
-    same=same_seeds(list(frame.seeds)),
+    same=frame.seeds.iloc[0] if frame.seeds.nunique() == 1 else '',
     several=any(frame.seeds),
   )
   return paragraph(text, modes(entries))
