@@ -12,7 +12,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.fields import field_error
-from wm.evaluation import context, engine, membership
+from wm.evaluation import context, engine, membership, statistics
 from wm.evaluation import support as supports
 from wm.evaluation.context import PrefixPairs, Trials, count
 
@@ -334,15 +334,10 @@ def curves(
 
 def _joined(parts: Sequence[core.Scores]) -> core.Scores:
   """Rows of a quantity at all thresholds of CURVE."""
-  value, reason, group, weight = (
-    np.concatenate([getattr(part, name) for part in parts])
-    for name in ('value', 'reason', 'group', 'weight')
-  )
-  return core.scores(
-    parts[0].quantity + BY_EPSILON,
-    value,
-    reason=reason,
-    group=group,
-    weight=weight,
-    columns={'epsilon': np.repeat(CURVE, len(value) // len(CURVE))},
+  scores = statistics.joined(parts, 'epsilon', CURVE)
+  return dataclasses.replace(
+    scores,
+    quantity=scores.quantity + BY_EPSILON,
+    columns={'epsilon': scores.columns['epsilon']},
+    counts={},
   )

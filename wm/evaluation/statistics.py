@@ -482,6 +482,22 @@ def subset(scores: core.Scores, rows: np.ndarray) -> core.Scores:
   return dataclasses.replace(scores, **arrays, columns=columns, counts={})
 
 
+def joined(
+  parts: Sequence[core.Scores], name: str, values: Sequence[Any]
+) -> core.Scores:
+  """The rows of several scores of a quantity, and the value of each part in a
+  column of this name.
+  """
+  names = 'value', 'reason', 'group', 'weight'
+  arrays = {k: np.concatenate([getattr(x, k) for x in parts]) for k in names}
+  columns = {
+    key: np.concatenate([part.columns[key] for part in parts])
+    for key in parts[0].columns
+  }
+  columns[name] = np.repeat(values, [len(part.value) for part in parts])
+  return dataclasses.replace(parts[0], **arrays, columns=columns)
+
+
 def by_column(
   scores: core.Scores, column: str, seed: int = 0
 ) -> Iterator[tuple[Any, Summary]]:
