@@ -179,6 +179,17 @@ class Continuations(NamedTuple):
   status: np.ndarray
   vacuous: np.ndarray
 
+  @classmethod
+  def blank(cls, budget: np.ndarray, num: int) -> Continuations:
+    """Empty continuations; budget: [R] maximum tokens of each trial."""
+    capped = np.where(budget > 0, 0, core.CAPPED).astype(np.int8)
+    return cls(
+      np.zeros((len(budget), num, int(budget.max(initial=0))), np.int32),
+      np.zeros((len(budget), num), np.int32),
+      np.repeat(capped[:, None], num, axis=1),
+      np.zeros(len(budget), bool),
+    )
+
 
 def sample_and_check(
   trials: Trials, num: int, *, limit: int = 0, decide: bool = False
@@ -197,15 +208,8 @@ def sample_and_check(
   """
   # No sequence may outgrow the model or the world.
   budget = np.minimum(trials.room, limit) if limit else trials.room
-  capped = np.where(budget > 0, 0, core.CAPPED).astype(np.int8)
-  results = Continuations(
-    np.zeros((len(budget), num, int(budget.max(initial=0))), np.int32),
-    np.zeros((len(budget), num), np.int32),
-    np.repeat(capped[:, None], num, axis=1),
-    np.zeros(len(budget), bool),
-  )
+  results, seeds = Continuations.blank(budget, num), trials.keys(SAMPLES)
   age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
-  seeds = trials.keys(SAMPLES)
   sampled = _sample_at_once(trials, rows, num, budget[rows], decide)
   # All trials have run.
   if sampled is not None:

@@ -488,8 +488,10 @@ def joined(
   """The rows of several scores of a quantity, and the value of each part in a
   column of this name.
   """
-  names = 'value', 'reason', 'group', 'weight'
-  arrays = {k: np.concatenate([getattr(x, k) for x in parts]) for k in names}
+  arrays: dict[str, Any] = {
+    field: np.concatenate([getattr(part, field) for part in parts])
+    for field in ('value', 'reason', 'group', 'weight')
+  }
   columns = {
     key: np.concatenate([part.columns[key] for part in parts])
     for key in parts[0].columns
