@@ -50,11 +50,11 @@ def test_continuations_are_judged_as_all_routes_say(spec, monkeypatch):
   world, true = inputs.world, law(inputs.world)
   routes = wandering(world, 80, 3)
   start = np.full(len(routes), world.prompt_len)
-  every, states = inputs.follow(routes.tokens, start)
+  memory, states = inputs.follow(routes.tokens, start)
   rest = routes.tokens[:, world.prompt_len :].copy()
   lengths = routes.lengths - world.prompt_len
   rest[::7, 1] = world.end  # Illegal nearly everywhere.
-  got = inputs.judge(every[:, -1], states, rest, lengths)
+  got = inputs.judge(memory, states, rest, lengths)
   judged_some = 0
   for row, length in enumerate(lengths.tolist()):
     prefix = tuple(routes.tokens[row, : world.prompt_len].tolist())

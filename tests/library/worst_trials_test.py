@@ -38,19 +38,19 @@ def run_of(folder, rows, entries=None) -> collect.Run:
   return collect.load(folder)
 
 
-def chosen(run, most=3) -> list[explore.WorstTrial]:
+def chosen(run, most=3) -> list[dict]:
   (group,) = explore.chosen(run, most)
-  return list(group.trials)
+  return group['trials']
 
 
 def test_lowest_values_come_first_and_perfect_ones_never(tmp_path):
   values = [1.0, 0.5, 0.25, 1.0, 0.75]
   rows = [{'value': v, 'state': str(n)} for n, v in enumerate(values)]
   run = run_of(tmp_path / 'a', rows)
-  assert [trial.value for trial in chosen(run, 9)] == [0.25, 0.5, 0.75]
-  assert [trial.value for trial in chosen(run, 2)] == [0.25, 0.5]
+  assert [trial['value'] for trial in chosen(run, 9)] == [0.25, 0.5, 0.75]
+  assert [trial['value'] for trial in chosen(run, 2)] == [0.25, 0.5]
   (group,) = explore.chosen(run, 3)
-  assert (group.measured, group.short) == (5, 3)
+  assert (group['measured'], group['short']) == (5, 3)
 
 
 def test_unmeasured_rows_are_no_failures(tmp_path):
@@ -59,15 +59,15 @@ def test_unmeasured_rows_are_no_failures(tmp_path):
     {'value': 0, 'state': '1'},
   ]
   run = run_of(tmp_path / 'a', rows)
-  assert [trial.states for trial in chosen(run)] == [('1',)]
-  assert explore.chosen(run, 3)[0].measured == 1
+  assert [trial['state'] for trial in chosen(run)] == ['1']
+  assert explore.chosen(run, 3)[0]['measured'] == 1
 
 
 def test_ties_come_in_an_order_of_states_not_of_rows(tmp_path):
   states = [str(n) for n in range(40)]
   orders = [
     [
-      trial.states
+      trial['state']
       for trial in chosen(
         run_of(tmp_path / name, [{'value': 0, 'state': s} for s in inputs]), 5
       )
@@ -75,7 +75,7 @@ def test_ties_come_in_an_order_of_states_not_of_rows(tmp_path):
     for name, inputs in (('a', states), ('b', states[::-1]))
   ]
   assert orders[0] == orders[1]
-  assert orders[0] != [(s,) for s in states[:5]]
+  assert orders[0] != states[:5]
 
 
 def test_no_state_twice(tmp_path):
@@ -84,7 +84,7 @@ def test_no_state_twice(tmp_path):
     for n in range(40)
   ]
   run = run_of(tmp_path / 'a', rows)
-  assert len({trial.states for trial in chosen(run, 3)}) == 3
+  assert len({trial['state'] for trial in chosen(run, 3)}) == 3
   assert len(chosen(run, 6)) == 4
 
 
@@ -102,8 +102,8 @@ def test_a_series_is_one_quantity_and_other_specs_are_left_out(tmp_path):
   ]
   run = run_of(tmp_path / 'a', rows, entries)
   (group,) = explore.chosen(run, 3)
-  assert (group.quantity, group.measured) == ('valid', 2)
-  assert {trial.states for trial in group.trials} == {('0',), ('1',)}
+  assert (group['quantity'], group['measured']) == ('valid', 2)
+  assert {trial['state'] for trial in group['trials']} == {'0', '1'}
 
 
 def test_metrics_without_prefix_and_state_are_left_out(tmp_path):
@@ -127,4 +127,4 @@ def test_a_continuation_is_what_the_metric_declares(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0, 'state': '0', 'suffix': 'left'}])
   (group,) = explore.chosen(run, 3)
   declared = registry.find('metric', 'compression').measures
-  assert group.tells == declared['precision'].picture
+  assert group['tells'] == declared['precision'].picture

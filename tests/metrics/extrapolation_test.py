@@ -136,7 +136,7 @@ def test_pseudo_values_of_a_mean_are_its_terms():
 
   def calibrate(used):
     mean = values[used].mean(keepdims=True)
-    return extrapolation.Calibration(np.append(mean, 0), np.array([1.0, 2.0]))
+    return extrapolation.calibration(np.append(mean, 0), np.array([1.0, 2.0]))
 
   result = extrapolation.jackknife(calibrate, 12, 20)
   np.testing.assert_allclose(result[:, 2], values)

@@ -1,6 +1,7 @@
 """Interventions: activations that are the state, and a model without use."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.core.measure import headline_quantities
-from wm.evaluation import probing, results, state_edits
+from wm.evaluation import linear_probe, probing, results, state_edits
 from wm.metrics import intervention
 from wm.models.serving import oracles
 from wm.reporting import charts, collect, curves, tables
@@ -23,8 +24,8 @@ OTHELLO = 'othello(size=4)'
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
   """Few data are fitted in few steps."""
-  monkeypatch.setattr(intervention, 'LR', 0.1)
-  monkeypatch.setattr(intervention, 'BATCH', 64)
+  fit = functools.partial(linear_probe.fit, lr=0.1, batch=64)
+  monkeypatch.setattr(linear_probe, 'fit', fit)
 
 
 class Holding(oracles.Oracle, core.HiddenStates):

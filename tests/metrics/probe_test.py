@@ -1,5 +1,7 @@
 """Probe: hand-made activations with known answers."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,8 @@ QUICK = {'num': 100, 'epochs': 30}
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-  monkeypatch.setattr(probing, 'RATE', 0.1)
-  monkeypatch.setattr(probing, 'BATCH', 64)
+  fit = functools.partial(linear_probe.fit, lr=0.1, batch=64)
+  monkeypatch.setattr(linear_probe, 'fit', fit)
 
 
 class Seeing(oracles.Oracle, core.HiddenStates):

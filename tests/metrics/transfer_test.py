@@ -90,7 +90,7 @@ def test_functions_of_random_games_are_as_often_true_as_measured(
     half = GAMES // 2
     clock = transfer._clock(games.valid[:half], values[:half], 2)
     there = games.valid[half:]
-    inputs = np.broadcast_to(clock.log_share, (*there.shape, 2))
+    inputs = np.broadcast_to(clock, (*there.shape, 2))
     loss = -np.take_along_axis(inputs, values[half:, :, None], -1)[..., 0]
     assert loss[there].mean() == pytest.approx(entropy, abs=0.012)
 

@@ -59,13 +59,13 @@ def test_a_world_shows_tokens_with_ids_sequences_and_states(spec):
   world = registry.make('world', spec)
   assert f'{len(world.vocab)} tokens' in text
   assert f'1 {world.vocab[1]}' in text
-  example = catalog.examples(world)[0]
-  words = [world.vocab[token] for token in example.tokens[:5]]
+  tokens, at, written = catalog.examples(world)[0]
+  words = [world.vocab[token] for token in tokens[:5]]
   assert ' '.join(words) in text
-  assert example.written in text
-  state = world.parse(example.written)
+  assert written in text
+  state = world.parse(written)
   legal = np.flatnonzero(world.legal(state)[0])
-  assert example.tokens[example.at] in legal
+  assert tokens[at] in legal
 
 
 def test_a_long_vocabulary_is_cut_in_the_middle():

@@ -53,11 +53,13 @@ def test_trials_are_the_same_by_every_way(tmp_path, way):
 
 def test_worst_trials_are_the_same_by_every_way(tmp_path, way):
   (group,) = explore.chosen(run_of(tmp_path / 'a', ROWS, way), 3)
-  assert (group.measured, group.short) == (3, 2)
-  assert group.trials == (
-    explore.WorstTrial('0', 0.1 + 0.2, ('a, "b"',), ('7',), (), 2),
-    explore.WorstTrial('3', 0.5, (), ('é',), ('x',), 0),
-  )
+  assert (group['measured'], group['short']) == (3, 2)
+  ids = {word: n for n, word in enumerate(['a,', '"b"', 'x'])}
+  assert [explore._in_ids(row, ids) for row in group['trials']] == [
+    {'value': 0.1 + 0.2, 'prefixes': [[0, 1]], 'suffix': [], 'at': 2},
+    {},
+  ]
+  assert [row['other_state'] for row in group['trials']] == ['', 'é']
 
 
 def test_integers_of_several_sizes_are_one_column():

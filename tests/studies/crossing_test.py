@@ -49,7 +49,7 @@ def test_matched_rows_stay_at_their_place():
 def test_a_seed_is_of_training_alone():
   stages = wm.Training(seed=2)
   row = crossed({'seed': [7]})[0]
-  options = row.stages(rows.Stages(training=stages).seeded(2))
+  options = row.stages(rows.Stages(training=stages).replaced({'seed': 2}))
   seeds = [
     getattr(options, stage).seed
     for stage in ('sampling', 'training', 'reconstruction')

@@ -176,7 +176,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
 
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
   mean_mlp.make_data(tmp_path)
-  with pytest.raises(loop.LossError) as caught:
+  with pytest.raises(run_log.LossError) as caught:
     train(tmp_path, lr=1e30, clip=0.0, save_every=1, warmup=0)
   message = str(caught.value)
   assert 'at step' in message
@@ -228,7 +228,9 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
 def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
   mean_mlp.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
-  with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
+  with pytest.raises(
+    run_log.LossError, match='at step 4 and 3 steps before it'
+  ):
     train(tmp_path, skips=3, save_every=50, eval_every=50)
 
 

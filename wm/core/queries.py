@@ -124,12 +124,13 @@ def truths(world: World, questions: Sequence[Query]) -> list[Any]:
   return answers
 
 
-def table(rows: Sequence[Tokens]) -> tuple[np.ndarray, np.ndarray]:
-  """Converts tuples to tokens [N, L] int32, padded, and lengths [N] int32."""
+def table(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+  """Converts rows to tokens [N, L] int32, padded, and lengths [N] int32."""
   lengths = np.array([len(row) for row in rows], np.int32)
   tokens = np.full((len(rows), int(lengths.max(initial=0))), PAD, np.int32)
-  for n, row in enumerate(rows):
-    tokens[n, : len(row)] = row
+  if tokens.size:
+    used = np.arange(tokens.shape[1]) < lengths[:, None]
+    tokens[used] = np.concatenate(rows)
   return tokens, lengths
 
 

@@ -212,20 +212,16 @@ def shuffled(num: int, style: PromptStyle, stream: int = ORDER) -> np.ndarray:
   return np.argsort(hash64(style.seed, stream, np.arange(num)), kind='stable')
 
 
+@functools.lru_cache(maxsize=64)
 def new_names(num: int, style: PromptStyle) -> tuple[str, ...]:
   """`num` different names such as 'Mira', determined by the seed."""
-  return _new_names(num, style.seed)
-
-
-@functools.lru_cache(maxsize=64)
-def _new_names(num: int, seed: int) -> tuple[str, ...]:
   first = [c + v for c in _CONSONANTS for v in _VOWELS]
   last = [c + v for c in _CONSONANTS for v in _LAST]
   size, middles = len(first) * len(last), 0
   while size < num:
     size, middles = size * len(first), middles + 1
   names = []
-  order = np.argsort(hash64(seed, NAMES, np.arange(size)), kind='stable')
+  order = np.argsort(hash64(style.seed, NAMES, np.arange(size)), kind='stable')
   for number in order[:num].tolist():
     number, end = divmod(number, len(last))
     name = last[end]

@@ -138,10 +138,6 @@ class Batches:
     self.window = max(1, min(longest, len(store) // batch))
     self._kept: dict[int, _Window] = {}
 
-  def epoch(self, step: int) -> float:
-    """Number of passes over the data before `step`."""
-    return step * self.batch / len(self.store)
-
   def _window(self, number: int) -> _Window:
     """A window by its number; the last one is cached."""
     if number not in self._kept:

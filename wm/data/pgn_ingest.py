@@ -355,11 +355,7 @@ def _make(
 
 def _check(out: Path, sources: list[pgn_games.Source]) -> None:
   """Raises InputError where a first run would fail, or spoil other data."""
-  for split in sampling.SPLITS:
-    if (out / 'data' / split).exists():
-      raise core.InputError(
-        f'{out} holds other data, in data/{split}; choose another --out'
-      )
+  sampling.check_free(out)
   for source in sources:
     pgn_games.check(source)
 

@@ -84,11 +84,7 @@ def ingest_text(
     **({'tokens': dict(tokens)} if tokens else {}),
   }
   if not files.claimed(out, STAGE, run):
-    for split in sampling.SPLITS:
-      if (out / 'data' / split).exists():
-        raise core.InputError(
-          f'{out} holds other data, in data/{split}; choose another --out'
-        )
+    sampling.check_free(out)
   with sampling.removed_on_failure(out, STAGE):
     files.claim(out, STAGE, run)
     heldout_manifest, train_manifest = (

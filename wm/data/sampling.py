@@ -120,6 +120,15 @@ def make_dataset(
   return manifests
 
 
+def check_free(out: Path) -> None:
+  """Raises InputError if a folder holds data of either split."""
+  for split in SPLITS:
+    if (out / 'data' / split).exists():
+      raise core.InputError(
+        f'{out} holds other data, in data/{split}; choose another --out'
+      )
+
+
 @contextlib.contextmanager
 def removed_on_failure(out: Path, stage: str) -> Iterator[None]:
   """Context that removes the data of a stage's first run if it fails.

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from wm import core
-from wm.core import inputs, schema
+from wm.core import inputs, queries, schema
 from wm.worlds.base import games
 from wm.worlds.chess import notation
 
@@ -160,7 +160,7 @@ class LineReader(NamedTuple):
     if len(starts) == 1:
       rows = [row if row[0] == starts[0] else starts + row for row in rows]
     short += sum(len(r) < MIN_TOKENS or r[-1] != world.end for r in rows)
-    sequences = _padded(rows)
+    sequences = core.Sequences(*queries.table(rows))
     sequences.side['line'] = np.array(numbers, np.int64)
     sequences.counts.update({'ill_formed': short} | notes)
     if targets:
@@ -181,14 +181,6 @@ def _ids(
       f'{where}: unknown token {error.args[0]!r}; this world has '
       f'{len(ids)} tokens: {", ".join(near)} ...{hint}'
     ) from error
-
-
-def _padded(rows: list[list[int]]) -> core.Sequences:
-  lengths = np.array([len(row) for row in rows], np.int32)
-  tokens = np.zeros((len(rows), int(lengths.max(initial=0))), np.int32)
-  if rows:
-    tokens[np.arange(tokens.shape[1]) < lengths[:, None]] = np.concatenate(rows)
-  return core.Sequences(tokens, lengths)
 
 
 def _transcribed(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,17 @@ def token_texts(
 def marked_tokens(world: core.World, mask: np.ndarray) -> np.ndarray:
   """[T] str: the tokens that a mask [T, V] marks, joined by blanks."""
   return token_texts(world, [[*np.flatnonzero(row)] for row in mask])
+
+
+def move_counts(
+  columns: Mapping[str, Iterable[str]], name: str
+) -> collections.Counter[tuple[str, str]]:
+  """Counts of moves, a location and a token, in a column of marked tokens."""
+  return collections.Counter(
+    (str(place), token)
+    for place, tokens in zip(columns['location'], columns[name], strict=True)
+    for token in tokens.split()
+  )
 
 
 def locations(world: core.World, states: np.ndarray) -> np.ndarray:

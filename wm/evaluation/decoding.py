@@ -141,11 +141,6 @@ def merged(
   return group[first][back]
 
 
-def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:
-  """Total tokens at which decoding stops; max_len 0 is the world's."""
-  return min(max_len or world.max_len, predictor.max_len)
-
-
 def decode(
   predictor: core.Predictor,
   world: core.World,

@@ -58,7 +58,7 @@ def _sample_at_once(
   if not len(rows):
     return None
   if predictor.by_sequence and world.end != core.DEAD:
-    return guessing.sample_and_check(trials, rows, num, budget, decide)
+    return guessing.Continuing(trials, rows, num).run(budget, decide)
   if not core.can(predictor, core.Predictor.machine):
     return None
   # Without an end token the program must follow the world to find out where it
@@ -135,26 +135,19 @@ class Slots:
     tokens, lengths = self._prefixes[trials], self._lengths[trials]
     return tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
 
-  def advance(
-    self,
-    tokens: np.ndarray,
-    done: np.ndarray,
-    parents: np.ndarray | None = None,
-  ) -> None:
+  def advance(self, tokens: np.ndarray, done: np.ndarray) -> None:
     """Appends tokens, and replaces decided trials.
 
     Args:
       tokens: [R, P, M] int32, DEAD for none; ignored for decided trials.
       done: [R] bool, decided trials; ignored for idle slots.
-      parents: [R, P, M] or None; see core.Session.advance.
     """
     done = np.flatnonzero(done & self.live)
     self.live[done] = False
     # Decided trials are not advanced: their rows are restarted below, or idle.
     tokens = np.where(self.live[:, None, None], tokens, core.DEAD)
     if (tokens != core.DEAD).any():
-      flat = None if parents is None else parents.reshape(-1, self._num)
-      self.session.advance(tokens.reshape(-1, self._num), flat)
+      self.session.advance(tokens.reshape(-1, self._num))
     # Free slots take the next trials in order.
     fresh = self._order[self._started : self._started + done.size]
     if fresh.size:

@@ -108,6 +108,19 @@ def sequences(
   return drawn
 
 
+def both_splits(
+  world: core.World, nums: tuple[int, int], seed: int, streams: tuple[int, int]
+) -> tuple[core.Sequences, core.Sequences]:
+  """So many sequences of 'train' and of 'heldout'; see `sequences`."""
+  train, heldout = (
+    sequences(world, num, basics.stream(seed, stream), split)
+    for num, stream, split in zip(
+      nums, streams, ('train', 'heldout'), strict=True
+    )
+  )
+  return train, heldout
+
+
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   """The same network with random weights; None if it cannot be adapted."""
   network: object = None

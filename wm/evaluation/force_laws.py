@@ -41,11 +41,9 @@ class PowerLaw(NamedTuple):
   rows: int
   clusters: int
 
-  def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-    """Low and high end of an exponent's interval, by Student's t."""
-    half = (
-      scipy.stats.t.ppf(0.5 + level / 2, self.clusters - 1) * self.errors[name]
-    )
+  def interval(self, name: str) -> tuple[float, float]:
+    """Low and high end of an exponent's 95 % interval, by Student's t."""
+    half = scipy.stats.t.ppf(0.975, self.clusters - 1) * self.errors[name]
     return self.exponents[name] - half, self.exponents[name] + half
 
   def __str__(self) -> str:

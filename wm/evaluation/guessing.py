@@ -123,10 +123,17 @@ def _log_probs_after(
   return out
 
 
-class _Continuing:
+class Continuing:
   """Continuations of R trials, by rounds of guesses."""
 
   def __init__(self, trials: Trials, rows: np.ndarray, num: int) -> None:
+    """Takes the trials.
+
+    Args:
+      trials: in a world with an end token.
+      rows: [R] indices of the trials to run.
+      num: continuations of each trial, M.
+    """
     self._trials, self._seeds = trials, trials.keys(SAMPLES)[rows]
     self._prefixes, self._lengths = trials.tokens[rows], trials.lengths[rows]
     self._states = np.repeat(trials.first[rows][:, None], num, 1)
@@ -140,7 +147,12 @@ class _Continuing:
     self.vacuous = np.zeros(len(rows), bool)
 
   def run(self, budget: np.ndarray, decide: bool) -> tuple[np.ndarray, ...]:
-    """Tokens, lengths, status and vacuous of `wm.evaluation.engine`."""
+    """Results of `engine.sample_and_check`, but for ties.
+
+    Args:
+      budget: [R] maximum tokens of a continuation, at least 1.
+      decide: drop a trial at its first refused token.
+    """
     limit = budget.copy()
     self.tokens = np.zeros((*self.count.shape, int(budget.max())), np.int32)
     while True:
@@ -240,25 +252,6 @@ def _taken(rule: Any, log_probs: np.ndarray, tokens: np.ndarray) -> np.ndarray:
   mask = rule.mask(log_probs)
   taken = np.take_along_axis(mask, np.maximum(tokens, 0)[..., None], 2)
   return taken[..., 0] & (tokens != core.DEAD)
-
-
-def sample_and_check(
-  trials: Trials,
-  rows: np.ndarray,
-  num: int,
-  budget: np.ndarray,
-  decide: bool,
-) -> tuple[np.ndarray, ...]:
-  """Results of `engine.sample_and_check`, but for ties.
-
-  Args:
-    trials: in a world with an end token.
-    rows: [R] indices of the trials to run.
-    num: continuations of each trial, M.
-    budget: [R] maximum tokens of a continuation, at least 1.
-    decide: drop a trial at its first refused token.
-  """
-  return _Continuing(trials, rows, num).run(budget, decide)
 
 
 def teacher_force(

@@ -22,6 +22,7 @@ class Epoch(NamedTuple):
 
 
 Params = tuple[jax.Array, jax.Array]  # [D, K, C] weights, [K, C] biases.
+RATE, BATCH = 0.01, 2048  # Adam's rate, and positions of a step.
 # Bias of a class that a classifier does not have, in place of -inf.
 NEVER = -1e30
 
@@ -60,8 +61,8 @@ def fit(
   target: np.ndarray,
   classes: np.ndarray,
   *,
-  lr: float,
-  batch: int,
+  lr: float = RATE,
+  batch: int = BATCH,
   epochs: int,
   seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:

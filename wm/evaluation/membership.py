@@ -30,6 +30,20 @@ CALIBRATION, _PAIRS = 2**31 - 1, 1 << 24
 SETS = 'set_precision', 'set_recall', 'exact_set'
 
 
+class AcceptMetric(core.Metric):
+  """A metric of the tokens that a model accepts by a rule."""
+
+  accept: str
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    registry.make('accept', self.accept)
+
+  def rule(self, predictor: core.Predictor, world: core.World) -> rules.Accept:
+    """The rule for this model; see `resolved` and `rule_for`."""
+    return rule_for(predictor, resolved(self.accept, predictor, world))
+
+
 def rule_for(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
   """The metric's acceptance rule; for a QueryModel: probability above 0."""
   only = isinstance(predictor, core.QueryModel)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from wm import core
@@ -33,22 +31,9 @@ def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return chance @ centres / chance.sum(-1)
 
 
-class Forced(NamedTuple):
-  """A predictor's positions for each row, given the true rows before it.
-
-  Attributes:
-    likely: [N, R, 2] AU, the most likely position.
-    expected: [N, R, 2] AU, the mean of the distribution, which has the least
-      expected square error; NaN if no coordinate has a probability.
-  """
-
-  likely: np.ndarray
-  expected: np.ndarray
-
-
 def forced(
   predictor: core.Predictor, world: core.Latent, sequences: core.Sequences
-) -> Forced:
+) -> tuple[np.ndarray, np.ndarray]:
   """Predicts each row by teacher forcing; y follows the true x."""
   first = world.prompt_len
   num, size = len(sequences), sequences.tokens.shape[1]
@@ -64,9 +49,7 @@ def forced(
     tokens[part] = _coordinates(world, rows)
     expected[part] = _expected(rows[..., meant], centres[meant])
   shape = num, (size - first) // 2, 2
-  return Forced(
-    world.coordinates(tokens).reshape(shape), expected.reshape(shape)
-  )
+  return world.coordinates(tokens).reshape(shape), expected.reshape(shape)
 
 
 def rolled(

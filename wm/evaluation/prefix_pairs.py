@@ -12,7 +12,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.fields import field_error
-from wm.evaluation import context, engine, membership
+from wm.evaluation import context, engine, membership, statistics
 from wm.evaluation import support as supports
 from wm.evaluation.context import PrefixPairs, Trials, count
 
@@ -38,14 +38,13 @@ BY_EPSILON = '_by_epsilon'  # Ends the name of a quantity of a curve.
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class PairMetric(core.Metric):
+class PairMetric(membership.AcceptMetric):
   """Base of metrics whose trials are pairs of prefixes."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('epsilon',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
-  accept: str
   sampler: str
   world: str
   prefix_filter: str
@@ -62,8 +61,8 @@ class PairMetric(core.Metric):
     if self.support != 'all' and (self.world or self.prefix_filter != 'none'):
       expected = "world='' and prefix_filter='none'"
       raise field_error(self, 'support world prefix_filter', expected)
-    for spec in filter(None, (self.accept, self.sampler)):
-      registry.make('accept', spec)
+    if self.sampler:
+      registry.make('accept', self.sampler)
 
 
 def draw(
@@ -335,15 +334,10 @@ def curves(
 
 def _joined(parts: Sequence[core.Scores]) -> core.Scores:
   """Rows of a quantity at all thresholds of CURVE."""
-  value, reason, group, weight = (
-    np.concatenate([getattr(part, name) for part in parts])
-    for name in ('value', 'reason', 'group', 'weight')
-  )
-  return core.scores(
-    parts[0].quantity + BY_EPSILON,
-    value,
-    reason=reason,
-    group=group,
-    weight=weight,
-    columns={'epsilon': np.repeat(CURVE, len(value) // len(CURVE))},
+  scores = statistics.joined(parts, 'epsilon', CURVE)
+  return dataclasses.replace(
+    scores,
+    quantity=scores.quantity + BY_EPSILON,
+    columns={'epsilon': scores.columns['epsilon']},
+    counts={},
   )

@@ -11,8 +11,19 @@ from wm import core
 from wm.core import basics
 
 SPLITS = 'heldout', 'train', 'all'  # Splits of a world's sequences.
-RATE, BATCH = 0.01, 2048  # Adam's rate, and positions of a step.
 HELD_OUT = 5  # One in five tasks or points is for testing.
+
+
+class ProbeMetric(core.Metric):
+  """A metric that fits probes."""
+
+  epochs: int
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; an epoch takes a millisecond at least."""
+    cost = super().cost(world)
+    fields = (*cost.fields, 'epochs')
+    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
 
 
 class LabelledPoints(NamedTuple):

@@ -338,18 +338,18 @@ class BudgetPlan:
     left = self.ledger.limit - self.reserve
     share = min(left / max(_MARGIN * whole, 1e-12), 1.0)
     while True:
-      plans = self._shared_out(share)
+      plans = self._shared_out(share, self.metrics)
       need = _MARGIN * self._need(plans)
       if need <= left - self.ledger.spent or _fewest(plans):
         return plans
       # Trials cost more than the first ones did.
       share *= max(0.95 * (left - self.ledger.spent) / need, 0.5)
 
-  def _shared_out(self, share: float) -> list[Plan]:
-    """Plans of a share of all trials of each metric."""
+  def _shared_out(self, share: float, of: Sequence[core.Metric]) -> list[Plan]:
+    """Plans of a share of the trials of each metric of `of`."""
     return [
-      self._plan(metric, int(share * _trials(metric)))
-      for metric in self.metrics
+      self._plan(metric, int(share * _trials(whole)))
+      for metric, whole in zip(self.metrics, of, strict=True)
     ]
 
   def tell(self, log: Callable[[str], None], prompts: bool = False) -> None:
@@ -393,13 +393,8 @@ class BudgetPlan:
     self._take(self.pilot)
     for share in SHARES:
       if not self.ledger.closed:
-        affordable = self._affordable()
-        self._take(
-          [
-            self._plan(metric, int(share * _trials(plan.metric)))
-            for metric, plan in zip(self.metrics, affordable, strict=True)
-          ]
-        )
+        affordable = [plan.metric for plan in self._affordable()]
+        self._take(self._shared_out(share, affordable))
     return [*(plan.metric for plan in self._done), *self.without]
 
   def _take(self, plans: list[Plan]) -> None:

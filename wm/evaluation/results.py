@@ -53,7 +53,7 @@ _ARRAYS = ('value', 'reason', 'group', 'weight')  # Arrays of core.Scores.
 # Fields of an entry that each of its rows repeats.
 _FIXED = ('model', 'world', 'seed', 'metric', 'spec', 'quantity')
 # Columns of trials that all quantities of a metric share.
-_SHARED = ('state', 'prefix', 'other_state', 'other_prefix')
+SHARED = ('state', 'prefix', 'other_state', 'other_prefix')
 # Columns of rows that every metric has; side columns follow.
 COLUMNS = (*_FIXED, 'trial_key', 'row', *_ARRAYS, 'state', 'prefix')
 # Two results have the same trials if these fields are equal.
@@ -396,7 +396,7 @@ def shared_columns(
   shared: dict[str, np.ndarray] = {}
   for other in (scores, *result.scores):
     if np.array_equal(other.group, scores.group):
-      columns = {k: x for k, x in other.columns.items() if k in _SHARED}
+      columns = {k: x for k, x in other.columns.items() if k in SHARED}
       shared = {**columns, **shared}
   return shared
 
@@ -404,7 +404,7 @@ def shared_columns(
 # Columns that are text even if all of their cells look like numbers.
 TEXTS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
-  *('reason', *_SHARED, 'suffix', 'outcome'),
+  *('reason', *SHARED, 'suffix', 'outcome'),
   *('location', 'false_tokens', 'missing_tokens'),  # Names may be numbers.
 )
 CODED = tuple(name for name in TEXTS if name != 'trial_key')

@@ -54,25 +54,6 @@ def _checked(
   )
 
 
-def _limits(label: str, scores: core.Scores) -> tuple[float, float]:
-  """Least and greatest possible value; raises InputError for bad bounds."""
-  bounds = (None, None) if scores.bounds is None else scores.bounds
-  if len(bounds) != 2 or not all(
-    isinstance(end, int | float | None) for end in bounds
-  ):
-    raise core.InputError(
-      f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
-    )
-  # An interval is scaled to its bounds, which must not be equal.
-  least, most = scores.limits
-  if not least < most:
-    raise core.InputError(
-      f'{label} has bounds {scores.bounds}; expected the least value possible, '
-      'and a greater one'
-    )
-  return least, most
-
-
 def _check(label: str, scores: core.Scores) -> None:
   """Raises InputError if Scores of a metric are malformed.
 
@@ -91,7 +72,20 @@ def _check(label: str, scores: core.Scores) -> None:
         f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
         'one for each value'
       )
-  least, most = _limits(label, scores)
+  bounds = (None, None) if scores.bounds is None else scores.bounds
+  if len(bounds) != 2 or not all(
+    isinstance(end, int | float | None) for end in bounds
+  ):
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
+    )
+  # An interval is scaled to its bounds, which must not be equal.
+  least, most = scores.limits
+  if not least < most:
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds}; expected the least value possible, '
+      'and a greater one'
+    )
   value = scores.value[scores.measured]
   slack = 1e-5  # For sums of float32, which are then clipped to the bounds.
   # NaN counts as outside.

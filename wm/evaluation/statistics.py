@@ -91,7 +91,6 @@ def bootstrap_t(
   totals: np.ndarray,
   weights: np.ndarray,
   seed: int = 0,
-  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
 
@@ -102,7 +101,6 @@ def bootstrap_t(
   Args:
     totals, weights: [R, G] float64 sums of each cluster, weights > 0.
     seed: seed of the resamples.
-    level: share of samples whose interval should hold the truth.
   """
   num = weights.shape[1]
   value, errors = residuals(totals, weights)
@@ -135,7 +133,7 @@ def bootstrap_t(
   # Large errors of resamples above mean that the truth is far below: the
   # quantiles change places.
   ratios = np.sort(np.concatenate(errors_over_scale, 1), 1)
-  cut = max(round((RESAMPLES + 1) * (1 - level) / 2), 1)
+  cut = max(round((RESAMPLES + 1) * (1 - LEVEL) / 2), 1)
   scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
   with np.errstate(invalid='ignore'):  # Where all clusters agree.
     low = value - ratios[:, -cut] * scale
@@ -143,7 +141,7 @@ def bootstrap_t(
 
 
 def hall(
-  totals: np.ndarray, weights: np.ndarray, level: float = LEVEL
+  totals: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios, G >= 2 clusters that are not all equal.
 
@@ -165,7 +163,7 @@ def hall(
     bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
     return value - np.where(straight, moved, bent) * scale
 
-  t = float(scipy.special.stdtrit(num - 1, (1 + level) / 2))
+  t = float(scipy.special.stdtrit(num - 1, (1 + LEVEL) / 2))
   return end(t), end(-t)
 
 
@@ -173,13 +171,12 @@ def unbounded_interval(
   totals: np.ndarray,
   weights: np.ndarray,
   seed: int = 0,
-  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """(low [R], high [R], is_bootstrap_t [R]); other rows have Hall's interval.
 
   Ends are NaN if all clusters agree.
   """
-  low, high = bootstrap_t(totals, weights, seed, level)
+  low, high = bootstrap_t(totals, weights, seed)
   drawn = np.isfinite(low) & np.isfinite(high)
   value, errors = residuals(totals, weights)
   spread = np.sqrt((errors * errors).sum(1))
@@ -187,7 +184,7 @@ def unbounded_interval(
   # A resample without variance has no error: Hall's interval needs none.
   rest = np.flatnonzero(~drawn & varied)
   if rest.size:
-    low[rest], high[rest] = hall(totals[rest], weights[rest], level)
+    low[rest], high[rest] = hall(totals[rest], weights[rest])
   wider = 1 + _WIDER * max(FEW - weights.shape[1], 0)
   below = wider * np.maximum(value - low, 0)
   above = wider * np.maximum(high - value, 0)
@@ -222,7 +219,7 @@ Summary = dict[str, Any]
 
 
 def proportion(
-  value: np.ndarray | float, num: np.ndarray | float, level: float = LEVEL
+  value: np.ndarray | float, num: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low, high) for shares `value` of `num` independent trials, broadcasting.
 
@@ -231,7 +228,7 @@ def proportion(
   """
   value, num = np.broadcast_arrays(value, np.asarray(num, np.float64))
   hits, misses = value * num, (1 - value) * num
-  tail = (1 - level) / 2
+  tail = (1 - LEVEL) / 2
 
   def least(hits: np.ndarray, misses: np.ndarray) -> np.ndarray:
     """Quantile of the beta distribution, shifted by a part of a trial."""
@@ -295,7 +292,6 @@ def effective(
   totals: np.ndarray,
   weights: np.ndarray,
   strata: np.ndarray | None = None,
-  level: float = LEVEL,
 ) -> np.ndarray:
   """[2, R] numbers of independent trials as uncertain as R samples of clusters.
 
@@ -306,7 +302,6 @@ def effective(
       0 <= totals <= weights.
     strata: [G] from which clusters were drawn, as many as there are; None is
       one.
-    level: of the interval.
 
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
   and by a share of clusters that none was drawn of, at the bound beyond that
@@ -329,7 +324,7 @@ def effective(
   # Squared, unlike in the jackknife: clusters of one trial each then have the
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
-  normal, tail = scipy.special.ndtri((1 + level) / 2), (1 + level) / 2
+  normal, tail = scipy.special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
   wider = (scipy.special.stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
@@ -350,15 +345,14 @@ def korn_graubard(
   totals: np.ndarray,
   weights: np.ndarray,
   strata: np.ndarray | None = None,
-  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of shares sum(totals) / sum(weights), see `effective`.
 
   The same as `proportion` for clusters of one trial, all of one weight.
   """
   value = np.clip(totals.sum(1) / weights.sum(1), 0, 1)
-  lower, upper = effective(totals, weights, strata, level)
-  return proportion(value, lower, level)[0], proportion(value, upper, level)[1]
+  lower, upper = effective(totals, weights, strata)
+  return proportion(value, lower)[0], proportion(value, upper)[1]
 
 
 def interval(
@@ -367,7 +361,6 @@ def interval(
   limits: tuple[float, float],
   seed: int = 0,
   strata: np.ndarray | None = None,
-  level: float = LEVEL,
 ) -> tuple[float | None, float | None, str]:
   """(low, high, method) from sums [G] of each cluster, see the module.
 
@@ -379,20 +372,19 @@ def interval(
       agree.
     seed: of resamples.
     strata: [G] see `effective`; of values with both limits.
-    level: share of samples whose interval holds the truth.
   """
   totals, weights = totals[None], weights[None]
   least, most = limits
   if math.isfinite(most - least):
     # From [least, most] to [0, 1] and back.
     shares = (totals - least * weights) / (most - least)
-    ends = korn_graubard(shares, weights, strata, level)
+    ends = korn_graubard(shares, weights, strata)
     low, high = (float(x[0]) for x in ends)
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
   if weights.shape[1] < FEWEST_CLUSTERS:
     return None, None, TOO_FEW
-  lows, highs, drawn = unbounded_interval(totals, weights, seed, level)
+  lows, highs, drawn = unbounded_interval(totals, weights, seed)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])
@@ -488,6 +480,24 @@ def subset(scores: core.Scores, rows: np.ndarray) -> core.Scores:
   arrays = {name: getattr(scores, name)[rows] for name in names}
   columns = {name: column[rows] for name, column in scores.columns.items()}
   return dataclasses.replace(scores, **arrays, columns=columns, counts={})
+
+
+def joined(
+  parts: Sequence[core.Scores], name: str, values: Sequence[Any]
+) -> core.Scores:
+  """The rows of several scores of a quantity, and the value of each part in a
+  column of this name.
+  """
+  arrays: dict[str, Any] = {
+    field: np.concatenate([getattr(part, field) for part in parts])
+    for field in ('value', 'reason', 'group', 'weight')
+  }
+  columns = {
+    key: np.concatenate([part.columns[key] for part in parts])
+    for key in parts[0].columns
+  }
+  columns[name] = np.repeat(values, [len(part.value) for part in parts])
+  return dataclasses.replace(parts[0], **arrays, columns=columns)
 
 
 def by_column(

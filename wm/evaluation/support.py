@@ -98,23 +98,14 @@ class Support:
   def follow(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Process states before each token, and world states after the last.
-
-    Returns:
-      memories: [N, L + 1, W]; after the last token they stay the same.
-      states: [N, W] world states.
-    """
+    """States of the process and of the world [N, W] after sequences."""
     num, most = tokens.shape
     memory, states = self.process.init(num), self.world.init(num)
-    every = np.zeros((num, most + 1, memory.shape[1]), memory.dtype)
-    every[:, 0] = memory
     for t in range(most):
       rows = np.flatnonzero(t < lengths)
       memory[rows] = self.process.advance(memory[rows], tokens[rows, t])
       states[rows] = self.world.advance(states[rows], tokens[rows, t])
-      # Sequences that have ended keep their last memory.
-      every[:, t + 1] = memory
-    return every, states
+    return memory, states
 
   def judge(
     self,
@@ -343,9 +334,7 @@ def _judge(
 ) -> SupportedLength:
   """Leading supported tokens of continuations [N, K] after one prefix."""
   support = Support.of(trials.world, trials.accept)
-  every, states = support.follow(
+  memory, states = support.follow(
     trials.tokens[:, side], trials.lengths[:, side]
   )
-  # [R, W]: after the whole prefix.
-  memory = every[:, -1]
   return support.judge(memory[trial], states[trial], tokens, lengths)

@@ -8,7 +8,6 @@ the suffixes that distinguish two states, `Labelled` the labels of a probe.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from wm.core import basics, inputs, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
 from wm.core.capabilities import Box
-from wm.evaluation import probing
+from wm.evaluation import engine, probing
 from wm.evaluation.scoring import Loaded
 
 View = dict[str, Any]
@@ -104,8 +103,6 @@ def fit_probe(
     features[train],
     target[train],
     np.array([len(seen) for seen in values]),
-    lr=0.01,
-    batch=2048,
     epochs=PROBE_EPOCHS,
     seed=seed,
   )
@@ -179,6 +176,8 @@ class Explorer:
   # takes long, so that clicks wait for a model alone.
   lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
   slow: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+  _kept: dict[str, KeptSessions] = dataclasses.field(default_factory=dict)
+  _probes: dict[str, StateProbe] = dataclasses.field(default_factory=dict)
 
   def about(self) -> View:
     """Data that the page needs once: vocabulary, models and views."""
@@ -344,20 +343,13 @@ class Explorer:
       'legal_mass': float(p[legal].sum()),
     }
 
-  @functools.cached_property
-  def _kept(self) -> dict[str, KeptSessions]:
-    return {}
-
   def _log_probs(self, name: str, tokens: np.ndarray) -> np.ndarray:
     """[V] float32 of the next token."""
-    reader = self._interactive(name)
+    reader = self._predictor(name).interactive()
     assert isinstance(reader, core.Predictor)
     with self.lock:
       sessions = self._kept.setdefault(name, KeptSessions(reader))
       return sessions.log_probs(tuple(tokens.tolist()))
-
-  def _interactive(self, name: str) -> core.TokenReader:
-    return self._predictor(name).interactive()
 
   def follow(self, name: str, tokens: np.ndarray, seed: int) -> View:
     """Draws a next token from a model, or from the rules if name is ''.
@@ -415,7 +407,7 @@ class Explorer:
 
   def _predictors(self) -> Iterator[tuple[str, core.Predictor]]:
     for name in self.loaded:
-      reader = self._interactive(name)
+      reader = self._predictor(name).interactive()
       if isinstance(reader, core.Predictor):
         yield name, reader
 
@@ -446,16 +438,15 @@ class Explorer:
       other = pair[1 - n]
       suffixes = self._continuations(reader, prefix, seed)
       places = self._refused(reader, other, suffixes)
-      for suffix, refused in zip(suffixes, places, strict=True):
-        legal = self._refused_by_world(other, suffix)
-        rows.append(
-          {
-            'after': n,
-            'suffix': list(suffix),
-            'refused_at': refused,
-            'illegal_at': legal,
-          }
-        )
+      rows += [
+        {
+          'after': n,
+          'suffix': list(suffix),
+          'refused_at': refused,
+          'illegal_at': self._refused_by_world(other, suffix),
+        }
+        for suffix, refused in zip(suffixes, places, strict=True)
+      ]
     agreed = [row['refused_at'] is None for row in rows]
     rows.sort(key=lambda row: (row['refused_at'] is None, len(row['suffix'])))
     share = float(np.mean(agreed)) if agreed else None
@@ -488,23 +479,18 @@ class Explorer:
 
     Tokens beyond the model's maximum length count as accepted.
     """
-    places: list[int | None] = [None] * len(suffixes)
     # Of one size: each number of continuations is a program of its own.
-    tokens = np.full((LANES, REACH), core.DEAD, np.int32)
+    tokens = np.full((1, LANES, REACH), core.PAD, np.int32)
+    sizes = np.zeros((1, LANES), np.int32)
+    room = max(reader.max_len - len(prefix), 0)
     for n, suffix in enumerate(suffixes):
-      tokens[n, : len(suffix)] = suffix
-    size = np.array([len(prefix)])
-    session = reader.session(prefix[None], size, LANES)
-    for k in range(min(REACH, reader.max_len - len(prefix))):
-      wrong = tokens[:, k] != core.DEAD
-      if not wrong.any():
-        break
-      wrong &= ~np.asarray(session.accepted(self.accept, tokens[None, :, k]))[0]
-      for n in np.flatnonzero(wrong).tolist():
-        places[n] = k
-      tokens[wrong] = core.DEAD
-      session.advance(tokens[None, :, k])
-    return places
+      tokens[0, n, : len(suffix)] = suffix
+      sizes[0, n] = min(len(suffix), room)
+    length = np.array([[len(prefix)]])
+    question = prefix[None, None], length, tokens, sizes, self.accept
+    steps = engine.teacher_force(reader, *question)[0, 0]
+    pairs = zip(steps.tolist(), sizes[0].tolist(), strict=True)
+    return [k if k < size else None for k, size in [*pairs][: len(suffixes)]]
 
   def _refused_by_world(
     self, prefix: np.ndarray, suffix: Sequence[int]
@@ -574,10 +560,6 @@ class Explorer:
       for at, other in zip(first, second, strict=True)
     ]
 
-  @functools.cached_property
-  def _probes(self) -> dict[str, StateProbe]:
-    return {}
-
   def probe(self, name: str) -> StateProbe:
     """A model's probe, fitted at the first call.
 
@@ -602,23 +584,16 @@ class Explorer:
       labels: a row [name, true, read, accuracy] for each label.
     """
     probe = self.probe(name)
-    reader = self._interactive(name)
+    reader = self._predictor(name).interactive()
     assert isinstance(reader, core.HiddenStates)
     true = self._targets(tokens)
     hidden = self._hidden(reader, tokens)
     read = probe.read(hidden[0, len(tokens) - 1])
     named = self._label_names(len(true))
+    rows = zip(named, true, read, probe.accuracy, strict=True)
     return {
       'accuracy': float(probe.accuracy.mean()),
-      'labels': [
-        [
-          named[k],
-          int(true[k]),
-          int(read[k]),
-          float(probe.accuracy[k]),
-        ]
-        for k in range(len(true))
-      ],
+      'labels': [[name, int(x), int(y), float(z)] for name, x, y, z in rows],
     }
 
   def _targets(self, tokens: np.ndarray) -> np.ndarray:
@@ -648,15 +623,8 @@ class Explorer:
     """[1, L, D] activations of a prefix that the model can read."""
     if len(tokens) > reader.max_len:
       raise core.InputError(f'the model reads up to {reader.max_len} tokens')
+    size = np.array([len(tokens)], np.int32)
+    width = min(-(-len(tokens) // BUCKET) * BUCKET, reader.max_len)
+    row = predictors.padded(tokens[None], size, 1, width)
     with self.lock:
-      return np.array(reader.hidden(*_padded(reader, tokens), PROBE_LAYER))
-
-
-def _padded(
-  reader: core.TokenReader, tokens: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Tokens [1, L] padded to a multiple of BUCKET, and their length [1]."""
-  width = min(-(-len(tokens) // BUCKET) * BUCKET, reader.max_len)
-  row = np.zeros((1, max(width, len(tokens))), np.int32)
-  row[0, : len(tokens)] = tokens
-  return row, np.array([len(tokens)], np.int32)
+      return np.array(reader.hidden(row, size, PROBE_LAYER))

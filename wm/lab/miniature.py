@@ -359,7 +359,7 @@ def _units(
 
   todo: list[UnitRun] = []
   for offset in range(max(number)):
-    of_seed = stages.seeded(options.first_seed + offset)
+    of_seed = stages.replaced({'seed': options.first_seed + offset})
 
     def distinct(row: Row, of_seed: Stages = of_seed) -> int | None:
       """Counts training data; without data, reads the row's result."""

@@ -86,30 +86,24 @@ def sample(
 def opened(
   out: Path, manifests: dict[str, Any], log: Log
 ) -> dict[str, stores.Store]:
-  """Opens both splits of OUT/data, and logs their sizes."""
-  log_facts(manifests, log)
-  log_splits(out, manifests, log)
-  data = pathlib.Path(out) / 'data'
-  return {split: stores.open(data / split) for split in sampling.SPLITS}
+  """Opens both splits of OUT/data.
 
-
-def log_facts(manifests: dict[str, Any], log: Log) -> None:
-  """Logs a world's counts in one line, then how its files were read."""
+  Logs the world's counts in one line, how its files were read, and of each
+  split the size and the number of dropped sequences.
+  """
   facts = manifests['train']['world_facts']
   counts = [f'{k} {n}' for k, n in facts.items() if not isinstance(n, str)]
   texts = [f'{k}: {text}' for k, text in facts.items() if isinstance(text, str)]
   for line in ([', '.join(counts)] if counts else []) + texts:
     log(line)
-
-
-def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
-  """Logs the size of each split, and the number of dropped sequences."""
   for split, manifest in manifests.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
     log(
       f'{out}/data/{split}: {manifest["rows"]} sequences, '
       f'{manifest["tokens"]} tokens{dropped}'
     )
+  data = pathlib.Path(out) / 'data'
+  return {split: stores.open(data / split) for split in sampling.SPLITS}
 
 
 @takes(workers=Workers)

@@ -10,7 +10,7 @@ import pathlib
 import threading
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,10 +29,7 @@ MOST_MODELS = 4  # Side by side.
 MOST_TRIALS = 6  # Trials of each metric and quantity.
 BEST = 1.0  # Headline quantities are shares; a trial with this is no failure.
 # What is read of a run's rows.
-_COLUMNS = (
-  *('metric', 'spec', 'quantity', 'row', 'trial'),
-  *('suffix', 'prefix', 'other_prefix', 'state', 'other_state'),
-)
+_COLUMNS = 'suffix', 'prefix', 'other_prefix', 'state', 'other_state'
 
 
 class ExplorerPage:
@@ -180,89 +177,40 @@ def worst_trials(
   if not (folder / 'scores.json').is_file():
     return []
   ids = {word: n for n, word in enumerate(world.vocab)}
-  run = collect.load(folder)
-  views = []
-  for group in chosen(run, MOST_TRIALS):
-    trials = [
-      {
-        'value': trial.value,
-        'prefixes': prefixes,
-        'suffix': [ids[word] for word in trial.suffix if word in ids],
-        'at': trial.wrong_at,
-      }
-      for trial in group.trials
-      if (prefixes := _prefixes(trial, ids))
-    ]
+  groups = []
+  for group in chosen(collect.load(folder), MOST_TRIALS):
+    trials = [trial for row in group['trials'] if (trial := _in_ids(row, ids))]
     if trials:
-      views.append(
-        {
-          'model': name,
-          'metric': group.spec,
-          'quantity': group.quantity,
-          'tells': group.tells,
-          'measured': group.measured,
-          'short': group.short,
-          'trials': trials,
-        }
-      )
-  return views
+      groups.append({'model': name, **group, 'trials': trials})
+  return groups
 
 
-def _prefixes(trial: WorstTrial, ids: dict[str, int]) -> list[list[int]]:
-  """Prefixes of a trial as ids; none where this world has not all tokens."""
-  words = [prefix.split() for prefix in trial.prefixes]
-  if not all(word in ids for prefix in words for word in prefix):
-    return []
-  return [[ids[word] for word in prefix] for prefix in words]
+def _in_ids(row: Mapping[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+  """A trial for the page; {} where this world has not all of its tokens."""
+  texts = filter(None, (row['prefix'], row['other_prefix']))
+  prefixes = [text.split() for text in texts]
+  if not all(word in ids for prefix in prefixes for word in prefix):
+    return {}
+  return (
+    {}
+    if not prefixes
+    else {
+      'value': row['value'],
+      'prefixes': [[ids[word] for word in prefix] for prefix in prefixes],
+      'suffix': [ids[word] for word in row['suffix'].split() if word in ids],
+      'at': 0 if math.isnan(row['wrong_at']) else int(row['wrong_at']),
+    }
+  )
 
 
-class WorstTrial(NamedTuple):
-  """One trial; '' and () where its metric writes no such column.
-
-  Attributes:
-    number: of its row.
-    value: measured.
-    prefixes: one prefix or two, tokens joined by blanks.
-    states: what they reach, in the world's written form.
-    suffix: tokens of the continuation that tells.
-    wrong_at: place in it, from 1, where model and world part; 0 is unknown.
-  """
-
-  number: str
-  value: float
-  prefixes: tuple[str, ...]
-  states: tuple[str, ...]
-  suffix: tuple[str, ...]
-  wrong_at: int
-
-
-class WorstTrials(NamedTuple):
-  """The worst trials of one quantity of one run.
-
-  Attributes:
-    metric: name.
-    spec: canonical spec of the metric.
-    quantity: headline quantity; a series NAME_0.5 counts as NAME.
-    tells: what the continuation of a trial is, as declared, or ''.
-    measured: number of trials measured.
-    short: those that fall short of BEST.
-    trials: the worst.
-  """
-
-  metric: str
-  spec: str
-  quantity: str
-  tells: str
-  measured: int
-  short: int
-  trials: tuple[WorstTrial, ...]
-
-
-def chosen(run: collect.Run, most: int) -> list[WorstTrials]:
-  """Returns the worst trials of each metric of a run, in its plainest spec.
+def chosen(run: collect.Run, most: int) -> list[dict[str, Any]]:
+  """The worst trials of each metric of a run, in its plainest spec.
 
   Those have the lowest values of a headline quantity, below 1. Quantities whose
   rows have neither prefix nor state are left out.
+
+  Returns:
+    As `worst_trials`, without the model; trials are rows of the run.
 
   Raises:
     InputError: a file of rows is damaged.
@@ -291,27 +239,20 @@ def chosen(run: collect.Run, most: int) -> list[WorstTrials]:
   result, end = [], 0
   for (metric, quantity), value in measured.items():
     begin, end = end, end + len(short[metric, quantity])
-    rows = {name: column[begin:end] for name, column in cells.items()}
-    shown = tuple(_trial(rows, k) for k in _worst(rows, most))
-    if shown or begin == end:
+    columns = {name: column[begin:end] for name, column in cells.items()}
+    if worst := _worst(columns, most):
       measure = catalog.measure(metric, quantity)
-      tells = measure.picture if measure else ''
-      about = quantity, tells, len(value), end - begin
-      result.append(WorstTrials(metric, specs[metric], *about, shown))
+      result.append(
+        {
+          'metric': specs[metric],
+          'quantity': quantity,
+          'tells': measure.picture if measure else '',
+          'measured': len(value),
+          'short': end - begin,
+          'trials': [{k: x[n] for k, x in columns.items()} for n in worst],
+        }
+      )
   return result
-
-
-def _trial(rows: Mapping[str, np.ndarray], k: int) -> WorstTrial:
-  row = {name: column[k] for name, column in rows.items()}
-  trial = row['trial']
-  number = row['row'] if pd.isna(trial) or trial == '' else trial
-  prefixes, states = (
-    tuple(filter(None, (row[name], row[f'other_{name}'])))
-    for name in ('prefix', 'state')
-  )
-  at = 0 if math.isnan(row['wrong_at']) else int(row['wrong_at'])
-  suffix = tuple(row['suffix'].split())
-  return WorstTrial(f'{number}', row['value'], prefixes, states, suffix, at)
 
 
 def _worst(rows: Mapping[str, np.ndarray], most: int) -> list[int]:

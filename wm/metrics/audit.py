@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics, capabilities, registry
+from wm.core import basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, membership
 
@@ -44,7 +44,7 @@ _LEVEL = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Compares accepted and legal tokens in every state, or in drawn ones.
 
   Each quantity has a row for each prefix; prefixes of one drawn state are a
@@ -95,17 +95,11 @@ class Metric(core.Metric):
   prefixes: int = field(0, least=0)
   accept: str = 'epsilon(0.01)'
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
-
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, a cluster per state."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = self.rule(predictor, world)
     asked = questions(world, self.states, self.prefixes, seed)
     tokens, lengths, ok = asked.prefixes
     reason = np.where(ok, '', 'no_prefix')
@@ -167,16 +161,11 @@ def wrong_moves(columns: Mapping[str, Iterable[str]]) -> list[WrongMove]:
 
   columns: side columns of the measured rows of `exact`.
   """
-  places = [str(place) for place in columns['location']]
-  asked = collections.Counter(places)
+  asked = collections.Counter(map(str, columns['location']))
   moves = [
     WrongMove(place, token, false, num / asked[place])
-    for column, false in (('false_tokens', True), ('missing_tokens', False))
-    for (place, token), num in collections.Counter(
-      (place, token)
-      for place, tokens in zip(places, columns[column], strict=True)
-      for token in tokens.split()
-    ).items()
+    for name, false in (('false_tokens', True), ('missing_tokens', False))
+    for (place, token), num in context.move_counts(columns, name).items()
   ]
   return sorted(moves, key=lambda move: (-move.share, *move[:2]))
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics
 from wm.core.fields import field
 from wm.evaluation import automaton_learner, context, implied, membership
 from wm.options.calls import Extraction
@@ -30,7 +30,7 @@ TOO_MANY = 'too_many_states'  # Reason: the world is too large to compare.
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Compares the automaton that a model implies with the world's.
 
   The automaton is learned along walks of the world. In a world of at most 1,000
@@ -93,10 +93,6 @@ class Metric(core.Metric):
 
   num: int = field(200, least=1)
   accept: str = 'epsilon(0.01)'
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
 
   def __call__(
     self, predictor: core.Predictor, world: core.Enumerable, seed: int

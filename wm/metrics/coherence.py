@@ -9,7 +9,6 @@ more treats more of them alike.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
@@ -17,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, registry
+from wm.core import basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, membership, prefix_pairs
 
@@ -26,7 +25,7 @@ _ATTEMPTS = 32  # Draws of two prefixes before a trial is given up.
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Asks about each error again after another prefix of the same state.
 
   A false token is accepted and illegal, a missing one is legal and refused. For
@@ -63,17 +62,11 @@ class Metric(core.Metric):
   trials: int = field(2000, least=1)
   accept: str = 'epsilon(0.01)'
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
-
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per state."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = self.rule(predictor, world)
     states = world.sample_states(
       self.trials, basics.stream(seed, context.STATES)
     )
@@ -126,14 +119,8 @@ def recurrence(columns: Mapping[str, np.ndarray]) -> dict[Move, float]:
 
   columns: side columns of the measured rows of `false` or `missing`.
   """
-  either, both = (
-    collections.Counter(
-      (str(place), token)
-      for place, tokens in zip(columns['location'], columns[name], strict=True)
-      for token in tokens.split()
-    )
-    for name in ('error_tokens', 'recurring_tokens')
-  )
+  names = 'error_tokens', 'recurring_tokens'
+  either, both = (context.move_counts(columns, name) for name in names)
   return {
     move: 2 * both[move] / (num + both[move]) for move, num in either.items()
   }

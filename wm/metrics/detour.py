@@ -7,7 +7,7 @@ replaced, with some probability, by another legal token.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -113,7 +113,7 @@ class Metric(core.Metric):
     most, spare = world.max_len, 0
     if self.variant == 'published':
       most, spare = PUBLISHED_LEN, PUBLISHED_SPARE
-    cap = decoding.cap(predictor, world, most)
+    cap = min(most, predictor.max_len)
     return cap, min(most - spare, cap)
 
 
@@ -143,7 +143,7 @@ def _on_support(
   if metric.support == 'all':
     return None
   support = supports.Support.of(world, registry.make('accept', ALL))
-  return _Allowed(support, support.follow(prompts, lengths)[0][:, -1])
+  return _Allowed(support, support.follow(prompts, lengths)[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +193,10 @@ class _Detours:
       others = options & (np.arange(options.shape[1]) != preferred[:, None])
       options = np.where(others.any(-1, keepdims=True), others, options)
     pick = basics.uniforms(self.seed, prompt, step.length, 1)
-    forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
+    if metric.kind != 'random':
+      sign = 1 if metric.kind == 'second' else -1
+      options = _best(options, sign * step.log_probs)
+    forced = boundaries.choice(options, pick)
     self.detours[step.trial[force]] += 1
     taken = np.where(force, forced, preferred)
     if self.allowed is not None:
@@ -211,18 +214,6 @@ def _best(options: np.ndarray, order: np.ndarray) -> np.ndarray:
   return decoding.most_likely(order)
 
 
-# Maps options [R, V] bool, the model's log_probs [R, V] and uniform numbers
-# [R] to the detours [R] of a kind.
-Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-_CHOOSERS: dict[str, Chooser] = {
-  'random': lambda options, _, pick: boundaries.choice(options, pick),
-  'adversarial': lambda options, log_probs, pick: boundaries.choice(
-    _best(options, -log_probs), pick
-  ),
-  'second': lambda options, log_probs, pick: boundaries.choice(
-    _best(options, log_probs), pick
-  ),
-}
 # Variant -> kinds of detour that exclude the model's own choice.
 _BESIDES_OWN = {'paper': ('second',), 'published': ('second', 'random')}
 

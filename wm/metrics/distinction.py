@@ -244,7 +244,7 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
 def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   """Quantities of the world's boundary."""
   # Suffixes that do not fit after the longer prefix cannot be asked about.
-  listed = _LISTINGS[metric.boundary](metric, trials)
+  listed = _world_boundary(metric, trials)
   elements = listed.take(listed.lengths <= trials.room[listed.pair_ids])
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.support == 'sampler':
@@ -275,42 +275,27 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   ]
 
 
-def _exact(metric: Metric, trials: Trials) -> core.Boundary:
-  world = trials.world
+def _world_boundary(metric: Metric, trials: Trials) -> core.Boundary:
+  """The suffixes of the world's boundaries."""
+  world, states, room = trials.world, (trials.first, trials.second), trials.room
+  if metric.boundary == 'sampled':
+    return boundaries.sampled(
+      world,
+      *states,
+      num=PLAYED,
+      room=room if metric.k < 0 else np.minimum(room, metric.k),
+      seeds=trials.keys(BOUNDARY),
+    )
   assert isinstance(world, core.Enumerable)  # By the metric's `needs`.
-  depth, states = _depth(metric, world), (trials.first, trials.second)
-  return world.boundary(*states, depth)
-
-
-def _published(metric: Metric, trials: Trials) -> core.Boundary:
-  world = trials.world
+  depth = world.boundary_depth if metric.k < 0 else metric.k
+  if metric.boundary == 'exact':
+    return world.boundary(*states, depth)
   if not isinstance(world, core.Finite):
     raise core.InputError(
       f"boundary='published' was given; {world.name} has no finite table: only "
       "'exact' is available"
     )
-  depth, states = _depth(metric, world), (trials.first, trials.second)
   return world.boundary(*states, depth, published=True)
-
-
-def _depth(metric: Metric, world: core.Enumerable) -> int:
-  return world.boundary_depth if metric.k < 0 else metric.k
-
-
-def _played(metric: Metric, trials: Trials) -> core.Boundary:
-  room = trials.room
-  return boundaries.sampled(
-    trials.world,
-    trials.first,
-    trials.second,
-    num=PLAYED,
-    room=room if metric.k < 0 else np.minimum(room, metric.k),
-    seeds=trials.keys(BOUNDARY),
-  )
-
-
-# How suffixes of the world's boundaries are listed.
-_LISTINGS = {'exact': _exact, 'published': _published, 'sampled': _played}
 
 
 def _pictured(

@@ -79,7 +79,10 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
     world = self._asked(world)
-    sequences = self._sequences(world, seed)
+    if self.data:
+      sequences = sampling.stored(world, self.data, self.num, seed)
+    else:
+      sequences = world.sample(self.num, seed, split='heldout')
     first = np.zeros(len(sequences), np.int32)
     tally = _BinnedSums(world, sequences, self.bins, {}, {}, first)
     fits = sequences.lengths <= predictor.max_len
@@ -107,12 +110,6 @@ class Metric(core.Metric):
           f'{registry.spec(world)}'
         )
     return other
-
-  def _sequences(self, world: core.World, seed: int) -> core.Sequences:
-    """The sequences to score; raises InputError if data do not fit."""
-    if self.data:
-      return sampling.stored(world, self.data, self.num, seed)
-    return world.sample(self.num, seed, split='heldout')
 
 
 def _sizes(world: core.World) -> tuple[int, ...]:

@@ -132,8 +132,10 @@ class Metric(fewshot.FewShotMetric):
       world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
-    sized = scale(seen.states[seen.known])
-    shown = _labelled(seen, sized, seen.known, LABELS, stream(seed, PLACES))
+    states = seen.states[seen.known]
+    spread = states.std(0)  # A constant column gives 0.
+    scale = states.mean(0), np.where(spread > 0, spread, 1)
+    shown = _labelled(seen, scale, LABELS, stream(seed, PLACES))
     shape = self.num, each
     shown = LabelledStates(
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
@@ -142,7 +144,7 @@ class Metric(fewshot.FewShotMetric):
       world, self.points, stream(seed, ASKED), 'heldout'
     )
     other = _ShownStates.of(world, heldout)
-    points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))
+    points = _labelled(other, scale, 1, stream(seed, POINTS))
     asked = LabelledStates(*(array[None] for array in points))
     labels, truth = projected_labels(
       shown, asked.states[..., 0, :], TRIED, seed
@@ -195,14 +197,15 @@ class Metric(fewshot.FewShotMetric):
     """[F, 2 + 2 Q] numbers of a calibration; see `jackknife`."""
     first, second = np.triu_indices(answers.shape[1], 1)
     bins = equal_counts(affine_bias(oracle, first, second), BINS)
-    pairs = PointPairs(first, second, bins, BINS)
+    counts = np.bincount(bins)  # None is 0: there are as many pairs as bins.
 
-    def calibrate(used: np.ndarray) -> Calibration:
+    def calibrate(used: np.ndarray) -> np.ndarray:
       """The calibration of the data sets where `used` [D] is True."""
-      return Calibration(
-        pairs.means(affine_bias(answers[used], first, second)),
-        pairs.means(affine_bias(oracle[used], first, second)),
+      model, axis = (
+        np.bincount(bins, affine_bias(each[used], first, second)) / counts
+        for each in (answers, oracle)
       )
+      return calibration(model, axis)
 
     return jackknife(calibrate, len(answers), FOLDS)
 
@@ -261,12 +264,16 @@ class _ShownStates(NamedTuple):
 
 
 def _labelled(
-  seen: _ShownStates, sized: Scale, mask: np.ndarray, num: int, seed: int
+  seen: _ShownStates, scale: tuple[np.ndarray, np.ndarray], num: int, seed: int
 ) -> LabelledStates:
-  """`num` random positions of each sequence where `mask` is True."""
-  places = random_places(mask, num, seed)
-  rows = np.arange(len(places))[:, None]
-  return LabelledStates(seen.tokens, places, sized(seen.states[rows, places]))
+  """`num` random positions of each sequence, with a state.
+
+  scale: mean and deviation [C] by which states are standardised.
+  """
+  places = random_places(seen.known, num, seed)
+  rows, (mean, deviation) = np.arange(len(places))[:, None], scale
+  states = (seen.states[rows, places] - mean) / deviation
+  return LabelledStates(seen.tokens, places, states)
 
 
 class LabelledStates(NamedTuple):
@@ -281,24 +288,6 @@ class LabelledStates(NamedTuple):
   tokens: np.ndarray
   places: np.ndarray
   states: np.ndarray
-
-
-class Scale(NamedTuple):
-  """Mean and standard deviation [C] of states."""
-
-  mean: np.ndarray
-  deviation: np.ndarray
-
-  def __call__(self, states: np.ndarray) -> np.ndarray:
-    """Standardises states [..., C]; NaN stays NaN."""
-    return (states - self.mean) / self.deviation
-
-
-def scale(states: np.ndarray) -> Scale:
-  """The scale of states [..., C] that are finite; a constant column gives 0."""
-  finite = states[np.isfinite(states).all(-1)]
-  deviation = finite.std(0)
-  return Scale(finite.mean(0), np.where(deviation > 0, deviation, 1))
 
 
 def random_places(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
@@ -437,28 +426,6 @@ def _gradients(
   return grads
 
 
-class PointPairs(NamedTuple):
-  """K pairs of points, each in one of Q bins by an oracle's I.
-
-  Attributes:
-    first, second: [K] points.
-    bin: [K] bin, DEAD for none.
-    num: number of bins, Q.
-  """
-
-  first: np.ndarray
-  second: np.ndarray
-  bin: np.ndarray
-  num: int
-
-  def means(self, value: np.ndarray) -> np.ndarray:
-    """[Q] mean of values [K] in each bin; NaN in an empty bin."""
-    binned = self.bin >= 0
-    total = np.bincount(self.bin[binned], value[binned], self.num)
-    count = np.bincount(self.bin[binned], minlength=self.num)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
 def affine_bias(
   answers: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
@@ -485,55 +452,34 @@ def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
   return bins
 
 
-class Calibration(NamedTuple):
-  """A model's I and an oracle's I, in Q bins by the oracle's.
+def calibration(model: np.ndarray, oracle: np.ndarray) -> np.ndarray:
+  """[2 + 2 Q] numbers of a model's I and an oracle's I [Q], means of bins.
 
-  Attributes:
-    model, oracle: [Q] means; NaN in empty bins.
+  They are the mean absolute difference, which is 0 if perfect; the
+  least-squares slope of the model's means over the oracle's, which is 1 if
+  perfect, 0 if the model's I does not depend on the oracle's, and NaN if the
+  oracle's does not vary; the model's means; and the oracle's.
   """
-
-  model: np.ndarray
-  oracle: np.ndarray
-
-  @property
-  def error(self) -> float:
-    """Mean absolute difference over bins; 0 is perfect."""
-    return float(np.nanmean(np.abs(self.model - self.oracle)))
-
-  @property
-  def slope(self) -> float:
-    """Least-squares slope of the model's means over the oracle's.
-
-    1 is perfect; 0 is a model whose I does not depend on the oracle's. NaN if
-    the oracle's I does not vary.
-    """
-    finite = np.isfinite(self.model) & np.isfinite(self.oracle)
-    if not finite.any():
-      return np.nan
-    x, y = self.oracle[finite], self.model[finite]
-    x = x - x.mean()
-    spread = float((x * x).sum())
-    return float((x * y).sum()) / spread if spread > _ROUNDING else np.nan
-
-  def numbers(self) -> np.ndarray:
-    """[2 + 2 Q]: error, slope, the model's means, the oracle's means."""
-    return np.concatenate([[self.error, self.slope], self.model, self.oracle])
+  x = oracle - oracle.mean()
+  spread = float((x * x).sum())
+  slope = float((x * model).sum()) / spread if spread > _ROUNDING else np.nan
+  return np.concatenate([[np.abs(model - oracle).mean(), slope], model, oracle])
 
 
 def jackknife(
-  calibrate: Callable[[np.ndarray], Calibration], num: int, folds: int
+  calibrate: Callable[[np.ndarray], np.ndarray], num: int, folds: int
 ) -> np.ndarray:
   """[F, 2 + 2 Q] jackknife pseudo-values of a calibration's numbers.
 
   Their mean estimates each number without its bias of order 1 / D; their spread
   gives the uncertainty over data sets (Tukey 1958).
 
-  calibrate: function from used data sets, [D] bool, to their calibration.
+  calibrate: function from used data sets, [D] bool, to their `calibration`.
   num: number of data sets, D.
   folds: F, groups of data sets that are left out in turn.
   """
   folds = min(folds, num)
   fold = np.arange(num) % folds
-  every = calibrate(np.ones(num, bool)).numbers()
-  without = [calibrate(fold != f).numbers() for f in range(folds)]
+  every = calibrate(np.ones(num, bool))
+  without = [calibrate(fold != f) for f in range(folds)]
   return folds * every - (folds - 1) * np.stack(without)

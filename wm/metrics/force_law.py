@@ -7,6 +7,7 @@ the forces of few planets, and fit laws to its predictions for other planets.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -141,29 +142,25 @@ class Metric(fewshot.FewShotMetric):
 
   def task(self, world: core.Latent, seed: int) -> OrbitTasks:
     """Data sets to tune a model on, and the query rows."""
-
-    def stream(*words: int) -> int:
-      return basics.stream(seed, *words)
-
-    trained = force_tasks.shown(
-      world, self.num, self.examples, stream(TRAINED), 'train'
+    stream = functools.partial(basics.stream, seed)
+    trained, tested = (
+      force_tasks.shown(world, self.num, size, stream(word), split)
+      for size, word, split in (
+        (self.examples, TRAINED, 'train'),
+        (SYSTEMS, ASKED, 'heldout'),
+      )
     )
-    tested = force_tasks.shown(
-      world, self.num, SYSTEMS, stream(ASKED), 'heldout'
-    )
-    rows, asked = (
-      force_tasks.chosen(force_tasks.late(systems), self.labels, seed)
-      for systems, seed in (
+    labelled, asked = (
+      force_tasks.OrbitPoints.of(
+        systems,
+        force_tasks.chosen(force_tasks.late(systems), self.labels, word),
+      )
+      for systems, word in (
         (trained, stream(LABELLED)),
         (tested, stream(SCORED)),
       )
     )
-    return OrbitTasks(
-      trained,
-      force_tasks.OrbitPoints.of(trained, rows),
-      tested,
-      force_tasks.OrbitPoints.of(tested, asked),
-    )
+    return OrbitTasks(trained, labelled, tested, asked)
 
   def told(
     self, task: OrbitTasks, target: str, predictor: core.Adaptable, seed: int

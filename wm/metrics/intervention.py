@@ -22,12 +22,10 @@ DIRECTIONS = 13  # Stream of randomness under a seed.
 # Moves: none, along the probe's direction, random.
 BEFORE, ALONG, RANDOM = range(3)
 ACCEPT = rules.epsilon(0.01)  # The rule by which the model accepts a token.
-# Adam's learning rate, and positions in a step, of the fit of the probe.
-LR, BATCH = 0.01, 2048
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(probing.ProbeMetric):
   """Moves activations along a probe's direction, and asks what is legal then.
 
   In each test sequence the metric draws a position after a move, a label of the
@@ -108,12 +106,6 @@ class Metric(core.Metric):
   data: str = field('heldout', choices=probing.SPLITS)
   epochs: int = field(100, least=1)
 
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; an epoch takes a millisecond at least."""
-    cost = super().cost(world)
-    fields = (*cost.fields, 'epochs')
-    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
-
   @property
   def quantities(self) -> tuple[str, ...]:
     """Names of the quantities."""
@@ -183,8 +175,6 @@ class _Study(NamedTuple):
       features[fitted.train],
       fitted.target[fitted.train],
       np.array([len(values) for values in fitted.values]),
-      lr=LR,
-      batch=BATCH,
       epochs=self.metric.epochs,
       seed=self.seed,
     )
@@ -199,33 +189,27 @@ class _Study(NamedTuple):
     layer: int,
     moves: state_edits.Shifts,
   ) -> np.ndarray:
-    """Tokens accepted next; see `_accepted`."""
+    """[M, U, V] bool: tokens accepted after each of the moves, after a layer.
+
+    Moves are BEFORE, none; ALONG the probe's direction; and RANDOM.
+    """
+    edits_T = self.edits
     random = moves.random([self.seed, DIRECTIONS, layer + 1])
     every = np.stack([np.zeros_like(moves.by), moves.by, random])
-    return _accepted(predictor, self.edits, layer, every)
-
-
-def _accepted(
-  predictor: core.HiddenStates,
-  edits_T: state_edits.Edits,
-  layer: int,
-  every: np.ndarray,
-) -> np.ndarray:
-  """[M, T, V] bool: tokens accepted after moves [M, T, D] after a layer."""
-  accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
-  width = int(edits_T.place.max(initial=0)) + 1
-  for rows in core.predictor.chunks(
-    len(edits_T.row), width * edits_T.legal.shape[1]
-  ):
-    tokens, lengths = edits_T.tokens[rows, :width], edits_T.place[rows] + 1
-    at = np.arange(len(lengths)), edits_T.place[rows]
-    hidden = predictor.hidden(tokens, lengths, layer)
-    for move, by in enumerate(every):
-      other = np.array(hidden)
-      other[at] += by[rows]
-      log_probs = predictor.patched(tokens, lengths, layer, other)
-      accepted[move, rows] = ACCEPT.mask(np.asarray(log_probs)[at])
-  return accepted
+    accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
+    width = int(edits_T.place.max(initial=0)) + 1
+    for rows in core.predictor.chunks(
+      len(edits_T.row), width * edits_T.legal.shape[1]
+    ):
+      tokens, lengths = edits_T.tokens[rows, :width], edits_T.place[rows] + 1
+      at = np.arange(len(lengths)), edits_T.place[rows]
+      hidden = predictor.hidden(tokens, lengths, layer)
+      for move, by in enumerate(every):
+        other = np.array(hidden)
+        other[at] += by[rows]
+        log_probs = predictor.patched(tokens, lengths, layer, other)
+        accepted[move, rows] = ACCEPT.mask(np.asarray(log_probs)[at])
+    return accepted
 
 
 class _EditScores(NamedTuple):

@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import accept, basics, capabilities, registry
+from wm.core import accept, basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, decoding, membership
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(membership.AcceptMetric):
   """Asks at each position of held-out sequences if predictions are legal.
 
   The positions are those of the paper: from the last token of the prompt to
@@ -75,10 +75,6 @@ class Metric(core.Metric):
   states: str = field('sequences', choices=('sequences', 'drawn'))
   accept: str = 'epsilon(0.01)'
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    registry.make('accept', self.accept)
-
   def why_not_static(self) -> str:
     """See core.Metric."""
     return ''
@@ -87,9 +83,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
-    rule = membership.rule_for(
-      predictor, membership.resolved(self.accept, predictor, world)
-    )
+    rule = self.rule(predictor, world)
     if self.states == 'drawn':
       sequences, groups = _drawn(world, self.num, seed)
       first = sequences.lengths - 1

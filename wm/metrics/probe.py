@@ -7,7 +7,7 @@ the activation after a token to the state of the sequence there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.core.fields import field
-from wm.evaluation import context, probing
+from wm.evaluation import context, probing, statistics
 
 CONTROL = 9  # Random stream of the control task.
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(probing.ProbeMetric):
   """Asks whether a linear map of the model's activations gives the state.
 
   The map is trained on some sequences and tested on others.
@@ -87,12 +87,6 @@ class Metric(core.Metric):
   layers: tuple[int, ...] = field((), least=-1, distinct=True)
   control: int = field(0, least=0)
 
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded; an epoch takes a millisecond at least."""
-    cost = super().cost(world)
-    fields = (*cost.fields, 'epochs')
-    return cost._replace(seconds=1e-3 * self.epochs, fields=fields)
-
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
@@ -112,7 +106,12 @@ class Metric(core.Metric):
       self._scores(predictor, untrained, sequences, tested, layer, seed)
       for layer in self.layers or (-1,)
     ]
-    return _by_layer(quantities, self.layers) if self.layers else quantities[0]
+    if not self.layers:
+      return quantities[0]
+    return tuple(
+      statistics.joined(each, 'layer', self.layers)
+      for each in zip(*quantities, strict=True)
+    )
 
   def _scores(
     self,
@@ -163,8 +162,6 @@ class Metric(core.Metric):
       features[~test],
       target[~test],
       classes,
-      lr=probing.RATE,
-      batch=probing.BATCH,
       epochs=self.epochs,
       seed=seed,
     )
@@ -202,33 +199,6 @@ def _control(
   window = [padded[points.row, points.position + k] for k in range(num)]
   drawn = basics.hash64(seed, CONTROL, *window) % np.uint64(len(moves))
   return points.label[moves[drawn.astype(np.int64)]]
-
-
-def _by_layer(
-  quantities_by_layer: Sequence[tuple[core.Scores, ...]],
-  layers: tuple[int, ...],
-) -> tuple[core.Scores, ...]:
-  """Joins the rows of several layers, with a column for the layer."""
-  joined = []
-  for each in zip(*quantities_by_layer, strict=True):
-    sizes = [len(scores.value) for scores in each]
-    columns = {
-      name: np.concatenate([scores.columns[name] for scores in each])
-      for name in each[0].columns
-    }
-    joined.append(
-      core.scores(
-        each[0].quantity,
-        np.concatenate([scores.value for scores in each]),
-        reason=np.concatenate([scores.reason for scores in each]),
-        group=np.concatenate([scores.group for scores in each]),
-        weight=np.concatenate([scores.weight for scores in each]),
-        columns={**columns, 'layer': np.repeat(layers, sizes)},
-        counts=each[0].counts,
-        bounds=each[0].bounds,
-      )
-    )
-  return tuple(joined)
 
 
 def _majority(points: probing.LabelledPoints, test: np.ndarray) -> np.ndarray:

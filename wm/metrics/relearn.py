@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import adapting, basics
@@ -94,13 +95,8 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.World, seed: int) -> ChangedWorlds:
-    trained, tested = (
-      fewshot.sequences(world, size, basics.stream(seed, word), split)
-      for size, word, split in (
-        (self.sizes[-1], TRAINED, 'train'),
-        (HELDOUT, TESTED, 'heldout'),
-      )
-    )
+    nums, streams = (self.sizes[-1], HELDOUT), (TRAINED, TESTED)
+    trained, tested = fewshot.both_splits(world, nums, seed, streams)
     counts = np.bincount(
       trained.tokens[_places(world, trained, 1)], minlength=len(world.vocab)
     )
@@ -175,7 +171,7 @@ class ChangedWorlds(NamedTuple):
       [
         [
           [
-            _illegal(*asked, _shares(each[..., swap]))
+            _illegal(*asked, scipy.special.softmax(each[..., swap], -1))
             for swap, each in zip(self.swaps, of_step[:, s], strict=True)
           ]
           for s in range(len(self.sizes))
@@ -292,12 +288,6 @@ def _exchanged(
   return np.hstack(
     [sequences.tokens[:, :start], swap[sequences.tokens[:, start:]]]
   )
-
-
-def _shares(outputs: np.ndarray) -> np.ndarray:
-  """Softmax of scores [..., V]."""
-  odds = np.exp(outputs - outputs.max(-1, keepdims=True))
-  return odds / odds.sum(-1, keepdims=True)
 
 
 def _illegal(

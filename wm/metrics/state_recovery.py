@@ -87,17 +87,10 @@ class Metric(fewshot.FewShotMetric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per position, clustered by task."""
     stream = basics.stream
+    nums, streams = (self.num, self.tested), (TRAINED, TESTED)
     shown, asked = (
-      _points(
-        world,
-        fewshot.sequences(world, num, stream(seed, word), split),
-        MOST,
-        stream(seed, PLACES),
-      )
-      for num, word, split in (
-        (self.num, TRAINED, 'train'),
-        (self.tested, TESTED, 'heldout'),
-      )
+      _points(world, drawn, MOST, stream(seed, PLACES))
+      for drawn in fewshot.both_splits(world, nums, seed, streams)
     )
     answer = functools.partial(self._named, shown, asked, world, seed)
     score = functools.partial(_scores, world, asked)

@@ -91,13 +91,8 @@ class Metric(fewshot.FewShotMetric):
     return tuple(rows)
 
   def _task(self, world: core.Labelled, seed: int) -> FunctionTasks:
-    trained, tested = (
-      fewshot.sequences(world, num, basics.stream(seed, word), split)
-      for num, word, split in (
-        (self.num, TRAINED, 'train'),
-        (self.tested, TESTED, 'heldout'),
-      )
-    )
+    nums, streams = (self.num, self.tested), (TRAINED, TESTED)
+    trained, tested = fewshot.both_splits(world, nums, seed, streams)
     more = world.sample(MORE, basics.stream(seed, CLOCK), split='train')
     return FunctionTasks(
       [*world.functions(world.init(1))],
@@ -187,9 +182,8 @@ class FunctionTasks(NamedTuple):
     right, loss = [], []
     for name in self.names:
       values = self.truth.values[name]
-      log_share = _clock(
-        self.more.valid, self.more.values[name], self.classes
-      ).at(places)
+      log_share = _clock(self.more.valid, self.more.values[name], self.classes)
+      log_share = log_share[np.minimum(places, len(log_share) - 1)]
       right.append(log_share.argmax(-1) == values)
       chosen = np.take_along_axis(log_share[None], values[..., None], -1)
       loss.append(-chosen[..., 0])
@@ -263,26 +257,12 @@ def _function_values(
   return FunctionValues(valid, values)
 
 
-class ClassShares(NamedTuple):
-  """Shares of a function's classes at each position.
+def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> np.ndarray:
+  """[L, k] logarithms of the shares of classes [N, L] at each position.
 
-  Attributes:
-    log_share: [L, k] float64 log shares of the classes, in nats.
-  """
-
-  log_share: np.ndarray
-
-  def at(self, places: np.ndarray) -> np.ndarray:
-    """[..., k] log shares at positions; later ones use the last known."""
-    return self.log_share[np.minimum(places, len(self.log_share) - 1)]
-
-
-def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> ClassShares:
-  """Shares of classes [N, L] at each position, with add-one smoothing.
-
-  An unseen class is then not impossible.
+  Add-one smoothing: an unseen class is then not impossible.
   """
   places = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
   counts = np.ones((mask.shape[1], classes))
   np.add.at(counts, (places[mask], values[mask]), 1)
-  return ClassShares(np.log(counts / counts.sum(1, keepdims=True)))
+  return np.log(counts / counts.sum(1, keepdims=True))

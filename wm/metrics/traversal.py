@@ -88,7 +88,7 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     prompts = decoding.prompts(world, sequences, 0)
-    cap = decoding.cap(predictor, world, 0)
+    cap = min(world.max_len, predictor.max_len)
     drawn = context.clusters(world, sequences)
     group = decoding.merged(prompts, drawn)
     sampled, decoded = (

@@ -362,10 +362,6 @@ class Stages:
     }
     return cls(**{**order, **parts})
 
-  def seeded(self, seed: int) -> Stages:
-    """All stages with this seed."""
-    return self.replaced({'seed': seed})
-
   def replaced(self, settings: Mapping[str, Any]) -> Stages:
     """Stages with new values of their fields; unknown names are ignored."""
     parts = {}

@@ -266,29 +266,15 @@ def describe(kind: str, spec: str) -> str:
   return world(spec) if kind == 'world' else plug_in(kind, spec)
 
 
-class Example(NamedTuple):
-  """A sequence, and one of its states.
-
-  Attributes:
-    tokens: [L] int32.
-    at: number of tokens before the state.
-    written: written form of the state.
-  """
-
-  tokens: np.ndarray
-  at: int
-  written: str
-
-
-def examples(world: core.World) -> list[Example]:
-  """Samples sequences, with the state halfway through each."""
+def examples(world: core.World) -> list[tuple[np.ndarray, int, str]]:
+  """Samples sequences: tokens [L], a number of them, and the state after it."""
   drawn = world.sample(EXAMPLES, 0)
   least = world.prompt_len
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
   at = np.minimum(at, np.maximum(drawn.lengths - 1, least))
   _, states = world.walk(world.init(len(drawn)), drawn.tokens, at)
   return [
-    Example(drawn.tokens[n, : drawn.lengths[n]], int(at[n]), text)
+    (drawn.tokens[n, : drawn.lengths[n]], int(at[n]), text)
     for n, text in enumerate(capabilities.written(world, states).tolist())
   ]
 
@@ -350,9 +336,9 @@ def world(spec: str) -> str:
 def sequences(world: core.World) -> list[str]:
   """Lines that show sequences, and a state of each."""
   lines = []
-  for example in examples(world):
-    lines += _wrapped(words(world, example.tokens), 4, 6)
-    lines.append(f'      state after {example.at} tokens: {example.written}')
+  for tokens, at, written in examples(world):
+    lines += _wrapped(words(world, tokens), 4, 6)
+    lines.append(f'      state after {at} tokens: {written}')
   return lines
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -152,20 +150,15 @@ def _check_numbers(where: str, entry: Entry) -> None:
 
 
 def _usable(value: Any, path: pathlib.Path) -> Any:
-  """Reads a JSON file; InputError for numbers or texts that tables lack."""
+  """Reads a JSON file; InputError for numbers that tables lack."""
   parts = [value]
   while parts:
     part = parts.pop()
     if isinstance(part, dict):
-      parts += [*part, *part.values()]
+      parts += part.values()
     elif isinstance(part, list):
       parts += part
-    elif isinstance(part, str):
-      if any('\ud800' <= char <= '\udfff' for char in part):
-        raise core.InputError(
-          f'{path} holds half a surrogate pair: {part!a:.60}'
-        )
-    elif part is not None and not abs(part) <= _MOST:
+    elif not (part is None or isinstance(part, str) or abs(part) <= _MOST):
       raise core.InputError(
         f'{path} holds {part!r:.60}; expected numbers up to {_MOST:g}'
       )
@@ -174,11 +167,14 @@ def _usable(value: Any, path: pathlib.Path) -> Any:
 
 def _lines(path: pathlib.Path) -> list[dict[str, float]]:
   rows = []
-  with reading(path) as file:
+  with (
+    inputs.reading(path, 'a training log'),
+    open(path, encoding='utf-8') as file,
+  ):
     for number, line in enumerate(file, 1):
       where = f'{path}, line {number}'
       try:
-        row = json.loads(line)
+        row = inputs.parse_json(line)
       except (ValueError, RecursionError) as error:
         raise core.InputError(f'{where}: not JSON') from error
       fields = dict.fromkeys(row, int | float) if isinstance(row, dict) else {}
@@ -191,16 +187,6 @@ def curve(folder: pathlib.Path) -> list[dict[str, float]]:
   """Rows of a run's training log; [] without one."""
   path = folder / 'metrics.jsonl'
   return _lines(path) if path.is_file() else []
-
-
-@contextlib.contextmanager
-def reading(path: pathlib.Path) -> Iterator[TextIO]:
-  """Opens a text or CSV file; turns errors in its content into InputError."""
-  try:
-    with open(path, encoding='utf-8', newline='') as file:
-      yield file
-  except (UnicodeDecodeError, csv.Error) as error:
-    raise core.InputError(f'{path} is damaged: {error}') from error
 
 
 def _check_rows(path: pathlib.Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,10 +21,6 @@ from wm.core import registry
 from wm.reporting import catalog, charts, tables
 from wm.reporting.charts import Look
 from wm.reporting.collect import Entry, Run
-
-if TYPE_CHECKING:
-  pass
-
 
 FEW = 2  # Values of a number that are still told apart by rows of a table.
 

@@ -260,9 +260,6 @@ def difference_of(
   return comparisons.paired(measured, other) if same else _OTHER
 
 
-_DRAWN = 'state', 'prefix', 'other_state', 'other_prefix'  # Of a trial.
-
-
 def _drawn_alike(
   first: Mapping[str, core.Scores], second: Mapping[str, core.Scores]
 ) -> bool:
@@ -271,7 +268,7 @@ def _drawn_alike(
     {
       (quantity, name): scores.columns[name]
       for quantity, scores in several.items()
-      for name in _DRAWN
+      for name in results.SHARED
       if name in scores.columns
     }
     for several in (first, second)
@@ -294,13 +291,9 @@ def _difference_cell(difference: comparisons.Difference | str) -> str:
   shown = tables.interval({**difference._asdict(), 'interval': why})
   if p is None or low is None or high is None:
     return tables.joined(shown, f'n={difference.n}')
-  small = f'p{"" if p < _SHOWN else "="}{_p_value(p)}'
+  small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
   cell = tables.joined(shown, small, f'n={difference.n}')
   return cell if low <= 0 <= high else tables.Bold(*cell.pieces)
-
-
-def _p_value(p: float) -> str:
-  return f'<{_SHOWN}' if p < _SHOWN else f'{p:.3f}'
 
 
 # Ends of quantities that are of another point of the same model.

@@ -254,13 +254,9 @@ def _judge(
     verdict = FAILS
   else:
     verdict = CEILING if worst >= limit else OPEN
-  return JudgedMeasure(key, _side(*key), verdict, entry, worst > low)
-
-
-def _side(metric: str, quantity: str) -> str:
-  """The side of a world model that a quantity shows, or ''."""
-  measure = catalog.measure(metric, quantity)
-  return measure.side if measure else ''
+  measure = catalog.measure(*key)
+  side = measure.side if measure else ''
+  return JudgedMeasure(key, side, verdict, entry, worst > low)
 
 
 def _word(judged: Sequence[JudgedMeasure], asked: Sequence[str]) -> str:

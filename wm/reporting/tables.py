@@ -26,16 +26,14 @@ class Cell(str):
   Attributes:
     pieces: each but the first begins with its separator, as in '0.500', '
       [0.400, 0.600]', ', n=40'.
-    full: the whole text, shown on demand, if the cell is its beginning.
   """
 
   pieces: tuple[str, ...]
-  full: str
 
-  def __new__(cls, *pieces: str, full: str = '') -> Self:
+  def __new__(cls, *pieces: str) -> Self:
     """The text is the pieces end to end."""
     cell = super().__new__(cls, ''.join(pieces))
-    cell.pieces, cell.full = pieces, full
+    cell.pieces = pieces
     return cell
 
   @property
@@ -230,11 +228,6 @@ def seeds(entry: Entry) -> str:
     return ''
   measured, all_ = entry['seeds']
   return f'{measured} of {all_} seeds' if measured < all_ else f'{all_} seeds'
-
-
-def same_seeds(texts: Sequence[str]) -> str:
-  """Returns the text of `seeds` if it is the same for all entries, else ''."""
-  return texts[0] if len(set(texts)) == 1 else ''
 
 
 def cell(entry: Entry) -> Cell:
@@ -466,7 +459,7 @@ def _note(frame: pd.DataFrame) -> str:
   text = note(
     'values',
     brackets=in_brackets(entries),
-    same=same_seeds(list(frame.seeds)),
+    same=frame.seeds.iloc[0] if frame.seeds.nunique() == 1 else '',
     several=any(frame.seeds),
   )
   return paragraph(text, modes(entries))

@@ -80,7 +80,8 @@ def report(
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
       summary = _write(runs, unfinished, notes, single_file)
-      written = [path.relative_to(unfinished) for path in _files(unfinished)]
+      paths = sorted(filter(pathlib.Path.is_file, unfinished.rglob('*')))
+      written = [path.relative_to(unfinished) for path in paths]
       for path in written:
         files.rename(unfinished / path, out / path)
     names = {path.as_posix() for path in written}
@@ -151,11 +152,6 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
     'baselines': of_baselines,
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
   }
-
-
-def _files(folder: pathlib.Path) -> list[pathlib.Path]:
-  """All files of a folder and of those in it."""
-  return sorted(filter(pathlib.Path.is_file, folder.rglob('*')))
 
 
 def _panels(

@@ -63,8 +63,9 @@ def added(
       lacking = core.capabilities.lacks_law(type(world))
       reasons[f'No ceiling: {lacking}.'] = None
     for name, model in models.items():
-      baseline = Row(name, registry.resolve('model', model), None, world)
-      measured = not all(_lacks(baseline, metric) for metric in metrics)
+      resolved: core.Model = registry.resolve('model', model)
+      baseline, gives = Row(name, resolved, None, world), resolved.gives[0]
+      measured = not all(lacks(x, gives, type(world)) for x in metrics)
       if measured and not any(_is_copy(baseline, other) for other in taken):
         asked.append((baseline, row.name))
         taken.append(baseline)
@@ -104,12 +105,6 @@ def _as_trained(row: Row) -> Row:
   run = files.read_record(pathlib.Path(row.model, 'train.run.json'), {})
   model: core.Model = registry.make('model', run['model'])
   return dataclasses.replace(row, model=model, trained_on=row.scored_in)
-
-
-def _lacks(baseline: Row, metric: core.Metric) -> bool:
-  """Is a metric unable to measure a baseline?"""
-  assert isinstance(baseline.model, core.Model)
-  return bool(lacks(metric, baseline.model.gives[0], type(baseline.scored_in)))
 
 
 def _subjects(rows: Sequence[Row]) -> list[Row]:

@@ -89,7 +89,7 @@ def study(
   asked = calls.metrics_of(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
-  stages = stages.seeded(scoring.seed)
+  stages = stages.replaced({'seed': scoring.seed})
   more, notes = list[Row](), list[str]()
   if stages.baselines:
     more, notes = baselines.added(plain, stages, asked)
@@ -141,7 +141,8 @@ def _done(
   if pool.at_once > 1:
     where = f'{pool.at_once} rows at a time'
     log(f'== {where}; each says how far it is in {runs.LOG}')
-    pool.work(_divided(todo, pool.at_once, log), _line, log)
+    jobs = _divided(todo, pool.at_once, log)
+    pool.work(jobs, lambda job: ', '.join(run.folder for run in job), log)
   # Rows that no process has finished: failed rows run again here, and cached
   # rows are checked, as the code may have changed.
   runs.do_all([x for x in resolved if x.name not in pool.finished], log)
@@ -201,8 +202,3 @@ def _divided(todo: Sequence[runs.Run], num: int, log: Log) -> list[runs.Job]:
   others = [run for run in todo if run.row.trained_on is None]
   parts = [others[n::num] for n in range(min(num, len(others)))]
   return [*([run] for run in trained), *parts]
-
-
-def _line(job: runs.Job) -> str:
-  """Log line for a job that has ended."""
-  return ', '.join(run.folder for run in job)

@@ -43,7 +43,6 @@ from wm.training import loss as loss_lib
 from wm.training import run_log, setup
 from wm.training import state as state_lib
 
-LossError = run_log.LossError
 AHEAD = 2  # Batches prepared in advance.
 MULTIPLE = 16  # Lengths are rounded up to a multiple, so few shapes compile.
 

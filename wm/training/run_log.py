@@ -270,13 +270,10 @@ class RunLog:
     names = self._objective.names
     return {
       'step': self.step,
-      **{
-        f'heldout_{name}': heldout.get(name)
-        for name in ('loss', 'loss_moves', *names)
-      },
       'best_step': best.get('step'),
       **{
-        f'best_{name}': best.get(name)
+        f'{kind}_{name}': values.get(name)
+        for kind, values in (('heldout', heldout), ('best', best))
         for name in ('loss', 'loss_moves', *names)
       },
       'tokens': record['tokens'],

@@ -270,16 +270,6 @@ def matrix_axes(
   return axes
 
 
-def update_rules(
-  training: Training, paths: Iterable[str], matrices: Collection[str]
-) -> dict[str, str]:
-  """Path -> 'muon' or 'adamw', the update rule of each parameter."""
-  adamw = training.optimizer == 'adamw'
-  return {
-    path: 'adamw' if adamw or path not in matrices else 'muon' for path in paths
-  }
-
-
 def make_optimizer(
   training: Training,
   paths: Iterable[str],
@@ -318,7 +308,7 @@ def make_optimizer(
       muon = stacked(muon, _muon(training, lambda _: _STACK), matrices)
     rule = optax.partition(
       {'muon': muon, 'adamw': rule},
-      update_rules(training, paths, matrices),
+      {path: 'muon' if path in matrices else 'adamw' for path in paths},
     )
   # Clips by the norm over all parameters, before the update rules.
   clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
