@@ -333,11 +333,12 @@ def load(function: str) -> Any:
           + inputs.suggest(name, public)
         )
       thing = getattr(thing, name)
-    if isinstance(thing, type) or not user_objects.usable(thing):
-      what = f'of type {type(thing).__name__}'
-      what = 'a class' if isinstance(thing, type) else what
+    is_class = isinstance(thing, type)
+    if is_class or not user_objects.usable(thing):
+      what = 'a class' if is_class else f'of type {type(thing).__name__}'
+      such = f', such as {thing.__name__}(...)' if is_class else ''
       raise core.InputError(
-        f'user model: {function!r} is {what}; {user_objects.EXPECTED}'
+        f'user model: {function!r} is {what}; {user_objects.EXPECTED}{such}'
       )
   return thing
 
