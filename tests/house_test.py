@@ -368,7 +368,7 @@ def test_the_tree_is_within_its_limits(name):
 
 # Of the limits of all rooms together. A room's limit is raised only by a change
 # that takes as many lines from another's.
-ALL_ROOMS = 58_400
+ALL_ROOMS = 56_836
 
 
 def test_every_room_is_within_its_limit():
