@@ -189,18 +189,15 @@ def _in_ids(row: Mapping[str, Any], ids: dict[str, int]) -> dict[str, Any]:
   """A trial for the page; {} where this world has not all of its tokens."""
   texts = filter(None, (row['prefix'], row['other_prefix']))
   prefixes = [text.split() for text in texts]
-  if not all(word in ids for prefix in prefixes for word in prefix):
+  readable = all(word in ids for prefix in prefixes for word in prefix)
+  if not (prefixes and readable):
     return {}
-  return (
-    {}
-    if not prefixes
-    else {
-      'value': row['value'],
-      'prefixes': [[ids[word] for word in prefix] for prefix in prefixes],
-      'suffix': [ids[word] for word in row['suffix'].split() if word in ids],
-      'at': 0 if math.isnan(row['wrong_at']) else int(row['wrong_at']),
-    }
-  )
+  return {
+    'value': row['value'],
+    'prefixes': [[ids[word] for word in prefix] for prefix in prefixes],
+    'suffix': [ids[word] for word in row['suffix'].split() if word in ids],
+    'at': 0 if math.isnan(row['wrong_at']) else int(row['wrong_at']),
+  }
 
 
 def chosen(run: collect.Run, most: int) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ class Cell(str):
   """Text of a cell in pieces, which an HTML page shows below each other.
 
   Attributes:
-    pieces: each but the first begins with its separator, as in '0.500', '
-      [0.400, 0.600]', ', n=40'.
+    pieces: each but the first begins with its separator, as in
+      '0.500', ' [0.400, 0.600]', ', n=40'.
   """
 
   pieces: tuple[str, ...]

@@ -356,6 +356,7 @@ class Remote:
         os.link(self.mirror / name, links[name])
 
       def put(name: str) -> None:
+        """Uploads a file, and notes its tag."""
         key = self.key(name)
         self.fs.put_file(str(links[name]), key)
         self.fs.invalidate_cache(key)

@@ -66,6 +66,13 @@ def _mapped(tree: Any, act: Callable[[Any], Any]) -> Any:
   return tree
 
 
+def _leaves(tree: Any) -> list[Any]:
+  """The tensors of a tree, in order."""
+  leaves = list[Any]()
+  _mapped(tree, leaves.append)
+  return leaves
+
+
 class ModuleCache:
   """`start` and `step` of a module with a cache; see `user_objects`.
 
@@ -90,16 +97,15 @@ class ModuleCache:
     output = self._call(ids, **{self._name: before}, **self._more)
     logits = adapters.logits_of(output, len(ids))
     if isinstance(output, tuple):
-      # Beside the logits there may be a loss, which is one number or None.
-      tree = [part for part in output if part is not logits][-1]
+      # Beside the logits there may be a loss: the cache has more tensors.
+      others = [part for part in output if part is not logits]
+      tree = max(others, key=lambda part: len(_leaves(part)), default=None)
     elif isinstance(output, Mapping):
       tree = output[self._name]
     else:
       tree = getattr(output, self._name)
-    leaves = list[Any]()
-    _mapped(tree, leaves.append)
     last = adapters.as_array(logits)[:, -1]
-    return last, _CachedCall(ids.shape[1], leaves, tree)
+    return last, _CachedCall(ids.shape[1], _leaves(tree), tree)
 
   def _gathered(self, states: Sequence[_State], rows: Sequence[int]) -> Any:
     """The tree of the states `rows`, which come call by call."""
