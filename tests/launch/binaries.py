@@ -30,11 +30,13 @@ def heard() -> None:
   signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def start(binary: str, *flags: str) -> subprocess.Popen:
+def start(
+  binary: str, *flags: str, stdout: int = subprocess.PIPE
+) -> subprocess.Popen:
   """A process of its own."""
   return subprocess.Popen(
     [sys.executable, f'{LAUNCH}/{binary}.py', *flags],
-    stdout=subprocess.PIPE,
+    stdout=stdout,
     stderr=subprocess.PIPE,
     text=True,
     env={**os.environ, 'XLA_FLAGS': compiler.flags()},

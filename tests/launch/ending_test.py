@@ -90,14 +90,19 @@ def test_a_limit_of_addresses_is_one_line(root, tmp_path):
 @pytest.mark.parametrize(
   ('binary', 'flags'),
   [
+    ('score', ('--help',)),
     ('list', ()),
     ('count', ('--world=lattice(size=5)', '--depth=10')),
     ('sample', (CITY, '--num=50', '--num_heldout=5')),
   ],
 )
 def test_a_closed_pipe_is_no_fault_and_loses_nothing(tmp_path, binary, flags):
-  process = binaries.start(binary, *flags, f'--out={tmp_path}/run')
-  process.stdout.close()
+  reader, writer = os.pipe()
+  os.close(reader)  # Before the process starts, which may be quick.
+  process = binaries.start(
+    binary, *flags, f'--out={tmp_path}/run', stdout=writer
+  )
+  os.close(writer)
   assert process.stderr.read() == ''
   assert process.wait(600) == -signal.SIGPIPE
   if binary == 'sample':
