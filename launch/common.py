@@ -11,9 +11,12 @@ import pathlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from absl import app, flags, logging
+
+if TYPE_CHECKING:
+  import pandas as pd
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 if (ROOT / 'setup.py').exists():  # A clone, whether wm is installed or not.
@@ -348,12 +351,12 @@ def run(main: Callable[[], None], *names: str) -> None:
   app.run(lambda argv: guarded(checked_main, argv), flags_parser=parse)
 
 
-def check_measured(entries: Sequence[dict[str, Any]]) -> None:
+def check_measured(entries: 'pd.DataFrame') -> None:
   """Exits with 1 where nothing was measured; see --strict."""
   from wm.evaluation import scoring
   from wm.runtime import exit_codes
 
-  if reason := scoring.unmeasured(entries, FLAGS.strict):
+  if reason := scoring.unmeasured(entries.to_dict('records'), FLAGS.strict):
     raise exit_codes.Failed(reason)
 
 

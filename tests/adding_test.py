@@ -22,7 +22,7 @@ NAMED = ('frog', 'stones', 'repeats', 'wander', 'what_plug_ins_are_made_from')
 SCORE = """
 import json, wm
 metrics = ['{wander}', 'compression(trials=50)']
-print(json.dumps(wm.score('{model}', metrics, 'frog(stones=3)')))
+print(wm.score('{model}', metrics, 'frog(stones=3)').to_json(orient='records'))
 """
 
 

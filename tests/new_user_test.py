@@ -35,7 +35,7 @@ def _in_folder(folder, monkeypatch):
 
 
 def score(source, metrics=QUICK, world=WORLD, **options):
-  return wm.score(source, metrics, world, **options)
+  return wm.score(source, metrics, world, **options).to_dict('records')
 
 
 def logits(tokens):
@@ -62,11 +62,11 @@ class Module:
 # What works: title -> call, and what is true of what it gives.
 ANSWERED = {
   'a run by its folder': (
-    lambda: wm.score('run', QUICK),
+    lambda: wm.score('run', QUICK).to_dict('records'),
     lambda entries: entries[0]['world'] == WORLD,
   ),
   'a run as a path': (
-    lambda: wm.score(pathlib.Path('run'), QUICK),
+    lambda: wm.score(pathlib.Path('run'), QUICK).to_dict('records'),
     lambda entries: entries[0]['model'] == 'ngram',
   ),
   'names without brackets': (
@@ -127,11 +127,11 @@ REFUSED = {
     'expected name.*, one; several are flags or a list of them',
   ),
   'metric and world changed about': (
-    lambda: wm.score('uniform()', WORLD, QUICK),
+    lambda: wm.score('uniform()', WORLD, QUICK).to_dict('records'),
     "no metric is named 'maps'; it is a world; available",
   ),
   'no world': (
-    lambda: wm.score('uniform()', QUICK),
+    lambda: wm.score('uniform()', QUICK).to_dict('records'),
     "world is needed to use uniform\\(\\) in, such as 'maps\\(\\)'; available",
   ),
   'a class': (lambda: score(Module), 'is a class; expected'),
@@ -350,13 +350,13 @@ def test_an_own_gpt_on_a_grid(tmp_path):
     optimizer.step()
     optimizer.zero_grad()
   passes.clear()
-  entries = wm.score(model, 'compression(trials=200)', world)
+  entries = wm.score(model, 'compression(trials=200)', world).to_dict('records')
   values = {entry['quantity']: entry['value'] for entry in entries}
   assert 0 <= values['precision'] <= 1
   assert len(passes) <= 600
   # Its second block is probed without a method.
   loaded = wm.wrap(model, world, layer='blocks.layers.1')
-  probed = wm.score(loaded, 'probe(num=40, epochs=1)', world)
+  probed = wm.score(loaded, 'probe(num=40, epochs=1)', world).to_dict('records')
   assert {entry['n'] for entry in probed if entry['quantity'] == 'accuracy'}
 
 
@@ -381,7 +381,9 @@ def test_plain_functions_on_a_graph_of_their_own(tmp_path):
     return table[tokens]
 
   loaded = wm.wrap(bigrams, world, tokens=names)
-  entries = wm.score(loaded, ['next_token(num=50)', 'compression()'], world)
+  entries = wm.score(
+    loaded, ['next_token(num=50)', 'compression()'], world
+  ).to_dict('records')
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert 0 < values['next_token', 'valid_mass'] < 1
   assert 0 <= values['compression', 'precision'] <= 1

@@ -7,6 +7,7 @@ are asked about have the route of Inspect's logs, see
 """
 
 import dataclasses
+import math
 
 import numpy as np
 import pandas as pd
@@ -139,12 +140,20 @@ class Answers:
 def compared(world: core.World, spec: str, folder) -> int:
   """Scores one model by all routes; returns how many numbers were equal."""
   metrics = asking(world)
-  expected = table(wm.score(spec, metrics, world, out=folder / 'spec'))
+  expected = table(
+    wm.score(spec, metrics, world, out=folder / 'spec').to_dict('records')
+  )
   reader = wm.load_predictor(spec, world).predictor
   routes = {
-    'cache': lambda: wm.score(spec, metrics, world, out=folder / 'spec'),
-    'function': lambda: wm.score(function(reader), metrics, world),
-    'object': lambda: wm.score(Stepping(reader), metrics, world),
+    'cache': lambda: wm.score(
+      spec, metrics, world, out=folder / 'spec'
+    ).to_dict('records'),
+    'function': lambda: wm.score(function(reader), metrics, world).to_dict(
+      'records'
+    ),
+    'object': lambda: wm.score(Stepping(reader), metrics, world).to_dict(
+      'records'
+    ),
   }
   if spec != MODELS[0] and world.name in SILENT:
     routes = {'cache': routes['cache']}
@@ -180,6 +189,6 @@ def test_answers_of_the_oracle_are_the_oracle_s(world):
     "compression(trials=5, samples=2, suffixes='world', k=1)",
     'distinction(trials=5, samples=0)',
   ]
-  for entry in wm.score(Answers(reader), metrics, world):
-    if entry['value'] is not None and entry['metric'] != 'distinction':
+  for entry in wm.score(Answers(reader), metrics, world).to_dict('records'):
+    if not math.isnan(entry['value']) and entry['metric'] != 'distinction':
       assert entry['value'] == pytest.approx(1), entry['quantity']

@@ -4,7 +4,7 @@ Everything that a binary does is one call, on objects or specs:
 
   wm.sample('maps(rows=6)', 'runs/city')
   run = wm.train('maps(rows=6)', 'transformer(layers=2)', 'runs/city')
-  entries = wm.score(run, ['compression(trials=100)', 'next_token()'])
+  scores = wm.score(run, ['compression(trials=100)', 'next_token()'])
   wm.report('runs/city')
 
 Files of your own, such as automata, street maps, text games and token maps, are

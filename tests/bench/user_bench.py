@@ -213,7 +213,7 @@ def bench_user_gpt2() -> Iterator[harness.Line]:
         {
           'ours': lambda m=model, w=world: wm.score(
             m, f'compression(trials={GPT2_TRIALS})', w
-          ),
+          ).to_dict('records'),
           'theirs': lambda m=model, w=world, p=pairs: _published(
             torch, m, w, p
           ),

@@ -87,7 +87,7 @@ def test_probability_of_padding_is_taken_out():
     logits[..., core.PAD] = 2
     return logits
 
-  entries = wm.score(padded, 'next_token(num=50)', MAPS)
+  entries = wm.score(padded, 'next_token(num=50)', MAPS).to_dict('records')
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == values['exact_set'] == 1
   assert values['valid_mass'] == pytest.approx(1)
@@ -101,7 +101,7 @@ def test_equal_logits_are_the_uniform_model():
   metrics = ['next_token(num=40)', 'traversal(num=30)', 'compression(trials=9)']
   zeros = wm.score(lambda t: np.zeros((*t.shape, SIZE)), metrics, MAPS)
   uniform = wm.score('uniform()', metrics, MAPS)
-  assert [e['value'] for e in zeros] == [e['value'] for e in uniform]
+  assert zeros.value.equals(uniform.value)
 
 
 # Sizes.
@@ -255,7 +255,7 @@ def test_a_model_that_counts_its_calls():
   refuses(counting(30), 'changes the prediction')
   with pytest.raises(core.InputError, match='now answers otherwise than it di'):
     wm.score(counting(60), 'next_token(num=300)', MAPS)
-  (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS)
+  (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS).to_dict('records')
   assert entry['drift'] == 0
 
 
@@ -403,14 +403,18 @@ def test_changed_scores_are_refused(tmp_path):
 
 
 def test_sums_are_cut_to_their_bounds():
-  entries = wm.score("adversary(kind='peaked')", 'next_token(num=400)', MAPS)
+  entries = wm.score(
+    "adversary(kind='peaked')", 'next_token(num=400)', MAPS
+  ).to_dict('records')
   assert all(0 <= entry['value'] <= 1 for entry in entries)
   (mass,) = (e for e in entries if e['quantity'] == 'valid_mass')
   assert mass['low'] > 0.5
 
 
 def test_a_status_stands_in_every_entry(tmp_path):
-  entries = wm.score(honest, ['next_token(num=9)', 'probe(num=9)'], MAPS)
+  entries = wm.score(
+    honest, ['next_token(num=9)', 'probe(num=9)'], MAPS
+  ).to_dict('records')
   assert {e['status'] for e in entries if e['metric'] == 'probe'} == {
     'nothing measured'
   }

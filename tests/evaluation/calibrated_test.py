@@ -1,5 +1,7 @@
 """The calibrated threshold: the best F1, and where it is named."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -37,13 +39,13 @@ def test_entries_name_the_threshold():
     ['next_token(num=50)', 'compression(trials=20)', 'probe(num=20)'],
     CITY,
     accept='calibrated()',
-  )
+  ).to_dict('records')
   by_metric = {entry['metric']: entry for entry in entries}
   assert 0 < by_metric['next_token']['epsilon'] < 0.1
   same = by_metric['compression']['epsilon']
   assert same == by_metric['next_token']['epsilon']
   assert by_metric['compression']['accept'] == 'calibrated()'
-  assert 'epsilon' not in by_metric['probe']
+  assert math.isnan(by_metric['probe']['epsilon'])
 
 
 def test_it_is_refused_where_no_model_is_calibrated():

@@ -286,6 +286,6 @@ def test_bounds_that_hold_nothing_are_refused(tmp_path, bounds):
 def test_a_world_without_held_out_sequences_says_why_there_is_no_value():
   for entry in wm.score(
     'oracle()', 'next_token(num=2)', 'lattice(size=2, length=2)'
-  ):
+  ).to_dict('records'):
     assert (entry['n'], entry['value']) == (0, None)
     assert entry['unmeasured'] == {'no_trials': 1}

@@ -181,7 +181,7 @@ def _ask(tmp_path, budget, **options):
     budget=budget,
     log=lines.append,
     **options,
-  )
+  ).to_dict('records')
   return entries, '\n'.join(lines)
 
 

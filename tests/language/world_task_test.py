@@ -241,7 +241,7 @@ def test_one_call_scores_a_language_model(found, tmp_path):
     inspect_tasks.listed(METRICS, ';')[0],
     WORLD,
     log=lines.append,
-  )
+  ).to_dict('records')
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert values['compression', 'precision'] == 1
   assert values['distinction', 'recall'] == 0

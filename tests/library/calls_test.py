@@ -133,11 +133,11 @@ def test_options_know_their_limits_and_say_what_they_are():
 
 def test_a_run_is_scored_in_its_own_folder(run):
   lines = []
-  entries = wm.score(run, METRICS, accept='top_k(2)', log=lines.append)
-  table = pd.DataFrame(entries)
+  table = wm.score(run, METRICS, accept='top_k(2)', log=lines.append)
   assert set(table.metric) == {'next_token', 'compression'}
   assert 'top_k(k=2)' in set(table.accept)
-  assert json.loads((run.folder / 'scores.json').read_text()) == entries
+  entries = json.loads((run.folder / 'scores.json').read_text())
+  assert table.value.tolist() == [entry['value'] for entry in entries]
   assert lines[-1].startswith('written: ')
   page = wm.report(run.folder)
   assert page == run.folder / 'report' / 'report.html'
@@ -146,15 +146,13 @@ def test_a_run_is_scored_in_its_own_folder(run):
   # From its folder alone, and by objects.
   metrics = [wm.make('metric', spec) for spec in METRICS]
   rule = wm.make('accept', 'top_k(2)')
-  frame = entries.frame()
-  assert frame.value.tolist() == [entry['value'] for entry in entries]
-  assert str(entries).splitlines()[0].split()[:3] == [
-    *('model', 'spec', 'quantity')
-  ]
-  assert len(str(entries).splitlines()) == len(entries) + 1
-  assert entries._repr_html_().count('<tr') == len(entries) + 1
+  names = 'model', 'spec', 'quantity', 'value', 'low', 'high', 'n'
+  assert tuple(str(table).splitlines()[0].split()) == names
+  assert type(table[table.value > 0]) is pd.DataFrame
+  assert len(str(table).splitlines()) == len(entries) + 1
+  assert table._repr_html_().count('<tr') == len(entries) + 1
   again = wm.score(str(run.folder), metrics, accept=rule, out=run.folder)
-  assert again == entries
+  pd.testing.assert_frame_equal(again, table)
 
 
 def test_fields_are_for_all_metrics_that_have_them(run):
@@ -183,7 +181,7 @@ def test_predictors_are_named_in_many_ways(run):
   own = wm.load_predictor(oracles.Oracle(world), world)
   (validity,) = (
     entry['value']
-    for entry in wm.score(own, 'next_token(num=20)')
+    for entry in wm.score(own, 'next_token(num=20)').to_dict('records')
     if entry['quantity'] == 'validity'
   )
   assert validity == 1
@@ -200,14 +198,16 @@ def test_predictors_are_named_in_many_ways(run):
 
 def test_the_model_of_a_run_without_its_training(run):
   metric = 'next_token(num=20)'
-  entries = wm.score(run.folder, metric, checkpoint='none', seed=2)
-  assert entries == wm.score(GRAMS, metric, WORLD, seed=2)
+  entries = wm.score(run.folder, metric, checkpoint='none', seed=2).to_dict(
+    'records'
+  )
+  assert entries == wm.score(GRAMS, metric, WORLD, seed=2).to_dict('records')
 
 
 def test_a_study_of_two_rows(tmp_path):
   rows = ['flat: uniform()', f'grams: {GRAMS} on {WORLD} with num=70']
   lines = []
-  page = wm.study(
+  scores = wm.study(
     rows,
     WORLD,
     'next_token(num=20)',
@@ -217,7 +217,8 @@ def test_a_study_of_two_rows(tmp_path):
     num_samples=30,
     log=lines.append,
   )
-  assert page.is_file()
+  assert set(scores['run']) >= {str(tmp_path / x) for x in ('flat', 'grams')}
+  assert (tmp_path / 'report' / 'report.html').is_file()
   titles = [line[3:] for line in lines if line.startswith('== ')]
   assert titles[:6] + titles[-1:] == [
     *('flat: score', 'flat: reconstruct'),
@@ -241,7 +242,9 @@ def test_a_study_of_two_rows(tmp_path):
 def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
   wm.study([f'kept: {run.folder}'], WORLD, 'next_token(num=20)', tmp_path)
   result = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
-  (own,) = wm.score(run.folder, 'next_token(num=20)', out=tmp_path / 'own')[:1]
+  (own,) = wm.score(
+    run.folder, 'next_token(num=20)', out=tmp_path / 'own'
+  ).to_dict('records')[:1]
   assert (result[0]['value'], result[0]['step']) == (own['value'], own['step'])
   assert not (tmp_path / 'kept' / 'train.json').exists()
   for row, output in (

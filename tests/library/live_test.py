@@ -21,7 +21,7 @@ RULE = TABLE - np.log(np.exp(TABLE).sum(-1, keepdims=True))
 
 
 def valid_mass(source, **keywords) -> float:
-  entries = wm.score(source, METRICS, WORLD, **keywords)
+  entries = wm.score(source, METRICS, WORLD, **keywords).to_dict('records')
   return next(e['value'] for e in entries if e['quantity'] == 'valid_mass')
 
 
@@ -86,7 +86,7 @@ def test_nnx_in_eval_mode_with_its_untrained_control(expected):
     WORLD,
     untrained=Nnx(nnx.Rngs(1)),
     name='mine',
-  )
+  ).to_dict('records')
   assert {e['model'] for e in entries} == {'mine', 'mine, untrained'}
   rows = {(e['model'], e['quantity']): e['value'] for e in entries}
   # The control of the probe is the baseline's own probe.
@@ -220,7 +220,9 @@ def test_score_returns_and_prints_what_was_asked(tmp_path):
   table = '\n'.join(lines)
   for k in (1, 2, 3, 4):
     assert f'k={k}' in table
-  entries = wm.score('oracle()', METRICS, WORLD, out=tmp_path)
+  entries = wm.score('oracle()', METRICS, WORLD, out=tmp_path).to_dict(
+    'records'
+  )
   assert {e['metric'] for e in entries} == {'next_token'}
   assert wm.rows(tmp_path).spec.nunique() == 5
 

@@ -162,14 +162,16 @@ def test_a_run_that_stopped_is_partial_until_it_has_ended(tmp_path):
   messages = tmp_path / 'train.run.json'
   whole = messages.read_text()
   messages.write_text(whole.replace('"steps": 4', '"steps": 400'))
-  (entry, *_) = wm.score(tmp_path, METRICS[0], out=tmp_path / 'a')
+  (entry, *_) = wm.score(tmp_path, METRICS[0], out=tmp_path / 'a').to_dict(
+    'records'
+  )
   assert entry['status'] == 'partial'
   assert entry['cautions'] == ['is still in training, at step 4 of 400']
   # The same checkpoint, once the run has ended: nothing is measured again.
   messages.write_text(whole)
   out = tmp_path / 'b'
   (tmp_path / 'train.json').write_bytes(summary)
-  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out)
+  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out).to_dict('records')
   assert (entry['status'], entry['cautions']) == ('finished', [])
   path = next((out / 'scores').glob('*.json'))
   held = results.read(path)
@@ -178,6 +180,8 @@ def test_a_run_that_stopped_is_partial_until_it_has_ended(tmp_path):
     path, dataclasses.replace(held, about={**held.about, 'extra': extra})
   )
   lines = []
-  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out, log=lines.append)
+  (entry, *_) = wm.score(
+    tmp_path, METRICS[0], out=out, log=lines.append
+  ).to_dict('records')
   assert (entry['status'], entry['cautions']) == ('finished', [])
   assert any(line.endswith(': cached') for line in lines)

@@ -202,7 +202,7 @@ def test_worlds_and_models_without_are_a_reason():
     ('transformer(layers=1, width=8)', 'lattice()', 'needs_latent'),
     ('transformer(layers=1, width=8)', 'orbits()', 'needs_generative'),
   ):
-    (entry,) = wm.score(model, ['belief()'], world)
+    (entry,) = wm.score(model, ['belief()'], world).to_dict('records')
     assert entry['unmeasured'] == {why: 1}
 
 

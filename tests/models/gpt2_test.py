@@ -113,10 +113,11 @@ def test_many_trials_run_as_one_program(world, monkeypatch):
   monkeypatch.setattr(engine, 'WORTH', 1)
   module = _module(len(world.vocab), world.max_len)
   one, again = (
-    wm.score(module, 'compression(trials=20)', world) for _ in range(2)
+    wm.score(module, 'compression(trials=20)', world).to_dict('records')
+    for _ in range(2)
   )
   monkeypatch.setattr(engine, 'WORTH', 1 << 60)
-  other = wm.score(module, 'compression(trials=20)', world)
+  other = wm.score(module, 'compression(trials=20)', world).to_dict('records')
   values = [[entry['value'] for entry in each] for each in (one, again, other)]
   assert values[0] == values[1] == values[2]
 

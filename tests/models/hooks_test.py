@@ -115,7 +115,7 @@ def test_probes_and_interventions_need_no_method(module):
     ['probe(num=40, epochs=2)', 'intervention(num=40, epochs=2)'],
     SPEC,
     untrained=wm.wrap(Network(1), SPEC, layer='blocks.1'),
-  )
+  ).to_dict('records')
   values = {(e['metric'], e['quantity']): e['value'] for e in entries[::-1]}
   assert 0 < values['probe', 'accuracy'] <= 1
   assert 0 < values['probe', 'untrained'] <= 1

@@ -193,13 +193,15 @@ def test_it_is_scored_like_any_model(tmp_path, capsys):
   def run() -> tuple[list[dict], str]:
     output: list[str] = []
     out = tmp_path / 'run'
-    result = wm.score(spec, asked, tiny.World(), out=out, log=output.append)
+    result = wm.score(
+      spec, asked, tiny.World(), out=out, log=output.append
+    ).to_dict('records')
     return result, capsys.readouterr().err + '\n'.join(output)
 
   first, output = run()
   entries = {(e['metric'], e['quantity']): e for e in first}
   assert entries['compression', 'precision']['n'] > 0
-  assert entries['probe', 'accuracy']['value'] is not None
+  assert entries['probe', 'accuracy']['value'] >= 0
   assert 'went to no token' in output
   again, output = run()
   assert again == first

@@ -47,7 +47,9 @@ def after_bos(tokens):
 
 def values(model, metrics=METRICS, **options):
   """(metric, quantity) -> value, and the cautions."""
-  entries = wm.score(wm.wrap(model, WORLD, **options), metrics, WORLD)
+  entries = wm.score(wm.wrap(model, WORLD, **options), metrics, WORLD).to_dict(
+    'records'
+  )
   cautions = {text for entry in entries for text in entry['cautions']}
   return {(e['metric'], e['quantity']): e['value'] for e in entries}, cautions
 
@@ -200,9 +202,9 @@ def test_activations_and_caches_have_the_prefix_too(cls):
   whole = np.pad(tokens, ((0, 0), (1, 0)), constant_values=BOS)
   np.testing.assert_allclose(hidden, cls().hidden(whole, -1)[:, 1:], rtol=1e-5)
   assert 'activations' in loaded.predictor.contract.checked
-  scores = wm.score(loaded, ['compression(trials=5)'], WORLD)
+  scores = wm.score(loaded, ['compression(trials=5)'], WORLD).to_dict('records')
   plain = wm.wrap(lambda tokens: cls()(tokens), WORLD, **options)
-  again = wm.score(plain, ['compression(trials=5)'], WORLD)
+  again = wm.score(plain, ['compression(trials=5)'], WORLD).to_dict('records')
   assert [e['value'] for e in scores] == [e['value'] for e in again]
 
 
@@ -293,5 +295,5 @@ def test_a_spec_has_the_same_layout(tmp_path, monkeypatch, right):
     f"user(function='mine.py:model', tokens='ids.json', before=({BOS},), "
     'files=())'
   )
-  entries = wm.score(spec, METRICS, WORLD)
+  entries = wm.score(spec, METRICS, WORLD).to_dict('records')
   assert {(e['metric'], e['quantity']): e['value'] for e in entries} == right

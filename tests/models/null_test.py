@@ -21,14 +21,16 @@ def predictor(spec: str, world: str = CITY):
 def test_its_excess_loss_is_as_asked(kind):
   entries = wm.score(
     f"null(kind='{kind}', excess=0.05)", 'excess_loss(num=300)', CITY
-  )
+  ).to_dict('records')
   (excess,) = [e for e in entries if e['quantity'] == 'excess_loss']
   assert excess['value'] == pytest.approx(0.05, rel=0.1)
 
 
 def test_its_illegal_mass_is_as_asked_where_no_law_is_known():
   spec = "null(kind='state', illegal_mass=0.1)"
-  entries = wm.score(spec, 'next_token(num=200)', 'connect4()')
+  entries = wm.score(spec, 'next_token(num=200)', 'connect4()').to_dict(
+    'records'
+  )
   values = {e['quantity']: e['value'] for e in entries}
   assert values['valid_mass'] == pytest.approx(0.9, abs=0.02)
 

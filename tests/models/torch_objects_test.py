@@ -63,7 +63,9 @@ def everything(model):
 
 
 def values(model, **options):
-  entries = wm.score(wm.wrap(model, WORLD, **options), METRICS, WORLD)
+  entries = wm.score(wm.wrap(model, WORLD, **options), METRICS, WORLD).to_dict(
+    'records'
+  )
   return [entry['value'] for entry in entries]
 
 

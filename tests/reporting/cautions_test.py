@@ -154,7 +154,7 @@ def test_how_a_file_was_read_is_said_and_stored(tmp_path):
   stores = wm.sample(world, tmp_path / 'run', options, log=lines.append)
   entries = wm.score(
     'uniform()', ['next_token(num=5)'], world, log=lines.append
-  )
+  ).to_dict('records')
   notes = entries[0]['world_notes']
   assert notes['read as start'] == 'a'
   facts = stores['train'].manifest['world_facts']

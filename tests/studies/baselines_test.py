@@ -18,6 +18,7 @@ WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
 NET = 'transformer(layers=1, width=32)'
 TRAINED = [f'walks: {NET} on {WALKS}', f'paths: {NET} on {PATHS}']
 METRICS = 'next_token()', 'exactness()'
+REPORT = 'report/report.html'
 FEW = {'sampling': wm.Sampling(num=50, num_heldout=5), 'num_samples': 5}
 SUFFIXED = {f'bayes_{name}' for name in ('walks', 'paths')}
 
@@ -108,7 +109,7 @@ def seating() -> str:
 def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
   world = registry.resolve('world', seating)
   lines: list[str] = []
-  page = wm.study(
+  wm.study(
     [f'net: ngram(order=2) on {seating}'],
     seating,
     'next_token(num=20)',
@@ -116,7 +117,7 @@ def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
     sampling=wm.Sampling(num=20, num_heldout=5),
     log=lines.append,
   )
-  text = page_text.read(page)
+  text = page_text.read(tmp_path / REPORT)
   assert text.count('does not say how its samples are distributed') == 1
   assert not (tmp_path / 'bayes').exists()
   for name in ('uniform', 'oracle'):
@@ -155,20 +156,20 @@ def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
     raise core.InputError('too large')
 
   monkeypatch.setattr('wm.models.bayes.Model.predictor', refuse)
-  page = wm.study(
+  wm.study(
     [f'walks: ngram(order=2) on {WALKS}'],
     WALKS,
     'next_token(num=20)',
     tmp_path,
     **FEW,
   )
-  text = page_text.read(page)
+  text = page_text.read(tmp_path / REPORT)
   assert 'No bayes: too large' in text
   assert '| oracle |' in text
 
 
 def test_null_models_stand_beside_the_rows_that_they_err_as_much_as(tmp_path):
-  page = wm.study(
+  wm.study(
     [f'walks: ngram(order=2) on {WALKS}', f'best: bayes() in {WALKS}'],
     WALKS,
     ['next_token(num=50)', 'compression(trials=40, samples=5)'],
@@ -192,7 +193,8 @@ def test_null_models_stand_beside_the_rows_that_they_err_as_much_as(tmp_path):
     # The error is in the spec, so that the results are reused.
     assert f'illegal_mass={1 - mass:.6f}'.rstrip('0') in entry['model_spec']
   assert values['walks_null_state']['precision']['value'] == 1
-  heads, *rows = page_text.table(page_text.read(page), 'Beside null models')
+  text = page_text.read(tmp_path / REPORT)
+  heads, *rows = page_text.table(text, 'Beside null models')
   cells = {row[0]: dict(zip(heads, row, strict=True)) for row in rows}
   assert {name.split(': ')[1] for name in cells} == {'validity', 'precision'}
   (of_pairs,) = (x for name, x in cells.items() if 'precision' in name)
@@ -201,7 +203,7 @@ def test_null_models_stand_beside_the_rows_that_they_err_as_much_as(tmp_path):
 
 
 def test_a_row_whose_error_is_not_known_has_no_null_models(tmp_path):
-  page = wm.study(
+  wm.study(
     [f'walks: ngram(order=2) on {WALKS}'],
     WALKS,
     'compression(trials=10, samples=2)',
@@ -209,7 +211,7 @@ def test_a_row_whose_error_is_not_known_has_no_null_models(tmp_path):
     **FEW,
     nulls=True,
   )
-  text = page_text.read(page)
+  text = page_text.read(tmp_path / REPORT)
   assert 'No null models of walks' in text
   assert 'has no excess_loss and no valid_mass' in text
   assert 'Beside null models' not in text

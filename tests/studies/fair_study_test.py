@@ -23,7 +23,7 @@ ROWS = [
 def done(tmp_path_factory):
   """The folder of a study that was done, and the text of its report."""
   out = tmp_path_factory.mktemp('fair')
-  page = wm.study(
+  wm.study(
     ROWS,
     WALKS,
     ['next_token(num=80)', 'compression(trials=20, samples=3)'],
@@ -32,6 +32,7 @@ def done(tmp_path_factory):
     training=wm.Training(steps=4, batch=8, log_every=1),
     num_samples=40,
   )
+  page = out / 'report' / 'report.html'
   return out, page_text.read(page), page.read_text()
 
 

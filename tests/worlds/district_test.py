@@ -88,7 +88,7 @@ def test_known_answers_on_a_district(whole, traversal):
   )
   entries = wm.score(
     'oracle()', ['next_token(num=30)', 'compression(trials=10)'], world
-  )
+  ).to_dict('records')
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == values['precision'] == 1
   facts = registry.make('world', world).stats()
@@ -156,7 +156,7 @@ def test_known_answers_on_the_recorded_district(testdata):
   metrics = ['compression(trials=30)', 'distinction(trials=30)', 'audit()']
   perfect = {
     (entry['metric'], entry['quantity']): entry['value']
-    for entry in wm.score('oracle()', metrics, walks)
+    for entry in wm.score('oracle()', metrics, walks).to_dict('records')
   }
   assert perfect['compression', 'precision'] == 1
   assert perfect['distinction', 'precision'] == 1
@@ -165,7 +165,9 @@ def test_known_answers_on_the_recorded_district(testdata):
   for world in (walks, paths):
     (valid,) = (
       entry['value']
-      for entry in wm.score('bayes()', ['traversal(num=100)'], world)
+      for entry in wm.score('bayes()', ['traversal(num=100)'], world).to_dict(
+        'records'
+      )
       if entry['quantity'] == 'valid'
     )
     assert valid == 1

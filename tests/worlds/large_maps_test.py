@@ -46,7 +46,7 @@ def test_pairs_are_uniform_over_those_in_reach(both):
 )
 def test_the_world_is_perfect_at_any_size(both, metric):
   *_, large, _, _, _ = both
-  entries = wm.score('oracle()', [metric], large)
+  entries = wm.score('oracle()', [metric], large).to_dict('records')
   ideal = {'precision', 'valid_0', 'valid_0.5', 'valid', 'legal'}
   values = [e['value'] for e in entries if e['quantity'] in ideal]
   assert values

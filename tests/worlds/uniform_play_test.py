@@ -152,7 +152,7 @@ def lawful() -> list:
 
 @pytest.mark.parametrize(('world', 'spec'), few(20, lawful()))
 def test_bayes_is_legal(world, spec):
-  entries = wm.score(spec, 'next_token(num=8)', world)
+  entries = wm.score(spec, 'next_token(num=8)', world).to_dict('records')
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == 1
   assert values['valid_mass'] == pytest.approx(1, abs=1e-5)

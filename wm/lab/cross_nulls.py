@@ -24,6 +24,7 @@ from wm import core
 from wm.core import registry
 from wm.lab import agreement, cross, units
 from wm.library import calls
+from wm.options.calls import Scoring
 from wm.runtime import files
 
 # Label -> fields of a null: what its errors depend on, and how many tokens they
@@ -59,7 +60,8 @@ def measured(
   """
   model = f'null({KINDS[kind]}, excess={excess!r})'
   specs = [of.parts[0].metric for of in measures]
-  entries = calls.score(model, specs, world, seed=seed)
+  scoring = Scoring(metrics=specs, world=world, seed=seed)
+  entries = calls.entries_of(model, scoring)
   values = []
   for of in measures:
     shares = [

@@ -247,7 +247,7 @@ def score(
   untrained: loading_lib.Source | None = None,
   scoring: Scoring,
   log: Log = no_log,
-) -> Entries:
+) -> pd.DataFrame:
   """Scores a model by metrics, against the world's rules.
 
     wm.score('runs/city', 'compression(trials=100)')
@@ -271,46 +271,44 @@ def score(
     log: gets lines on cached results, the table and the files.
 
   Returns:
-    An entry for each quantity of `metrics`, a flat dict; `frame()` of the list
-    is a data frame. What it holds is in `wm.evaluation.results`.
+    A data frame: a row for each quantity of `metrics`, with the columns of
+    `wm.evaluation.results`. Values that were not measured are NaN.
 
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
   """
-  asked = metrics_of(metrics, scoring.accept, scoring.metric_overrides)
-  loaded = loading_lib.load_predictor(source, world, loading=scoring)
+  return _frame(entries_of(source, scoring, out, untrained, log=log))
+
+
+def entries_of(
+  source: loading_lib.Source,
+  scoring: Scoring,
+  out: Path | None = None,
+  untrained: loading_lib.Source | None = None,
+  *,
+  log: Log = no_log,
+) -> list[dict[str, Any]]:
+  """Entries of `score`, which has a row for each."""
+  asked = metrics_of(scoring.metrics, scoring.accept, scoring.metric_overrides)
+  loaded = loading_lib.load_predictor(source, scoring.world, loading=scoring)
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return Entries(score_predictor(loaded, asked, scoring, out, log))
+    return score_predictor(loaded, asked, scoring, out, log)
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
   entries = score_predictor(loaded, asked, scoring, out, log)
   folder = None if out is None else pathlib.Path(out) / 'untrained'
-  return Entries(entries + score_predictor(fresh, asked, scoring, folder, log))
+  return entries + score_predictor(fresh, asked, scoring, folder, log)
 
 
-class Entries(list[dict[str, Any]]):
-  """Results of a score, a dict for each quantity; shown as a table."""
+def _frame(entries: list[dict[str, Any]]) -> pd.DataFrame:
+  from wm.library import score_frame  # Pandas takes .2 s to import.
 
-  def frame(self) -> pd.DataFrame:
-    """A row for each entry, with all that it holds."""
-    import pandas as pd  # A command that scores does without it.
-
-    return pd.DataFrame([*self])
-
-  def _table(self) -> pd.DataFrame:
-    names = 'model', 'spec', 'quantity', 'value', 'low', 'high', 'n'
-    return self.frame().reindex(columns=[*names])
-
-  def __repr__(self) -> str:
-    return self._table().to_string(index=False, float_format='{:.3f}'.format)
-
-  def _repr_html_(self) -> str:
-    return str(self._table().to_html(index=False, float_format='{:.3f}'.format))
+  return score_frame.ScoreFrame(entries)
 
 
 def score_predictor(
@@ -355,7 +353,7 @@ def ask(
   scoring: Scoring,
   asking: Asking,
   log: Log = no_log,
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
   """Scores a language model within a budget.
 
     wm.ask("language(model='openai/gpt-5')", 'compression()', 'maps()',
@@ -376,7 +374,7 @@ def ask(
     log: gets the plan, and what was used.
 
   Returns:
-    As `wm.score`; [] of a dry run.
+    As `wm.score`; no rows of a dry run.
 
   Raises:
     InputError: the budget is too small for the first trials, prices are
@@ -406,7 +404,7 @@ def ask(
 
   if out is None or asking.dry_run:
     plan().tell(log, prompts=True)
-    return []
+    return _frame([])
   with files.stage_lock(out, 'ask'):
     bought = plan()
     bought.tell(log)
@@ -424,7 +422,7 @@ def ask(
   log(scoring_lib.table(entries))
   for line in (*bought.lines(), *predictor.diagnostics()):
     log(line)
-  return entries
+  return _frame(entries)
 
 
 @takes(routes=RouteSource, loading=(Loading, 'checkpoint', 'model', 'name'))

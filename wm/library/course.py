@@ -70,14 +70,14 @@ def course(
   rows: list[dict[str, Any]] = []
   for step in steps:
     log(f'== step {step:,} of {steps[-1]:,}')
-    options = {'seed': scoring.seed, 'max_calls': scoring.max_calls}
-    entries = calls.score(
-      *(folder, asked, world),
-      out=out / f'step_{step:08d}',
+    at = Scoring(
+      metrics=asked,
+      world=world,
       checkpoint=str(step),
-      log=log,
-      **options,
+      seed=scoring.seed,
+      max_calls=scoring.max_calls,
     )
+    entries = calls.entries_of(folder, at, out / f'step_{step:08d}', log=log)
     rows += [{**entry, 'step': step} for entry in entries]
   losses = run_log.read(folder / 'metrics.jsonl')
   rows += [

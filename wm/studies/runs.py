@@ -37,7 +37,7 @@ from wm.data import exposure
 from wm.data import store as stores
 from wm.library import calls
 from wm.library.calls import Log
-from wm.options.calls import Stages
+from wm.options.calls import Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import (
@@ -216,18 +216,22 @@ class Run:
     if not self.metrics:
       return [], {}
     log(f'== {self.name}: score')
-    where: dict[str, Any] = {'name': row.title or row.name, 'log': log}
-    seed, world = stages.sampling.seed, row.scored_in
-    entries = calls.score(
-      source, list(self.metrics), world, out=folder, seed=seed, **where
+    name, world = row.title or row.name, row.scored_in
+    scoring = Scoring(
+      metrics=list(self.metrics),
+      world=world,
+      seed=stages.sampling.seed,
+      name=name,
     )
+    entries = calls.entries_of(source, scoring, folder, log=log)
     summary = {}
     if self.mapped:
       log(f'== {self.name}: reconstruct')
       summary = calls.reconstruct(
         *(source, folder, world, stages.reconstruction),
         num=stages.num_samples,
-        **where,
+        name=name,
+        log=log,
       )
     pathlib.Path(folder, FAILED).unlink(missing_ok=True)
     files.write_json(pathlib.Path(folder, DONE), self.mark())

@@ -11,8 +11,10 @@ import itertools
 import pathlib
 from collections.abc import Sequence
 
+import pandas as pd
+
 from wm import core
-from wm.library import calls, report
+from wm.library import calls, report, score_frame
 from wm.library.calls import Log
 from wm.options import takes
 from wm.options.calls import Crossing, Path, Scoring, Stages
@@ -47,7 +49,7 @@ def study(
   stages: Stages,
   workers: Crossing,
   log: Log = calls.no_log,
-) -> pathlib.Path:
+) -> pd.DataFrame:
   """Samples data, trains, scores and maps for every row; writes a report.
 
   Args:
@@ -71,7 +73,7 @@ def study(
     log: gets a title for each stage, and the messages of the stages.
 
   Returns:
-    Path of the report, OUT/report/report.html.
+    As `wm.score`, with the folder in `run`. The page is in OUT/report.
 
   Raises:
     InputError: bad specs, or a folder that holds another run; the first error
@@ -86,9 +88,8 @@ def study(
     )
   for place in places:
     partner_of(place)  # Bad matches fail before a folder is made.
-  asked = calls.metrics_of(
-    metrics, scoring.accept, overrides=scoring.metric_overrides
-  )
+  overrides = scoring.metric_overrides
+  asked = calls.metrics_of(metrics, scoring.accept, overrides)
   stages = stages.replaced({'seed': scoring.seed})
   more, notes = list[Row](), list[str]()
   if stages.baselines:
@@ -112,7 +113,7 @@ def study(
   if workers.dry_run:
     for run in itertools.chain(*all_runs(dry_run=True)):
       log(_planned(run, workers.nulls))
-    return folder / _REPORT / 'report.html'
+    return score_frame.of_runs([])
   pool = runs.JobPool(workers.jobs)
   with files.stage_lock(folder, 'study'):
     resolved, added = all_runs(dry_run=False)
@@ -123,8 +124,9 @@ def study(
       notes += lines + _done([], beside, pool, log)
       added += beside
     log('== report')
-    folders = [run.folder for run in (*resolved, *added)]
-    return report.report(folders, folder, notes=notes, log=log)
+    scored = [run.folder for run in (*resolved, *added)]
+    report.report(scored, folder, notes=notes, log=log)
+    return score_frame.of_runs(scored)
 
 
 def _done(
