@@ -93,7 +93,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Commands that any test may run: they take milliseconds. What a script of bash
 # starts is not seen here; a test of one that starts Python has the mark.
-BRIEF = 'git', 'tar', 'bash'
+# Matplotlib asks for the fonts of a machine, once.
+BRIEF = 'git', 'tar', 'bash', 'fc-list'
 
 
 @pytest.hookimpl(wrapper=True)

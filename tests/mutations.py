@@ -213,8 +213,9 @@ def _run(tree: pathlib.Path, *tests: str, seconds: float) -> tuple[int, str]:
     )
   except subprocess.TimeoutExpired:
     return -1, 'time is up'
-  # The names of parameters may have blanks; the reason comes behind a dash.
-  failed = re.search(r'^(?:FAILED|ERROR) (.+?)(?: - |$)', done.stdout, re.M)
+  # Parameters may have blanks and dashes; the reason comes behind a dash.
+  pattern = r'^(?:FAILED|ERROR) (\S+\[.+\]|.+?)(?: - |$)'
+  failed = re.search(pattern, done.stdout, re.M)
   return done.returncode, failed[1] if failed else ''
 
 
