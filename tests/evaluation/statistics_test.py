@@ -368,3 +368,9 @@ def test_strata_of_two_clusters_stand_by_themselves():
   within = statistics._within(errors, strata)
   share = np.sqrt(2 * (1 - 1 / 4))
   np.testing.assert_allclose(within, share * np.array([[-1, 1, -5, 5]]))
+
+
+def test_seeds_whose_intervals_pass_1_are_not_cut_there():
+  ends = [0.8, 1.1, 0.7], [1.2, 1.5, 1.1]
+  mean, low, high = statistics.over_seeds([1.0, 1.3, 0.9], *ends)
+  assert low < mean < 1.1 < high
