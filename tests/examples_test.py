@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from tests.launch import binaries
 from wm.core import fields, registry
 from wm.worlds.maps import streets
@@ -106,7 +107,7 @@ def test_a_model_with_ids_of_its_own_is_scored(tmp_path):
   )
   values = {
     entry['quantity']: entry['value']
-    for entry in wm.score(model, 'next_token(num=50)', world).to_dict('records')
+    for entry in small.scored(model, 'next_token(num=50)', world)
   }
   # After 'open' there is 'close', after 'up' it believes in 'down'.
   assert 0.5 < values['validity'] < 1
@@ -227,8 +228,8 @@ def test_a_model_is_the_same_under_any_numbering():
     atol=1e-6,
   )
   metrics = ['next_token(num=50)', 'compression(trials=20)']
-  assert [e['value'] for e in wm.score(mapped, metrics).to_dict('records')] == [
-    e['value'] for e in wm.score(plain, metrics).to_dict('records')
+  assert [e['value'] for e in small.scored(mapped, metrics)] == [
+    e['value'] for e in small.scored(plain, metrics)
   ]
 
 

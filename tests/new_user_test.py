@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from tests.launch import binaries
 
 WORLD = 'maps(rows=3, columns=3, max_moves=6)'
@@ -35,7 +36,7 @@ def _in_folder(folder, monkeypatch):
 
 
 def score(source, metrics=QUICK, world=WORLD, **options):
-  return wm.score(source, metrics, world, **options).to_dict('records')
+  return small.scored(source, metrics, world, **options)
 
 
 def logits(tokens):
@@ -62,11 +63,11 @@ class Module:
 # What works: title -> call, and what is true of what it gives.
 ANSWERED = {
   'a run by its folder': (
-    lambda: wm.score('run', QUICK).to_dict('records'),
+    lambda: small.scored('run', QUICK),
     lambda entries: entries[0]['world'] == WORLD,
   ),
   'a run as a path': (
-    lambda: wm.score(pathlib.Path('run'), QUICK).to_dict('records'),
+    lambda: small.scored(pathlib.Path('run'), QUICK),
     lambda entries: entries[0]['model'] == 'ngram',
   ),
   'names without brackets': (
@@ -127,11 +128,11 @@ REFUSED = {
     'expected name.*, one; several are flags or a list of them',
   ),
   'metric and world changed about': (
-    lambda: wm.score('uniform()', WORLD, QUICK).to_dict('records'),
+    lambda: small.scored('uniform()', WORLD, QUICK),
     "no metric is named 'maps'; it is a world; available",
   ),
   'no world': (
-    lambda: wm.score('uniform()', QUICK).to_dict('records'),
+    lambda: small.scored('uniform()', QUICK),
     "world is needed to use uniform\\(\\) in, such as 'maps\\(\\)'; available",
   ),
   'a class': (lambda: score(Module), 'is a class; expected'),
@@ -350,13 +351,13 @@ def test_an_own_gpt_on_a_grid(tmp_path):
     optimizer.step()
     optimizer.zero_grad()
   passes.clear()
-  entries = wm.score(model, 'compression(trials=200)', world).to_dict('records')
+  entries = small.scored(model, 'compression(trials=200)', world)
   values = {entry['quantity']: entry['value'] for entry in entries}
   assert 0 <= values['precision'] <= 1
   assert len(passes) <= 600
   # Its second block is probed without a method.
   loaded = wm.wrap(model, world, layer='blocks.layers.1')
-  probed = wm.score(loaded, 'probe(num=40, epochs=1)', world).to_dict('records')
+  probed = small.scored(loaded, 'probe(num=40, epochs=1)', world)
   assert {entry['n'] for entry in probed if entry['quantity'] == 'accuracy'}
 
 
@@ -381,9 +382,7 @@ def test_plain_functions_on_a_graph_of_their_own(tmp_path):
     return table[tokens]
 
   loaded = wm.wrap(bigrams, world, tokens=names)
-  entries = wm.score(
-    loaded, ['next_token(num=50)', 'compression()'], world
-  ).to_dict('records')
+  entries = small.scored(loaded, ['next_token(num=50)', 'compression()'], world)
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert 0 < values['next_token', 'valid_mass'] < 1
   assert 0 <= values['compression', 'precision'] <= 1

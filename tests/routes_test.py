@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import wm
+from tests import small
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
@@ -140,20 +141,12 @@ class Answers:
 def compared(world: core.World, spec: str, folder) -> int:
   """Scores one model by all routes; returns how many numbers were equal."""
   metrics = asking(world)
-  expected = table(
-    wm.score(spec, metrics, world, out=folder / 'spec').to_dict('records')
-  )
+  expected = table(small.scored(spec, metrics, world, out=folder / 'spec'))
   reader = wm.load_predictor(spec, world).predictor
   routes = {
-    'cache': lambda: wm.score(
-      spec, metrics, world, out=folder / 'spec'
-    ).to_dict('records'),
-    'function': lambda: wm.score(function(reader), metrics, world).to_dict(
-      'records'
-    ),
-    'object': lambda: wm.score(Stepping(reader), metrics, world).to_dict(
-      'records'
-    ),
+    'cache': lambda: small.scored(spec, metrics, world, out=folder / 'spec'),
+    'function': lambda: small.scored(function(reader), metrics, world),
+    'object': lambda: small.scored(Stepping(reader), metrics, world),
   }
   if spec != MODELS[0] and world.name in SILENT:
     routes = {'cache': routes['cache']}
@@ -189,6 +182,6 @@ def test_answers_of_the_oracle_are_the_oracle_s(world):
     "compression(trials=5, samples=2, suffixes='world', k=1)",
     'distinction(trials=5, samples=0)',
   ]
-  for entry in wm.score(Answers(reader), metrics, world).to_dict('records'):
+  for entry in small.scored(Answers(reader), metrics, world):
     if not math.isnan(entry['value']) and entry['metric'] != 'distinction':
       assert entry['value'] == pytest.approx(1), entry['quantity']

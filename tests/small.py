@@ -1,10 +1,13 @@
-"""Sizes that are constants of metrics, made small for tests."""
+"""Small scores for tests: rows as dictionaries, constants of metrics."""
 
 import contextlib
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+import wm
 
 CONSTANTS = {
   'audit': {'QUESTIONS': 12, 'SEQUENCES': 12},
@@ -26,3 +29,8 @@ def constants() -> Iterator[None]:
       for constant, value in values.items():
         patch.setattr(module, constant, value)
     yield
+
+
+def scored(*args: Any, **keywords: Any) -> list[dict[str, Any]]:
+  """The rows of `wm.score`; NaN where nothing was measured."""
+  return wm.score(*args, **keywords).to_dict('records')

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import wm
+from tests import small
 from tests.bench import harness
 from wm.core import registry
 from wm.models import user
@@ -211,9 +212,9 @@ def bench_user_gpt2() -> Iterator[harness.Line]:
     try:
       timings = harness.in_turns(
         {
-          'ours': lambda m=model, w=world: wm.score(
+          'ours': lambda m=model, w=world: small.scored(
             m, f'compression(trials={GPT2_TRIALS})', w
-          ).to_dict('records'),
+          ),
           'theirs': lambda m=model, w=world, p=pairs: _published(
             torch, m, w, p
           ),

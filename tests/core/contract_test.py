@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wm
-from tests import tiny
+from tests import small, tiny
 from wm import core
 from wm.core import basics, registry
 
@@ -87,7 +87,7 @@ def test_probability_of_padding_is_taken_out():
     logits[..., core.PAD] = 2
     return logits
 
-  entries = wm.score(padded, 'next_token(num=50)', MAPS).to_dict('records')
+  entries = small.scored(padded, 'next_token(num=50)', MAPS)
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == values['exact_set'] == 1
   assert values['valid_mass'] == pytest.approx(1)
@@ -255,7 +255,7 @@ def test_a_model_that_counts_its_calls():
   refuses(counting(30), 'changes the prediction')
   with pytest.raises(core.InputError, match='now answers otherwise than it di'):
     wm.score(counting(60), 'next_token(num=300)', MAPS)
-  (entry, *_) = wm.score(honest, 'next_token(num=300)', MAPS).to_dict('records')
+  (entry, *_) = small.scored(honest, 'next_token(num=300)', MAPS)
   assert entry['drift'] == 0
 
 
@@ -403,18 +403,16 @@ def test_changed_scores_are_refused(tmp_path):
 
 
 def test_sums_are_cut_to_their_bounds():
-  entries = wm.score(
+  entries = small.scored(
     "adversary(kind='peaked')", 'next_token(num=400)', MAPS
-  ).to_dict('records')
+  )
   assert all(0 <= entry['value'] <= 1 for entry in entries)
   (mass,) = (e for e in entries if e['quantity'] == 'valid_mass')
   assert mass['low'] > 0.5
 
 
 def test_a_status_stands_in_every_entry(tmp_path):
-  entries = wm.score(
-    honest, ['next_token(num=9)', 'probe(num=9)'], MAPS
-  ).to_dict('records')
+  entries = small.scored(honest, ['next_token(num=9)', 'probe(num=9)'], MAPS)
   assert {e['status'] for e in entries if e['metric'] == 'probe'} == {
     'nothing measured'
   }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm.core import registry
 from wm.evaluation import membership
 
@@ -34,12 +35,12 @@ def test_no_threshold_has_a_greater_f1(model):
 
 
 def test_entries_name_the_threshold():
-  entries = wm.score(
+  entries = small.scored(
     "adversary(kind='leaky')",
     ['next_token(num=50)', 'compression(trials=20)', 'probe(num=20)'],
     CITY,
     accept='calibrated()',
-  ).to_dict('records')
+  )
   by_metric = {entry['metric']: entry for entry in entries}
   assert 0 < by_metric['next_token']['epsilon'] < 0.1
   same = by_metric['compression']['epsilon']

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import wm
+from tests import small
 from tests.evaluation.counted import OTHER, WORLD, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
@@ -284,8 +285,8 @@ def test_bounds_that_hold_nothing_are_refused(tmp_path, bounds):
 
 
 def test_a_world_without_held_out_sequences_says_why_there_is_no_value():
-  for entry in wm.score(
+  for entry in small.scored(
     'oracle()', 'next_token(num=2)', 'lattice(size=2, length=2)'
-  ).to_dict('records'):
+  ):
     assert (entry['n'], entry['value']) == (0, None)
     assert entry['unmeasured'] == {'no_trials': 1}

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-import wm
+from tests import small
 from tests.models.bayes_replan_test import wandering
 from tests.models.bayes_test import NOISY, SHORTEST, WALKS, law
 from wm import core
@@ -111,7 +111,7 @@ def test_pairs_are_prefixes_that_the_sampler_draws(spec, apart):
 def test_who_knows_rules_and_sampler_is_right(spec, rule, model):
   if model == 'oracle()' and rule != 'epsilon(0.01)':
     pytest.skip('it is uniform over what is legal: others leave some out')
-  entries = wm.score(model, list(METRICS), spec, accept=rule).to_dict('records')
+  entries = small.scored(model, list(METRICS), spec, accept=rule)
   asked = [e for e in entries if e['quantity'] in ASKED]
   assert len(asked) == 6
   assert all(e['value'] == 1 or math.isnan(e['value']) for e in asked)
@@ -121,7 +121,7 @@ def test_who_knows_rules_and_sampler_is_right(spec, rule, model):
 def test_the_uniform_model_tells_nothing_apart():
   result = {
     e['metric'] + e['quantity']: e
-    for e in wm.score('uniform()', list(METRICS), NOISY).to_dict('records')
+    for e in small.scored('uniform()', list(METRICS), NOISY)
   }
   assert result['compressionprecision']['value'] == 1
   assert result['distinctionrecall']['value'] == 0
@@ -133,7 +133,7 @@ def test_forgetting_by_prefix_is_seen_on_the_support():
   model = "noisy_oracle(wrong=0.1, by='prefix')"
   result = {
     e['metric'] + e['quantity']: e['value']
-    for e in wm.score(model, list(METRICS), WALKS).to_dict('records')
+    for e in small.scored(model, list(METRICS), WALKS)
   }
   assert result['compressionprecision'] < 0.7
   assert result['distinctionrecall'] < 1

@@ -18,6 +18,7 @@ from inspect_ai._util import config as command_line
 from inspect_ai._util.registry import registry_info
 
 import wm
+from tests import small
 from tests.evaluation import counted
 from wm import core
 from wm.core import registry
@@ -236,12 +237,12 @@ def test_probabilities_of_known_answers(tmp_path):
 
 def test_one_call_scores_a_language_model(found, tmp_path):
   lines = []
-  entries = wm.score(
+  entries = small.scored(
     f"language(model='wm/yes', answers={str(tmp_path)!r})",
     inspect_tasks.listed(METRICS, ';')[0],
     WORLD,
     log=lines.append,
-  ).to_dict('records')
+  )
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert values['compression', 'precision'] == 1
   assert values['distinction', 'recall'] == 0

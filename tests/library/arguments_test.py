@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm import core, options
 from wm.library import arguments
 from wm.options import Option
@@ -98,8 +99,8 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
   assert wm.spec(world) == SHORT['world']
   graph = nx.cycle_graph(4)
   assert wm.from_graph(graph, folder / 'map', max_moves=five).max_moves == 5
-  entries = wm.score(**SHORT, seed=np.int64(1)).to_dict('records')
-  assert entries == wm.score(**SHORT, seed=1).to_dict('records')
+  entries = small.scored(**SHORT, seed=np.int64(1))
+  assert entries == small.scored(**SHORT, seed=1)
   options = wm.Training(steps=five, lr=np.float32(0.5), floor=1)
   assert repr((options.steps, options.lr, options.floor)) == '(5, 0.5, 1.0)'
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import wm
-from tests import tiny
+from tests import small, tiny
 from tests.training import mean_mlp
 from wm import core
 from wm.library import calls
@@ -181,7 +181,7 @@ def test_predictors_are_named_in_many_ways(run):
   own = wm.load_predictor(oracles.Oracle(world), world)
   (validity,) = (
     entry['value']
-    for entry in wm.score(own, 'next_token(num=20)').to_dict('records')
+    for entry in small.scored(own, 'next_token(num=20)')
     if entry['quantity'] == 'validity'
   )
   assert validity == 1
@@ -198,10 +198,8 @@ def test_predictors_are_named_in_many_ways(run):
 
 def test_the_model_of_a_run_without_its_training(run):
   metric = 'next_token(num=20)'
-  entries = wm.score(run.folder, metric, checkpoint='none', seed=2).to_dict(
-    'records'
-  )
-  assert entries == wm.score(GRAMS, metric, WORLD, seed=2).to_dict('records')
+  entries = small.scored(run.folder, metric, checkpoint='none', seed=2)
+  assert entries == small.scored(GRAMS, metric, WORLD, seed=2)
 
 
 def test_a_study_of_two_rows(tmp_path):
@@ -242,9 +240,9 @@ def test_a_study_of_two_rows(tmp_path):
 def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
   wm.study([f'kept: {run.folder}'], WORLD, 'next_token(num=20)', tmp_path)
   result = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
-  (own,) = wm.score(
-    run.folder, 'next_token(num=20)', out=tmp_path / 'own'
-  ).to_dict('records')[:1]
+  (own,) = small.scored(run.folder, 'next_token(num=20)', out=tmp_path / 'own')[
+    :1
+  ]
   assert (result[0]['value'], result[0]['step']) == (own['value'], own['step'])
   assert not (tmp_path / 'kept' / 'train.json').exists()
   for row, output in (

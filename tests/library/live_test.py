@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 
 import wm
+from tests import small
 from wm import core
 
 WORLD = 'maps(rows=3, columns=3, max_moves=8)'
@@ -21,7 +22,7 @@ RULE = TABLE - np.log(np.exp(TABLE).sum(-1, keepdims=True))
 
 
 def valid_mass(source, **keywords) -> float:
-  entries = wm.score(source, METRICS, WORLD, **keywords).to_dict('records')
+  entries = small.scored(source, METRICS, WORLD, **keywords)
   return next(e['value'] for e in entries if e['quantity'] == 'valid_mass')
 
 
@@ -80,13 +81,13 @@ def test_nnx_in_eval_mode_with_its_untrained_control(expected):
   module.table.embedding[...] = jnp.asarray(TABLE)
   assert valid_mass(module) == pytest.approx(expected, rel=1e-5)
   assert not module.dropout.deterministic, 'the module of the user is as it was'
-  entries = wm.score(
+  entries = small.scored(
     module,
     ['probe(num=40, epochs=2)'],
     WORLD,
     untrained=Nnx(nnx.Rngs(1)),
     name='mine',
-  ).to_dict('records')
+  )
   assert {e['model'] for e in entries} == {'mine', 'mine, untrained'}
   rows = {(e['model'], e['quantity']): e['value'] for e in entries}
   # The control of the probe is the baseline's own probe.
@@ -220,9 +221,7 @@ def test_score_returns_and_prints_what_was_asked(tmp_path):
   table = '\n'.join(lines)
   for k in (1, 2, 3, 4):
     assert f'k={k}' in table
-  entries = wm.score('oracle()', METRICS, WORLD, out=tmp_path).to_dict(
-    'records'
-  )
+  entries = small.scored('oracle()', METRICS, WORLD, out=tmp_path)
   assert {e['metric'] for e in entries} == {'next_token'}
   assert wm.rows(tmp_path).spec.nunique() == 5
 

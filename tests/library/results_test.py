@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import wm
+from tests import small
 from tests.launch import binaries
 from wm import core
 from wm.evaluation import results
@@ -162,16 +163,14 @@ def test_a_run_that_stopped_is_partial_until_it_has_ended(tmp_path):
   messages = tmp_path / 'train.run.json'
   whole = messages.read_text()
   messages.write_text(whole.replace('"steps": 4', '"steps": 400'))
-  (entry, *_) = wm.score(tmp_path, METRICS[0], out=tmp_path / 'a').to_dict(
-    'records'
-  )
+  (entry, *_) = small.scored(tmp_path, METRICS[0], out=tmp_path / 'a')
   assert entry['status'] == 'partial'
   assert entry['cautions'] == ['is still in training, at step 4 of 400']
   # The same checkpoint, once the run has ended: nothing is measured again.
   messages.write_text(whole)
   out = tmp_path / 'b'
   (tmp_path / 'train.json').write_bytes(summary)
-  (entry, *_) = wm.score(tmp_path, METRICS[0], out=out).to_dict('records')
+  (entry, *_) = small.scored(tmp_path, METRICS[0], out=out)
   assert (entry['status'], entry['cautions']) == ('finished', [])
   path = next((out / 'scores').glob('*.json'))
   held = results.read(path)
@@ -180,8 +179,6 @@ def test_a_run_that_stopped_is_partial_until_it_has_ended(tmp_path):
     path, dataclasses.replace(held, about={**held.about, 'extra': extra})
   )
   lines = []
-  (entry, *_) = wm.score(
-    tmp_path, METRICS[0], out=out, log=lines.append
-  ).to_dict('records')
+  (entry, *_) = small.scored(tmp_path, METRICS[0], out=out, log=lines.append)
   assert (entry['status'], entry['cautions']) == ('finished', [])
   assert any(line.endswith(': cached') for line in lines)

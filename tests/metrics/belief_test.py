@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm import core
 from wm.core import registry
 from wm.evaluation import probing, statistics
@@ -202,7 +203,7 @@ def test_worlds_and_models_without_are_a_reason():
     ('transformer(layers=1, width=8)', 'lattice()', 'needs_latent'),
     ('transformer(layers=1, width=8)', 'orbits()', 'needs_generative'),
   ):
-    (entry,) = wm.score(model, ['belief()'], world).to_dict('records')
+    (entry,) = small.scored(model, ['belief()'], world)
     assert entry['unmeasured'] == {why: 1}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm.models import user
 
 torch = pytest.importorskip('torch')
@@ -113,11 +114,10 @@ def test_many_trials_run_as_one_program(world, monkeypatch):
   monkeypatch.setattr(engine, 'WORTH', 1)
   module = _module(len(world.vocab), world.max_len)
   one, again = (
-    wm.score(module, 'compression(trials=20)', world).to_dict('records')
-    for _ in range(2)
+    small.scored(module, 'compression(trials=20)', world) for _ in range(2)
   )
   monkeypatch.setattr(engine, 'WORTH', 1 << 60)
-  other = wm.score(module, 'compression(trials=20)', world).to_dict('records')
+  other = small.scored(module, 'compression(trials=20)', world)
   values = [[entry['value'] for entry in each] for each in (one, again, other)]
   assert values[0] == values[1] == values[2]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm.core import registry
 
 torch = pytest.importorskip('torch')
@@ -110,12 +111,12 @@ def test_functions_have_no_submodules():
 
 
 def test_probes_and_interventions_need_no_method(module):
-  entries = wm.score(
+  entries = small.scored(
     wm.wrap(module, SPEC, layer='blocks.1'),
     ['probe(num=40, epochs=2)', 'intervention(num=40, epochs=2)'],
     SPEC,
     untrained=wm.wrap(Network(1), SPEC, layer='blocks.1'),
-  ).to_dict('records')
+  )
   values = {(e['metric'], e['quantity']): e['value'] for e in entries[::-1]}
   assert 0 < values['probe', 'accuracy'] <= 1
   assert 0 < values['probe', 'untrained'] <= 1

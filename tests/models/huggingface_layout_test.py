@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-import wm
+from tests import small
 from wm import core
 from wm.core import registry
 
@@ -76,9 +76,9 @@ def scored(folder, **fields):
   more = ''.join(f', {key}={value!r}' for key, value in fields.items())
   tokens = folder / 'tokens.json'
   spec = f'huggingface(path={str(folder)!r}, tokens={str(tokens)!r}{more})'
-  entries = wm.score(
+  entries = small.scored(
     spec, ['excess_loss(num=50)', 'next_token(num=50)'], WORLD
-  ).to_dict('records')
+  )
   cautions = {c for e in entries for c in e['cautions'] if 'nats a token' in c}
   return {e['quantity']: e['value'] for e in entries}, cautions
 

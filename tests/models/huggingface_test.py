@@ -6,8 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-import wm
-from tests import tiny
+from tests import small, tiny
 from wm import core
 from wm.core import adapting, registry
 
@@ -193,9 +192,7 @@ def test_it_is_scored_like_any_model(tmp_path, capsys):
   def run() -> tuple[list[dict], str]:
     output: list[str] = []
     out = tmp_path / 'run'
-    result = wm.score(
-      spec, asked, tiny.World(), out=out, log=output.append
-    ).to_dict('records')
+    result = small.scored(spec, asked, tiny.World(), out=out, log=output.append)
     return result, capsys.readouterr().err + '\n'.join(output)
 
   first, output = run()

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-import wm
-from tests import every_world, tiny
+from tests import every_world, small, tiny
 from wm import core
 from wm.core import registry
 
@@ -87,7 +86,7 @@ def test_a_law_is_there_or_refused_in_one_line(world):
 def values(model: str, metrics, world) -> dict[tuple[str, str], float]:
   return {
     (entry['spec'], entry['quantity']): entry['value']
-    for entry in wm.score(model, list(metrics), world).to_dict('records')
+    for entry in small.scored(model, list(metrics), world)
     if entry['quantity'] in ASKED
   }
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm import core
 from wm.core import registry
 
@@ -47,9 +48,7 @@ def after_bos(tokens):
 
 def values(model, metrics=METRICS, **options):
   """(metric, quantity) -> value, and the cautions."""
-  entries = wm.score(wm.wrap(model, WORLD, **options), metrics, WORLD).to_dict(
-    'records'
-  )
+  entries = small.scored(wm.wrap(model, WORLD, **options), metrics, WORLD)
   cautions = {text for entry in entries for text in entry['cautions']}
   return {(e['metric'], e['quantity']): e['value'] for e in entries}, cautions
 
@@ -202,9 +201,9 @@ def test_activations_and_caches_have_the_prefix_too(cls):
   whole = np.pad(tokens, ((0, 0), (1, 0)), constant_values=BOS)
   np.testing.assert_allclose(hidden, cls().hidden(whole, -1)[:, 1:], rtol=1e-5)
   assert 'activations' in loaded.predictor.contract.checked
-  scores = wm.score(loaded, ['compression(trials=5)'], WORLD).to_dict('records')
+  scores = small.scored(loaded, ['compression(trials=5)'], WORLD)
   plain = wm.wrap(lambda tokens: cls()(tokens), WORLD, **options)
-  again = wm.score(plain, ['compression(trials=5)'], WORLD).to_dict('records')
+  again = small.scored(plain, ['compression(trials=5)'], WORLD)
   assert [e['value'] for e in scores] == [e['value'] for e in again]
 
 
@@ -295,5 +294,5 @@ def test_a_spec_has_the_same_layout(tmp_path, monkeypatch, right):
     f"user(function='mine.py:model', tokens='ids.json', before=({BOS},), "
     'files=())'
   )
-  entries = wm.score(spec, METRICS, WORLD).to_dict('records')
+  entries = small.scored(spec, METRICS, WORLD)
   assert {(e['metric'], e['quantity']): e['value'] for e in entries} == right

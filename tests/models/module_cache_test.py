@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm.core import registry
 
 torch = pytest.importorskip('torch')
@@ -73,7 +74,7 @@ def test_a_cache_gives_the_same_rows_from_a_fraction_of_the_tokens(make):
   values, tokens = [], []
   for predictor in (with_cache, alone):
     model.tokens = 0
-    entries = wm.score(predictor, metrics, WORLD).to_dict('records')
+    entries = small.scored(predictor, metrics, WORLD)
     values.append([(entry['quantity'], entry['value']) for entry in entries])
     tokens.append(model.tokens)
   assert values[0] == values[1]
@@ -92,7 +93,7 @@ def test_a_cache_that_disagrees_is_left_alone():
   model, right = Transformer(shift=1), Transformer()
   right.load_state_dict(model.state_dict())
   entries = [
-    wm.score(each, 'compression(trials=20)', WORLD).to_dict('records')
+    small.scored(each, 'compression(trials=20)', WORLD)
     for each in (model, right)
   ]
   assert [x['value'] for x in entries[0]] == [x['value'] for x in entries[1]]
@@ -109,9 +110,7 @@ def test_an_argument_of_that_name_may_be_another():
     def forward(self, tokens, past=None):
       return self.out(tokens) + (0 if past is None else past + 1), 'text'
 
-  entries = wm.score(Counts(), 'compression(trials=5)', WORLD).to_dict(
-    'records'
-  )
+  entries = small.scored(Counts(), 'compression(trials=5)', WORLD)
   assert entries[0]['n'] + sum(entries[0]['unmeasured'].values()) == 5
 
 
@@ -127,9 +126,9 @@ def test_names_of_tokens_go_before_the_cache():
     moved.out.weight[order] = model.out.weight
     moved.out.bias[order] = model.out.bias
   table = {name: int(order[k]) for k, name in enumerate(names)}
-  plain = wm.score(model, 'compression(trials=20)', WORLD).to_dict('records')
+  plain = small.scored(model, 'compression(trials=20)', WORLD)
   mapped = wm.wrap(moved, WORLD, tokens=table)
   moved.tokens = 0
-  again = wm.score(mapped, 'compression(trials=20)', WORLD).to_dict('records')
+  again = small.scored(mapped, 'compression(trials=20)', WORLD)
   assert [x['value'] for x in plain] == [x['value'] for x in again]
   assert moved.tokens < 20_000

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm import core
 from wm.core import registry
 
@@ -19,18 +20,16 @@ def predictor(spec: str, world: str = CITY):
 
 @pytest.mark.parametrize('kind', ['prefix', 'state', 'token', 'recency'])
 def test_its_excess_loss_is_as_asked(kind):
-  entries = wm.score(
+  entries = small.scored(
     f"null(kind='{kind}', excess=0.05)", 'excess_loss(num=300)', CITY
-  ).to_dict('records')
+  )
   (excess,) = [e for e in entries if e['quantity'] == 'excess_loss']
   assert excess['value'] == pytest.approx(0.05, rel=0.1)
 
 
 def test_its_illegal_mass_is_as_asked_where_no_law_is_known():
   spec = "null(kind='state', illegal_mass=0.1)"
-  entries = wm.score(spec, 'next_token(num=200)', 'connect4()').to_dict(
-    'records'
-  )
+  entries = small.scored(spec, 'next_token(num=200)', 'connect4()')
   values = {e['quantity']: e['value'] for e in entries}
   assert values['valid_mass'] == pytest.approx(0.9, abs=0.02)
 

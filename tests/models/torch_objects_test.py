@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import small
 from wm.core import registry
 
 torch = pytest.importorskip('torch')
@@ -63,9 +64,7 @@ def everything(model):
 
 
 def values(model, **options):
-  entries = wm.score(wm.wrap(model, WORLD, **options), METRICS, WORLD).to_dict(
-    'records'
-  )
+  entries = small.scored(wm.wrap(model, WORLD, **options), METRICS, WORLD)
   return [entry['value'] for entry in entries]
 
 

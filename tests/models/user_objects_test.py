@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import wm
+from tests import small
 from wm import core
 from wm.core import registry
 from wm.models.serving import user_objects
@@ -214,9 +214,7 @@ def test_an_object_may_go_on_from_activations(file):
     np.testing.assert_allclose(result[:, :5], want[:, :5], atol=1e-5)
     assert (abs(result - want)[:, 5] > 1e-3).any(-1).all()
   spec = f'user(function="{file}:going", files=())'
-  entries = wm.score(
-    spec, 'intervention(num=40, layers=(0, -1))', WORLD
-  ).to_dict('records')
+  entries = small.scored(spec, 'intervention(num=40, layers=(0, -1))', WORLD)
   assert entries[0]['n'] > 0
   with pytest.raises(core.InputError, match=r'patched gave logits of shape'):
     made(file, 'cut').patched(sample.tokens, sample.lengths, 0, hidden)
@@ -224,5 +222,5 @@ def test_an_object_may_go_on_from_activations(file):
 
 @pytest.mark.parametrize('spec', ['oracle()', 'uniform()'])
 def test_what_cannot_be_patched_is_a_row_with_a_reason(spec):
-  (entry,) = wm.score(spec, 'intervention(num=10)', WORLD).to_dict('records')
+  (entry,) = small.scored(spec, 'intervention(num=10)', WORLD)
   assert entry['unmeasured'] == {'needs_patched': 1}

@@ -3,7 +3,7 @@
 import pytest
 
 import wm
-from tests import page_text
+from tests import page_text, small
 from tests.reporting.ceilings_test import REPLAN, run
 from wm.models import adversary
 from wm.reporting import catalog, cautions, collect, write
@@ -152,9 +152,9 @@ def test_how_a_file_was_read_is_said_and_stored(tmp_path):
   world, lines = f'automaton(file={str(file)!r}, length=8)', []
   options = wm.Sampling(num=5, num_heldout=1)
   stores = wm.sample(world, tmp_path / 'run', options, log=lines.append)
-  entries = wm.score(
+  entries = small.scored(
     'uniform()', ['next_token(num=5)'], world, log=lines.append
-  ).to_dict('records')
+  )
   notes = entries[0]['world_notes']
   assert notes['read as start'] == 'a'
   facts = stores['train'].manifest['world_facts']

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import wm
+from tests import small
 from wm import core
 from wm.core import registry
 from wm.worlds import maps
@@ -86,9 +86,9 @@ def test_known_answers_on_a_district(whole, traversal):
     f"{CITY}, around='{middle(whole)}', radius=250, heldout=0.5, "
     f"traversal='{traversal}')"
   )
-  entries = wm.score(
+  entries = small.scored(
     'oracle()', ['next_token(num=30)', 'compression(trials=10)'], world
-  ).to_dict('records')
+  )
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == values['precision'] == 1
   facts = registry.make('world', world).stats()
@@ -156,7 +156,7 @@ def test_known_answers_on_the_recorded_district(testdata):
   metrics = ['compression(trials=30)', 'distinction(trials=30)', 'audit()']
   perfect = {
     (entry['metric'], entry['quantity']): entry['value']
-    for entry in wm.score('oracle()', metrics, walks).to_dict('records')
+    for entry in small.scored('oracle()', metrics, walks)
   }
   assert perfect['compression', 'precision'] == 1
   assert perfect['distinction', 'precision'] == 1
@@ -165,9 +165,7 @@ def test_known_answers_on_the_recorded_district(testdata):
   for world in (walks, paths):
     (valid,) = (
       entry['value']
-      for entry in wm.score('bayes()', ['traversal(num=100)'], world).to_dict(
-        'records'
-      )
+      for entry in small.scored('bayes()', ['traversal(num=100)'], world)
       if entry['quantity'] == 'valid'
     )
     assert valid == 1

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import wm
-from tests import every_world
+from tests import every_world, small
 from tests.kernels.chess import ref
 from tests.marks import few
 from wm import core
@@ -152,7 +151,7 @@ def lawful() -> list:
 
 @pytest.mark.parametrize(('world', 'spec'), few(20, lawful()))
 def test_bayes_is_legal(world, spec):
-  entries = wm.score(spec, 'next_token(num=8)', world).to_dict('records')
+  entries = small.scored(spec, 'next_token(num=8)', world)
   values = {e['quantity']: e['value'] for e in entries}
   assert values['validity'] == 1
   assert values['valid_mass'] == pytest.approx(1, abs=1e-5)
