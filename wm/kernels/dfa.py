@@ -19,7 +19,7 @@ import scipy
 from wm import core
 from wm.core import resources
 from wm.kernels.base import calls
-from wm.kernels.base.bits import below, splitmix
+from wm.kernels.base.bits import below, enlarged, splitmix
 from wm.kernels.base.jit import njit
 
 NO_GOAL = calls.NO_GOAL
@@ -629,19 +629,10 @@ def _published(
 
 
 @njit
-def _doubled(array):
-  """A copy with room for twice as many rows."""
-  out = np.empty((2 * len(array), *array.shape[1:]), array.dtype)
-  out[: len(array)] = array
-  return out
-
-
-@njit
 def _emit(out, lengths, num, parents, labels, node, label, length):
   """Writes suffix `num`, the path to a node and one label; may grow arrays."""
   if num == len(lengths):
-    out, lengths = _doubled(out), _doubled(lengths)
-    out[num:] = -1
+    out, lengths = enlarged(out, 2 * num, -1), enlarged(lengths, 2 * num, 0)
   lengths[num] = length
   out[num, length - 1] = label
   # Up the tree: the labels come last one first.
@@ -710,8 +701,10 @@ def _search(delta, rules, pairs, depth, place, budget, offsets, lines, nodes):
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
         while tail + end > len(a_of):
-          a_of, b_of = _doubled(a_of), _doubled(b_of)
-          parents, labels = _doubled(parents), _doubled(labels)
+          room = 2 * len(a_of)
+          a_of, b_of = enlarged(a_of, room, 0), enlarged(b_of, room, 0)
+          parents = enlarged(parents, room, 0)
+          labels = enlarged(labels, room, 0)
         for label in range(end):
           head = delta[a, label]
           if head < 0 or (cut and not allowed[a, label]):
@@ -730,7 +723,8 @@ def _search(delta, rules, pairs, depth, place, budget, offsets, lines, nodes):
             parents[tail], labels[tail] = node, label
             tail += 1
       if stop < high:  # The budget ended within level k.
-        place[:] = t, k, stop, high, tail, num
+        place[0], place[1], place[2] = t, k, stop
+        place[3], place[4], place[5] = high, tail, num
         return (out, sizes), (a_of, b_of, parents, labels)
       low, high = high, tail  # The new level is visited next.
     t, level = t + 1, -1

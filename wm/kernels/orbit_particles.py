@@ -26,6 +26,7 @@ import numpy as np
 
 from wm.kernels import orbits
 from wm.kernels.base import calls
+from wm.kernels.base.bits import put
 from wm.kernels.base.jit import njit
 
 NUMBERS = 8  # Coordinates of a particle.
@@ -364,5 +365,5 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
       return num
   # No orbit of the prior reaches the bin: ignore the bin from now on.
   bins[token] = -1
-  cloud[:] = before
+  put(cloud.reshape(-1), before.reshape(-1))
   return alive_before

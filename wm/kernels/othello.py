@@ -25,7 +25,14 @@ import numpy as np
 from wm import core
 from wm.core import inputs, resources
 from wm.kernels.base import calls
-from wm.kernels.base.bits import bit, lowest, popcount, without_lowest
+from wm.kernels.base.bits import (
+  bit,
+  enlarged,
+  lowest,
+  popcount,
+  put,
+  without_lowest,
+)
 from wm.kernels.base.jit import njit
 
 SIZES = (4, 6, 8)
@@ -447,15 +454,9 @@ def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   # Doubling keeps the total cost of growth small.
   need = num + popcount(only)
   if need > len(lengths):
-    size = 2 * need
-    grown, longer = (
-      np.zeros((size, out.shape[1]), np.uint8),
-      np.zeros(size, np.int64),
-    )
-    grown[:num], longer[:num] = out[:num], lengths[:num]
-    out, lengths = grown, longer
+    out, lengths = enlarged(out, 2 * need, 0), enlarged(lengths, 2 * need, 0)
   while only != _NONE:
-    out[num, :level] = path[:level]
+    put(out[num], path[:level])
     out[num, level] = token_of[lowest(only)]
     lengths[num] = level + 1
     only = without_lowest(only)
@@ -538,5 +539,5 @@ def _search(pair, board, listing, place, stack, lines, counts, budget) -> tuple:
       discs[i, level + 1, 0], discs[i, level + 1, 1] = me, opp
       sides[i, level + 1] = turn
     level, entering = level + 1, True
-  place[:] = level, num, 1
+  place[0], place[1], place[2] = level, num, 1
   return out, lengths

@@ -19,6 +19,7 @@ from wm.kernels.base.bits import (
   lowest,
   nth,
   popcount,
+  put,
   splitmix,
   without_lowest,
 )
@@ -390,4 +391,4 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
     elif me == own_after and opp == opp_after and side == sides[high]:
       num += 1
       if below(stream, num, num) == 0:
-        played[low:high] = order[:width]
+        put(played[low:], order[:width])

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm.kernels.base import calls
+from wm.kernels.base.bits import enlarged
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import layout
 from wm.kernels.chess.san import byte_table, read_spans
@@ -322,9 +323,7 @@ def _is_result(text, at, stop, mark):
 def _grown(table, num):
   """The table with an empty row `num`."""
   if num == len(table):
-    larger = np.zeros((2 * num, WIDTH), np.int64)
-    larger[:num] = table
-    table = larger
+    table = enlarged(table, 2 * num, 0)
   return table
 
 

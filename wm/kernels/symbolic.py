@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm.kernels.base import calls
-from wm.kernels.base.bits import splitmix
+from wm.kernels.base.bits import put, splitmix
 from wm.kernels.base.jit import njit
 
 # Codes in postfix order; codes from 0 on are quantities.
@@ -376,7 +376,7 @@ def _evaluate(code, length, x, room) -> bool:
     op = code[k]
     if op >= 0:
       top += 1
-      room[top, :] = x[op]
+      put(room[top], x[op])
       continue
     # ADD and MUL, the lowest codes, take two operands; for one operand the
     # second row is arbitrary and not read.
@@ -446,7 +446,7 @@ def _try(table, goal, row, op, i, j, unary, logs) -> None:
     error = _error(row, goal.aim[k], goal.spread[k], logs)
     if error < goal.best[k] * (1 - BETTER):
       goal.best[k], goal.length[k] = error, length
-      goal.code[k, :length] = goal.post[0, :length]
+      put(goal.code[k], goal.post[0, :length])
 
 
 @njit(error_model='numpy')
@@ -488,7 +488,7 @@ def _leaves(table, goal, quantities, logs) -> None:
   """Tries and stores the quantities, whose values are in the table."""
   for q in range(quantities):
     _is_new(table.seen, _hash(table.vals[q]))
-    goal.room[0, :] = goal.x[q]
+    put(goal.room[0], goal.x[q])
     if logs and not _logarithms(goal.room[0]):
       continue
     for k in range(len(goal.aim)):

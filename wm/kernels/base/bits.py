@@ -1,4 +1,4 @@
-"""Bits of 64-bit words, and random numbers from them, for compiled kernels.
+"""Bits of 64-bit words, random numbers from them, and copies, for kernels.
 
 Counting and finding bits are single machine instructions that plain Numba code
 cannot emit. An intrinsic returns its signature and a function that emits the
@@ -110,3 +110,20 @@ def below(stream, draw, bound) -> np.int64:
   # The upper half, scaled: the bias is below bound / 2^32.
   x = splitmix(stream ^ np.uint64(draw)) >> _S32
   return np.int64((x * np.uint64(bound)) >> _S32)
+
+
+@njit
+def put(into, values):
+  """Copies an array into the first places of another; both are [N]."""
+  # `into[:] = values` compiles for two seconds: Numba formats its error message
+  # from parts of its own.
+  for k in range(len(values)):
+    into[k] = values[k]
+
+
+@njit
+def enlarged(array, rows, fill):
+  """A copy with more rows, `fill` in the new ones."""
+  out = np.full((rows, *array.shape[1:]), fill, array.dtype)
+  put(out.reshape(-1), array.reshape(-1))
+  return out

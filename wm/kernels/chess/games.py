@@ -15,7 +15,7 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.kernels.base import calls
-from wm.kernels.base.bits import below, lowest, popcount
+from wm.kernels.base.bits import below, lowest, popcount, put
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board, layout, positions
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
@@ -177,7 +177,7 @@ def _play(start, seeds, stop, weights, moves, lengths, codes) -> bool:
   if not board.load(start, first):
     return False
   for n in range(len(moves)):
-    p[:] = first
+    put(p, first)
     forget(0, memory)
     ply = 0
     while True:
@@ -292,7 +292,7 @@ def _claims_fifty(p, targets, after, after_targets):
     rest &= rest - 1
     goals = targets[source] & ~p[board.PIECES + 1 - side]
     while goals:
-      after[:] = p
+      put(after, p)
       board.make(after, (source << 6 | lowest(goals)) * 5)
       goals &= goals - 1
       # No claim where the move mates or stalemates: the game is over then.
@@ -366,7 +366,7 @@ def _replay_games(
   for n in range(len(moves)):
     start = starts[n if len(starts) > 1 else 0]
     steps[n] = 0
-    rows[n] = start[:11]
+    put(rows[n], start[:11])
     if not board.load(start, p):
       continue
     forget(0, memory)  # Of the game before this one.

@@ -6,7 +6,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import calls
-from wm.kernels.base.bits import below, lowest, splitmix
+from wm.kernels.base.bits import below, lowest, put, splitmix
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board, games, layout, positions
 
@@ -87,7 +87,7 @@ def _transpositions(
   board.load(start, game[0])
   for n in range(len(moves)):
     length = lengths[n]
-    played[:length] = moves[n, :length]
+    put(played, moves[n, :length])
     _fill(game, played, 0, length)
     # A game that the opening window covers is drawn exactly, at once.
     starts = max(length - window + 1, 1)
@@ -100,7 +100,7 @@ def _transpositions(
       mixed = splitmix(stream ^ splitmix(np.uint64(step)))
       _redraw(game, played, low, width, room, mixed)
       _fill(game, played, low, low + width)
-    out[n, :length] = played[:length]
+    put(out[n], played[:length])
   return out
 
 
@@ -153,7 +153,7 @@ def _made(p, move, q, targets) -> bool:
   promotes = kind == 1 and 1 << target & positions.LAST_RANKS != 0
   if (promo > 0) != promotes:
     return False
-  q[:] = p
+  put(q, p)
   board.make(q, move)
   # The mover's king must not stand attacked afterwards.
   king = lowest(q[board.KINGS] & q[board.PIECES + side])
@@ -196,7 +196,8 @@ def _redraw(game, played, low, width, room, stream) -> None:
   _sorted_sides(played, low, width, sides)
   goal = positions.full_key(game[low + width])
   used, num, level = 0, 0, 0
-  stack[0], following[0], chosen[0] = game[low], 0, NONE
+  put(stack[0], game[low])
+  following[0], chosen[0] = 0, NONE
   while level >= 0:
     # Back from the level below: undo its move.
     if chosen[level] != NONE:
@@ -232,5 +233,5 @@ def _redraw(game, played, low, width, room, stream) -> None:
 def _fill(game, played, low, high) -> None:
   """Positions after plies low..high - 1 of a legal line."""
   for k in range(low, high):
-    game[k + 1] = game[k]
+    put(game[k + 1], game[k])
     board.make(game[k + 1], played[k])

@@ -14,7 +14,7 @@ import numpy as np
 from wm import core
 from wm.core import resources
 from wm.kernels.base import calls
-from wm.kernels.base.bits import lowest, popcount, shr
+from wm.kernels.base.bits import enlarged, lowest, popcount, put, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board, layout
 
@@ -450,7 +450,7 @@ def _count_on(row, level, stack, moves, left, counts, budget) -> int:
       continue
     budget -= 1
     left[level] -= 1  # Moves are made from the last one back.
-    stack[level + 1] = stack[level]
+    put(stack[level + 1], stack[level])
     board.make(stack[level + 1], moves[level, left[level]])
     if level + 2 == depth:  # The last ply is counted, not made.
       counts[-1] += fill_targets(stack[level + 1], targets)
@@ -530,12 +530,9 @@ def _emitted(out, lengths, num, path, level, only, num_only):
   if num + num_only > len(lengths):
     # Doubling keeps the total cost of growth small.
     size = 2 * (num + num_only)
-    longer = np.full((size, out.shape[1]), -1, np.int32)
-    more = np.zeros(size, np.int64)
-    longer[:num], more[:num] = out[:num], lengths[:num]
-    out, lengths = longer, more
+    out, lengths = enlarged(out, size, -1), enlarged(lengths, size, 0)
   for k in range(num_only):
-    out[num, :level] = path[:level]
+    put(out[num], path[:level])
     out[num, level] = only[k]
     lengths[num] = level + 1
     num += 1
@@ -618,8 +615,8 @@ def _search(rows, listing, place, stack, lines, counts, budget) -> tuple:
     path[level] = common[level, left[level]]
     left[level] += 1
     for i in range(2):
-      boards[i, level + 1] = boards[i, level]
+      put(boards[i, level + 1], boards[i, level])
       board.make(boards[i, level + 1], path[level])
     level, entering = level + 1, True
-  place[:] = level, num, 1
+  place[0], place[1], place[2] = level, num, 1
   return out, lengths

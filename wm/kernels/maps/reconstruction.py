@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm.kernels.base import calls
+from wm.kernels.base.bits import put
 from wm.kernels.base.jit import njit
 
 # Reasons why a route could not be placed.
@@ -235,7 +236,7 @@ def _best(graph, walk, best, near, destination, labels, at, pending):
     length = _walk(graph, walk, candidate, destination, labels, at, pending)
     if length > longest:
       longest = length
-      best.path[: length + 1] = walk.path[: length + 1]
+      put(best.path, walk.path[: length + 1])
   return longest
 
 
