@@ -547,14 +547,15 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
       other = order[j]
       apart = _distance(lat[node], lon[node], lat[other], lon[other], radius)
       if apart <= reach:
-        if fill:
-          nodes[offsets[node] + count] = other
+        if fill:  # Nodes are met in order of latitude, and sorted by number.
+          at = offsets[node] + count
+          while at > offsets[node] and nodes[at - 1] > other:
+            nodes[at] = nodes[at - 1]
+            at -= 1
+          nodes[at] = other
         count += 1
       j += 1
-    # Nodes were met in order of latitude.
-    if fill:
-      nodes[offsets[node] : offsets[node + 1]].sort()
-    else:
+    if not fill:
       offsets[node + 1] = count
 
 
