@@ -16,12 +16,14 @@ server.
 
 from __future__ import annotations
 
+import io
 import math
 import pathlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from PIL import Image  # Matplotlib's.
 
 from wm.recon import reconstruct
 from wm.recon.routes import CLASSES, Routes, follow
@@ -247,17 +249,19 @@ def write(
   """Writes map_far as .png and .svg; returns their paths."""
   import matplotlib
 
-  paths = []
+  base, pixels = pathlib.Path(folder) / 'map_far', io.BytesIO()
+  png, svg = base.with_suffix('.png'), base.with_suffix('.svg')
   # Equal runs give equal bytes.
   with matplotlib.rc_context({'svg.hashsalt': 'wm', 'svg.fonttype': 'none'}):
     picture = figure(graph, edges, view_of(graph), title)
-    for kind in ('png', 'svg'):
-      path = pathlib.Path(folder) / f'map_far.{kind}'
-      metadata = {'Date': None} if kind == 'svg' else {}
-      with files.replacing(path) as name:
-        picture.savefig(name, format=kind, dpi=150, metadata=metadata)
-      paths.append(path)
-  return paths
+    picture.savefig(pixels, format='png', dpi=150)
+    with files.replacing(svg) as name:
+      picture.savefig(name, format='svg', metadata={'Date': None})
+  # A map has few colours: 256 take a third of the bytes.
+  few = Image.open(pixels).convert('RGB').quantize(256)
+  with files.replacing(png) as name:
+    few.save(name, 'png', optimize=True)
+  return [png, svg]
 
 
 def page_data(

@@ -113,7 +113,7 @@ def below(stream, draw, bound) -> np.int64:
 
 
 @njit
-def put(into, values):
+def put(into, values) -> None:
   """Copies an array into the first places of another; both are [N]."""
   # `into[:] = values` compiles for two seconds: Numba formats its error message
   # from parts of its own.
@@ -122,7 +122,7 @@ def put(into, values):
 
 
 @njit
-def enlarged(array, rows, fill):
+def enlarged(array, rows, fill) -> np.ndarray:
   """A copy with more rows, `fill` in the new ones."""
   out = np.full((rows, *array.shape[1:]), fill, array.dtype)
   put(out.reshape(-1), array.reshape(-1))
