@@ -168,16 +168,15 @@ FAULTS = {
 
 
 @pytest.mark.parametrize('name', FAULTS)
-def test_faults_of_folders(folders, tmp_path, capfd, name):
+def test_faults_of_folders(folders, tmp_path, capfd, name, one_line):
   change, message = FAULTS[name]
   folder = tmp_path / 'model'
   shutil.copytree(folders / 'gpt2', folder)
   change(folder)
   (tmp_path / 'tokens.json').write_text(json.dumps(TABLE))
   capfd.readouterr()
-  with pytest.raises(core.InputError, match=message) as error:
+  with one_line(message) as error:
     load(folder, tmp_path / 'tokens.json')
-  assert '\n' not in str(error.value)
   assert str(folder) in str(error.value)
   assert capfd.readouterr().err == ''  # No report of transformers beside it.
 
@@ -195,15 +194,14 @@ WORDS_FAULTS = {
 
 
 @pytest.mark.parametrize('name', WORDS_FAULTS)
-def test_faults_of_tokenizers(folders, tmp_path, name):
+def test_faults_of_tokenizers(folders, tmp_path, name, one_line):
   folder = tmp_path / 'model'
   shutil.copytree(folders / 'gpt2', folder)
   shutil.copytree(folders / 'words', folder, dirs_exist_ok=True)
   assert load(folder).vocab_size == len(WORDS) + 1
   WORDS_FAULTS[name](folder)
-  with pytest.raises(core.InputError, match='tokenizer') as error:
+  with one_line('tokenizer'):
     load(folder)
-  assert '\n' not in str(error.value)
 
 
 READ = {

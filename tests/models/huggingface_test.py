@@ -242,14 +242,13 @@ def test_words_are_cut_by_the_folders_tokenizer(tmp_path):
     ('{"x": 1, "x": 2}', "has 'x' twice"),
   ],
 )
-def test_bad_tables(tmp_path, table, message):
+def test_bad_tables(tmp_path, table, message, one_line):
   saved(tmp_path, 'gpt2')
   if message is None:
     made(tmp_path, table)
     return
-  with pytest.raises(core.InputError, match=message) as error:
+  with one_line(message):
     made(tmp_path, table)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize('table', [ALONE, NESTED, PAIRS])
