@@ -197,7 +197,7 @@ def test_it_is_scored_like_any_model(tmp_path, capsys):
   assert entries['probe', 'accuracy']['value'] >= 0
   assert 'went to no token' in output
   again, output = run()
-  assert again == first
+  assert repr(again) == repr(first)  # NaN is itself there.
   assert output.count(': cached') == 2
   with torch.no_grad():
     theirs.transformer.wte.weight.mul_(2)
