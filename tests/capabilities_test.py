@@ -153,7 +153,7 @@ def test_what_follows_is_legal_and_each_token_leads_to_the_rest(world):
 
 
 @every_world.having(core.Written)
-def test_states_are_read_as_they_are_written(world):
+def test_states_are_read_as_they_are_written(world, one_line):
   states = every_world.states_of(world)
   for state in states:
     text = world.format(state)
@@ -164,9 +164,8 @@ def test_states_are_read_as_they_are_written(world):
       every_world.canonical(world, state[None]),
     )
   for bad in ('no such state', '', '9' * 30):
-    with pytest.raises(core.InputError) as error:
+    with one_line():
       world.parse(bad)
-    assert '\n' not in str(error.value)
 
 
 @every_world.having(core.Enumerable)

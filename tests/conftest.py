@@ -1,5 +1,6 @@
 """Shared fixtures: real data by WM_TESTDATA, strict JAX."""
 
+import contextlib
 import gc
 import importlib.metadata
 import multiprocessing.process
@@ -171,9 +172,33 @@ def cases(testdata: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture(scope='session')
-def manhattan(testdata: pathlib.Path) -> pathlib.Path:
+def real(testdata: pathlib.Path) -> Callable[[str], pathlib.Path]:
+  """Gives a part of the real data; skips where it is absent."""
+
+  def part(name: str) -> pathlib.Path:
+    path = testdata / name
+    if not path.exists():
+      pytest.skip(f'no real data at {path}')
+    return path
+
+  return part
+
+
+@pytest.fixture(scope='session')
+def manhattan(real: Callable[[str], pathlib.Path]) -> pathlib.Path:
   """Manhattan's street graph, trips and model-made routes."""
-  folder = testdata / 'manhattan'
-  if not folder.is_dir():
-    pytest.skip(f'no Manhattan data at {folder}')
-  return folder
+  return real('manhattan')
+
+
+@pytest.fixture(scope='session')
+def one_line() -> Callable[..., Any]:
+  """Asserts that what is done within is refused, in a line that matches."""
+  from wm import core
+
+  @contextlib.contextmanager
+  def refused(match: str | None = None) -> Iterator[pytest.ExceptionInfo]:
+    with pytest.raises(core.InputError, match=match) as error:
+      yield error
+    assert '\n' not in str(error.value)
+
+  return refused

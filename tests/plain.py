@@ -36,6 +36,25 @@ def accepted_steps(
   return steps
 
 
+def check_sessions(
+  predictor: core.Predictor,
+  tokens: np.ndarray,
+  starts: list[int],
+  steps: int,
+  atol: float = 2e-5,
+) -> None:
+  """Sessions say at each step what is said there of whole sequences."""
+  rows, at = np.arange(len(tokens)), np.array(starts)
+  full = predictor.log_probs(tokens, np.full(len(tokens), tokens.shape[1]))
+  session = predictor.session(tokens, at, 2)
+  for k in range(steps):
+    want = full[rows, at + k - 1]
+    for branch in (0, 1):
+      result = session.log_probs()[:, branch]
+      np.testing.assert_allclose(result, want, atol=atol)
+    session.advance(np.repeat(tokens[rows, at + k][:, None], 2, axis=1))
+
+
 def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
   """[B, V] float32: what an oracle says of all tokens."""
   return oracles.likely(world, states).dense(len(world.vocab))

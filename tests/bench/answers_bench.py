@@ -68,11 +68,9 @@ def bench_answers() -> Iterator[harness.Line]:
     raise AssertionError('the parser reads other texts than literal_eval')
   fast = harness.measure(score)
   slow = harness.measure(lambda: _literal(texts), runs=1)
-  yield harness.Line(
-    name='100,000 answers to destination questions, read and scored',
-    value=fast.wall,
-    unit='s',
-    baseline='ast.literal_eval alone, same run',
-    ratio=slow.wall / fast.wall,
-    target='4x',
+  yield harness.compared(
+    '100,000 answers to destination questions, read and scored',
+    fast.wall,
+    's',
+    *(fast, slow, 'ast.literal_eval alone', 'wall', '4x'),
   )

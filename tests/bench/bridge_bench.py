@@ -53,10 +53,8 @@ def _seconds(work: object) -> float:
 
 def bench_bridge() -> Iterator[harness.Line]:
   """1,000 known-answer questions, 50 at a time, and the same again."""
-  try:
-    from wm.language import registry as providers
-  except ImportError as error:
-    raise harness.Skip(f'inspect_ai is not installed: {error}') from error
+  from wm.language import registry as providers
+
   assert providers.providers
   with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)

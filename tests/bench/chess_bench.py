@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,8 @@ KIWIPETE = (
 
 def python_chess() -> tuple[Any, str]:
   """The package, and what to call it."""
-  try:
-    import chess as peer
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
+  import chess as peer
+
   return peer, f'python-chess {peer.__version__}, same run'
 
 
@@ -37,10 +34,8 @@ def rust_chess() -> tuple[Any, str]:
   """The package, and what to call it."""
   import importlib.metadata
 
-  try:
-    import rust_chess as peer
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
+  import rust_chess as peer
+
   version = importlib.metadata.version('rust-chess')
   return peer, f'rust-chess {version}, same run'
 
@@ -86,19 +81,37 @@ def rust_games(num: int) -> int:
   return plies
 
 
-def rate(plies: Callable[[], int], runs: int = 3) -> tuple[float, float]:
+def rate(plies: Callable[[], int]) -> tuple[float, float]:
   """Things a CPU-second of a call that says how many it did; compile time."""
   seen: list[int] = []
-  timing = harness.measure(lambda: seen.append(plies()), runs)
+  timing = harness.measure(lambda: seen.append(plies()), 3)
   return seen[-1] / timing.cpu, timing.compile_s
 
 
-def played(**kwargs: Any) -> int:
+def beside(
+  name: str,
+  unit: str,
+  ours: Callable[[], int],
+  theirs: Callable[[], int],
+  baseline: str,
+  target: str = '',
+) -> harness.Line:
+  """Our rate beside that of a peer."""
+  mine, compiled = rate(ours)
+  ratio = mine / rate(theirs)[0]
+  unit = f'{unit}/CPU-s'
+  return harness.Line(name, mine, unit, baseline, ratio, compiled, target)
+
+
+def played(labelled: bool = False, **kwargs: Any) -> int:
   """Plies of random games of ours, played a batch at a time."""
-  return sum(
-    int(chess.play(500, 3, first, most=768, **kwargs)[1].sum())
-    for first in range(0, 2_000, 500)
-  )
+  plies = 0
+  for first in range(0, 2_000, 500):
+    moves, lengths, _ = chess.play(500, 3, first, most=768, **kwargs)
+    if labelled:
+      chess.replay_labels(moves, lengths)
+    plies += int(lengths.sum())
+  return plies
 
 
 def bench_chess_play() -> Iterator[harness.Line]:
@@ -106,49 +119,41 @@ def bench_chess_play() -> Iterator[harness.Line]:
   for name, kwargs, few, target in (
     ('no claims', {'stop': 'automatic'}, (6, False, False), '1000000 plies/s'),
     ('claims', {}, (2, True, False), '500000 plies/s'),
-    ('claims and labels', {'labels': 'raw'}, (2, True, True), '500000 plies/s'),
+    (
+      'claims and labels',
+      {'labelled': True},
+      (2, True, True),
+      '500000 plies/s',
+    ),
   ):
-    mine, compiled = rate(lambda kwargs=kwargs: played(**kwargs))
-    other, _ = rate(lambda few=few: python_games(*few))
-    yield harness.Line(
-      name=f'chess random games, {name}',
-      value=mine,
-      unit='plies/CPU-s',
-      baseline=python_chess()[1],
-      ratio=mine / other,
-      compile_s=compiled,
-      target=target,
+    yield beside(
+      f'chess random games, {name}',
+      'plies',
+      functools.partial(played, **kwargs),
+      functools.partial(python_games, *few),
+      *(python_chess()[1], target),
     )
 
 
 def bench_chess_policies() -> Iterator[harness.Line]:
   """Random games that prefer some moves, with claims, against uniform ones."""
-  uniform, _ = rate(played)
-  for policy in chess.POLICIES[1:]:
-    mine, compiled = rate(lambda policy=policy: played(policy=policy))
-    yield harness.Line(
-      name=f'chess random games, {policy}',
-      value=mine,
-      unit='plies/CPU-s',
-      baseline='uniform policy, same run',
-      ratio=mine / uniform,
-      compile_s=compiled,
-      target='500000 plies/s',
+  for policy in list(chess.POLICIES)[1:]:
+    yield beside(
+      f'chess random games, {policy}',
+      'plies',
+      functools.partial(played, policy=policy),
+      *(played, 'uniform policy, same run', '500000 plies/s'),
     )
 
 
 def bench_chess_play_rust() -> Iterator[harness.Line]:
   """Random games without claims, against the fastest peer."""
-  other, _ = rate(lambda: rust_games(60))
-  mine, compiled = rate(lambda: played(stop='automatic'))
-  yield harness.Line(
-    name='chess random games, no claims',
-    value=mine,
-    unit='plies/CPU-s',
-    baseline=rust_chess()[1],
-    ratio=mine / other,
-    compile_s=compiled,
-    target='1000000 plies/s, ratio > 1',
+  yield beside(
+    'chess random games, no claims',
+    'plies',
+    functools.partial(played, stop='automatic'),
+    functools.partial(rust_games, 60),
+    *(rust_chess()[1], '1000000 plies/s, ratio > 1'),
   )
 
 
@@ -187,18 +192,12 @@ def perft_lines(
     ('kiwipete', KIWIPETE, 4),
   ):
     row = chess_notation.parse_fen(fen)
-    mine, compiled = rate(
-      lambda row=row, depth=depth: chess.count(row, depth)[-1]
-    )
-    other, _ = rate(lambda fen=fen: count(module.Board(fen), few), 2)
-    yield harness.Line(
-      name=f'chess perft {name} {depth}',
-      value=mine,
-      unit='nodes/CPU-s',
-      baseline=baseline,
-      ratio=mine / other,
-      compile_s=compiled,
-      target='20000000 nodes/s',
+    yield beside(
+      f'chess perft {name} {depth}',
+      'nodes',
+      lambda row=row, depth=depth: chess.count(row, depth)[-1],
+      lambda fen=fen: count(module.Board(fen), few),
+      *(baseline, '20000000 nodes/s'),
     )
 
 
@@ -210,12 +209,6 @@ def bench_chess_perft() -> Iterator[harness.Line]:
 def bench_chess_perft_rust() -> Iterator[harness.Line]:
   """Lines of play counted, against the fastest peer."""
   yield from perft_lines(rust_chess(), 4, rust_perft)
-
-
-def called(kernels: ModuleType, name: str, args: Sequence[np.ndarray]) -> int:
-  """Rows that a function of either form was given."""
-  getattr(kernels, name)(*args)
-  return len(args[0])
 
 
 def bench_chess_rows() -> Iterator[harness.Line]:
@@ -231,14 +224,9 @@ def bench_chess_rows() -> Iterator[harness.Line]:
     ('keys', 'keys', (rows,)),
     ('labels', 'labels', (rows,)),
   ):
-    mine, compiled = rate(functools.partial(called, chess, function, args))
     few = [array[:40] for array in args]
-    plain, _ = rate(functools.partial(called, ref, function, few), 1)
-    yield harness.Line(
-      name=f'chess rows, {name}',
-      value=mine,
-      unit='rows/CPU-s',
-      baseline='plain reference, same run',
-      ratio=mine / plain,
-      compile_s=compiled,
+    yield harness.rated(
+      f'chess rows, {name}',
+      *('rows', len(rows), functools.partial(getattr(chess, function), *args)),
+      *(40, functools.partial(getattr(ref, function), *few)),
     )

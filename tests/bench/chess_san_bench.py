@@ -7,24 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.bench import harness
+from tests.bench import harness, pgn_bench
 from tests.kernels.chess.texts import joined
 from wm.kernels.chess import san as chess_san
 
-PGN = 'gnuchess_book_sample_10000.pgn.zst'
 FEW = 100  # games for the peer
 
 
 def games() -> list[str]:
   """Move text of the master games."""
-  try:
-    import zstandard
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
-  path = harness.MANHATTAN.parent / 'chess' / PGN
-  if not path.is_file():
-    raise harness.Skip(f'no chess data at {path} (set WM_TESTDATA)')
-  with open(path, 'rb') as file:
+  import zstandard
+
+  with open(pgn_bench.paths()[0], 'rb') as file:
     text = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
   blocks = text.strip().split('\n\n')
   return [block for block in blocks if not block.startswith('[')]
@@ -32,11 +26,9 @@ def games() -> list[str]:
 
 def bench_notation() -> Iterator[harness.Line]:
   """Reading PGN move text, and writing its words."""
-  try:
-    import chess
-    import chess.pgn
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
+  import chess
+  import chess.pgn
+
   texts = games()
   text, starts = joined(texts)
   read = harness.measure(lambda: chess_san.read(text, starts))

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tests.bench import harness
-from wm.language.papers.cogeval import prompts, recorded
-from wm.language.papers.cogeval import score as scoring
-from wm.worlds.cognitive_graph import questions
-
-
-def _verdict(asked: Any) -> scoring.AnswerVerdict:
-  problem = questions.problem(asked.question)
-  names = prompts.names_of(asked.question)
-  reply = scoring.read_reply(problem, asked.answer, names)
-  return scoring.judge(problem, reply)
+from tests.language.papers.cogeval import recorded_test
+from wm.language.papers.cogeval import recorded
 
 
 def bench_rescoring() -> Iterator[harness.Line]:
@@ -31,12 +22,12 @@ def bench_rescoring() -> Iterator[harness.Line]:
 
   def ours() -> None:
     for asked in texts:
-      _verdict(asked)
+      recorded_test.verdict_of(asked)
 
   def whole() -> None:
     for asked in recorded.load(folder).itertuples():
       if asked.expected:
-        _verdict(asked)
+        recorded_test.verdict_of(asked)
 
   yield harness.Line(
     'cogeval rescoring', len(texts) / harness.measure(ours, 3).wall, 'texts/s'

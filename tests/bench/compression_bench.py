@@ -71,12 +71,7 @@ def _timed(
 
 def bench_compression() -> Iterator[harness.Line]:
   """Every suffix sampled and checked; then trials that are decided early."""
-  folder = harness.manhattan()
-  world = registry.make(
-    'world',
-    f"maps(nodes='{folder}/nodes.csv', edges='{folder}/edges.csv', "
-    "traversal='random')",
-  )
+  world = harness.manhattan_world()
   predictor = _predictor(world)
   whole, result = _timed(
     'compression trial, all suffixes to the end',

@@ -62,14 +62,10 @@ def _read(folder: str) -> dict[str, float]:
 
 def bench_data() -> Iterator[harness.Line]:
   """Size on disk, shuffled reading, memory, and tokens that are no pad."""
-  folder = harness.manhattan()
   from wm.data import sampling
   from wm.options.calls import Sampling
-  from wm.worlds import maps
 
-  world = maps.World(
-    nodes=str(folder / 'nodes.csv'), edges=str(folder / 'edges.csv')
-  )
+  world = harness.manhattan_world()
   world.sample(1000, 1)  # The graph is read and kernels are compiled.
   with tempfile.TemporaryDirectory() as out:
     start = time.perf_counter()

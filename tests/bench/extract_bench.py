@@ -58,10 +58,8 @@ def _trained(folder: pathlib.Path) -> Loaded:
 
 def _peer(loaded: Loaded, most: int) -> tuple[float, int]:
   """CPU-seconds and states of AALpy's KV with as many walks."""
-  try:
-    from aalpy import base, learning_algs, oracles
-  except ImportError as error:
-    raise harness.Skip(f'no AALpy ({error})') from error
+  from aalpy import base, learning_algs, oracles
+
   predictor = loaded.predictor.interactive()  # Quick for a word at a time.
   assert isinstance(predictor, core.Predictor)
   accept = registry.make('accept', 'epsilon(0.01)')

@@ -151,13 +151,13 @@ def rated(
   )
 
 
-def manhattan_world() -> Any:
-  """Random walks on Manhattan; raises Skip where the data is absent."""
+def manhattan_world(traversal: str = 'random') -> Any:
+  """Routes on Manhattan; raises Skip where the data is absent."""
   from wm.core import registry
 
   folder = manhattan()
   files = f"nodes='{folder}/nodes.csv', edges='{folder}/edges.csv'"
-  return registry.make('world', f'maps({files})')
+  return registry.make('world', f'maps({files}, traversal={traversal!r})')
 
 
 def manhattan() -> pathlib.Path:

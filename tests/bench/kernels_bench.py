@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -95,12 +95,10 @@ def rustworkx() -> tuple[str, dict[str, float]]:
 
 def scipy(unweighted: bool) -> tuple[str, float]:
   """Version, and wall seconds of SciPy's all-pairs search, one thread."""
-  try:
-    import scipy
-    from scipy import sparse
-    from scipy.sparse import csgraph
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
+  import scipy
+  from scipy import sparse
+  from scipy.sparse import csgraph
+
   tails, heads, lengths = zip(*triples(), strict=True)
   size = len(graph()[0])
   matrix = sparse.csr_matrix((lengths, (tails, heads)), shape=(size, size))
@@ -121,22 +119,15 @@ def bench_boundaries() -> Iterator[harness.Line]:
   delta, _ = graph()
   for depth, num, few in ((5, 100_000, 100), (8, 10_000, 20)):
     states = pairs(num)
-    run = functools.partial(dfa.boundary, delta, *states, depth)
-    timing = harness.measure(run)
-    rate = num / timing.cpu
-    target = {5: '300000 pairs/s', 8: '5000 pairs/s'}[depth]
     several = [column[:few] for column in states]
-    plain = harness.measure(
-      lambda args=(delta, *several, depth): dfa_ref.boundary(*args), 2
-    )
-    yield harness.Line(
-      name=f'boundaries k={depth}',
-      value=rate,
-      unit='pairs/CPU-s',
-      baseline='plain reference, same run',
-      ratio=rate * plain.cpu / few,
-      compile_s=timing.compile_s,
-      target=target,
+    yield harness.rated(
+      f'boundaries k={depth}',
+      'pairs',
+      num,
+      functools.partial(dfa.boundary, delta, *states, depth),
+      few,
+      functools.partial(dfa_ref.boundary, delta, *several, depth),
+      {5: '300000 pairs/s', 8: '5000 pairs/s'}[depth],
     )
 
 
@@ -163,9 +154,7 @@ def bench_hops() -> Iterator[harness.Line]:
   """Hop distances of all pairs."""
   delta, _ = graph()
   timing = harness.measure(lambda: paths.hops(delta), runs=9)
-  yield from _against(
-    'all-pairs hops', timing, 'hops', scipy, '10 times faster'
-  )
+  yield from _against('all-pairs hops', timing, 'hops', '10 times faster')
 
 
 def bench_dijkstra() -> Iterator[harness.Line]:
@@ -173,23 +162,15 @@ def bench_dijkstra() -> Iterator[harness.Line]:
   delta, lengths = graph()
   timing = harness.measure(lambda: paths.dijkstra(delta, lengths))
   yield from _against(
-    'all-pairs Dijkstra',
-    timing,
-    'dijkstra',
-    scipy,
-    '1.3 times faster',
+    'all-pairs Dijkstra', timing, 'dijkstra', '1.3 times faster'
   )
 
 
 def _against(
-  name: str,
-  timing: harness.Timing,
-  search: str,
-  other: Callable[[bool], tuple[str, float]],
-  target: str,
+  name: str, timing: harness.Timing, search: str, target: str
 ) -> Iterator[harness.Line]:
   """Lines against the peers."""
-  peers = [other(search == 'hops')]
+  peers = [scipy(search == 'hops')]
   try:
     version, seconds = rustworkx()
     peers.append((version, seconds[search]))
@@ -241,14 +222,12 @@ def bench_routes() -> Iterator[harness.Line]:
     '200000 sequences/s',
   )
   timing = harness.measure(lambda: paths.to_goals(delta, lengths, goals), 3)
-  yield harness.Line(
-    name='distances and tables to all goals',
-    value=timing.wall,
-    unit='s',
-    baseline='the distances alone',
-    ratio=harness.measure(lambda: paths.dijkstra(delta, lengths), 3).wall
-    / timing.wall,
-    compile_s=timing.compile_s,
+  alone = harness.measure(lambda: paths.dijkstra(delta, lengths), 3)
+  yield harness.compared(
+    'distances and tables to all goals',
+    timing.wall,
+    's',
+    *(timing, alone, 'the distances alone', 'wall'),
   )
   noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0)
   roads = pair_routes.road_map(delta, noisy[None])
@@ -260,19 +239,17 @@ def bench_routes() -> Iterator[harness.Line]:
   tables = harness.measure(
     lambda: paths.shortest_routes(delta, noisy, *each), 3
   )
-  yield harness.Line(
-    name='noisy routes of 2,000 pairs, a search for each',
-    value=single.wall,
-    unit='s',
-    baseline='a search for each destination',
-    ratio=tables.wall / single.wall,
-    compile_s=single.compile_s,
+  yield harness.compared(
+    'noisy routes of 2,000 pairs, a search for each',
+    single.wall,
+    's',
+    *(single, tables, 'a search for each destination', 'wall'),
   )
 
 
 def bench_noisy_routes() -> Iterator[harness.Line]:
   """Noisy shortest paths of 50 weightings beside plain ones, world and all."""
-  plain = dataclasses.replace(harness.manhattan_world(), traversal='shortest')
+  plain = harness.manhattan_world('shortest')
   noisy = dataclasses.replace(plain, traversal='noisy')
 
   def sample(world: maps.World, num: int) -> None:

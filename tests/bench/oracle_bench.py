@@ -43,13 +43,11 @@ def bench_oracle() -> Iterator[harness.Line]:
     ('uniform', 'epsilon(0.0)', 5, uniform),
   ):
     ours, theirs = (_seconds(p, world, accept, num) for p in (oracle, other))
-    yield harness.Line(
-      name=f'oracle, {num} compression trials, {accept}',
-      value=ours.cpu,
-      unit='CPU-s',
-      baseline=f'{name}(), same trials',
-      ratio=theirs.cpu / ours.cpu,
-      compile_s=ours.compile_s,
+    yield harness.compared(
+      f'oracle, {num} compression trials, {accept}',
+      ours.cpu,
+      'CPU-s',
+      *(ours, theirs, f'{name}(), same trials'),
       target='more than 1',
     )
 

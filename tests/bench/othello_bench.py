@@ -194,11 +194,8 @@ def _ours() -> Callable:
 
 def _pgx() -> tuple[str, Callable]:
   """Its version, and pgx's game in that loop."""
-  try:
-    import pgx
-  except ImportError as error:
-    raise harness.Skip(f'no pgx: {error}') from error
   import jax
+  import pgx
 
   env = pgx.make('othello')
 

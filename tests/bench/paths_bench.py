@@ -62,14 +62,11 @@ def bench_simple_paths() -> Iterator[harness.Line]:
   fast = harness.measure(run)
   for name, other in (('networkx', _networkx), ('plain Python', _plain)):
     slow = harness.measure(lambda other=other: sum(map(other, mazes)), runs=1)
-    yield harness.Line(
-      name='simple paths of 53 games (21,160), edges and labels',
-      value=fast.wall,
-      unit='s',
-      baseline=f'{name}, paths alone, same run',
-      ratio=slow.wall / fast.wall,
-      compile_s=fast.compile_s,
-      target='.05 s',
+    yield harness.compared(
+      'simple paths of 53 games (21,160), edges and labels',
+      fast.wall,
+      's',
+      *(fast, slow, f'{name}, paths alone', 'wall', '.05 s'),
     )
 
 

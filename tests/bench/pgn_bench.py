@@ -25,20 +25,14 @@ def paths() -> list[pathlib.Path]:
   for path in results:
     if not path.is_file():
       raise harness.Skip(f'no chess data at {path} (set WM_TESTDATA)')
-  try:
-    import zstandard  # noqa: F401
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
   return results
 
 
 def bench_ingest() -> Iterator[harness.Line]:
   """Packed files to stores of tokens, all in; splitting alone."""
-  try:
-    import chess
-    import chess.pgn
-  except ImportError as error:
-    raise harness.Skip(str(error)) from error
+  import chess
+  import chess.pgn
+
   world, results = registry.make('world', pgn_ingest.WORLD), paths()
   games = 0
 

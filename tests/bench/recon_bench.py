@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 
 import numpy as np
 
 from tests.bench import harness
 from tests.kernels.maps import reconstruction_ref
-from wm.core import registry
 from wm.data import text
 from wm.options.calls import Reconstruction
 from wm.recon import reconstruct, routes
 from wm.worlds.maps import streets
 
 
-def _input(
-  folder: pathlib.Path,
-) -> tuple[streets.StreetGraph, routes.Routes]:
-  world = registry.make(
-    'world',
-    f"maps(nodes='{folder}/nodes.csv', edges='{folder}/edges.csv', "
-    "traversal='shortest')",
-  )
-  samples = text.read(folder / 'shortest' / 'samples.txt', world)
+def _input() -> tuple[streets.StreetGraph, routes.Routes]:
+  world = harness.manhattan_world('shortest')
+  path = harness.manhattan() / 'shortest' / 'samples.txt'
+  samples = text.read(path, world)
   return world.graph, routes.extract(samples, world)[0]
 
 
 def bench_reconstruction() -> Iterator[harness.Line]:
   """All 6,400 sequences, candidates within reach included; one core."""
-  graph, result = _input(harness.manhattan())
+  graph, result = _input()
   num = len(result.origins)
   options = Reconstruction()
 
@@ -57,7 +50,7 @@ def bench_reconstruction() -> Iterator[harness.Line]:
 
 def bench_reconstruction_measures() -> Iterator[harness.Line]:
   """Bearings, lengths and crossings of all edges; one core."""
-  graph, result = _input(harness.manhattan())
+  graph, result = _input()
   edges = reconstruct.reconstruct(graph, result, Reconstruction())
   whole = harness.measure(lambda: reconstruct.edge_table(graph, result, edges))
   once = harness.measure(

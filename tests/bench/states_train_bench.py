@@ -35,10 +35,8 @@ def _torch_steps(
   """An update of the peer with one thread and with two."""
   # Must be set before the first import, as idle threads would spin.
   os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
-  try:
-    import torch
-  except ImportError as error:
-    raise harness.Skip('PyTorch is not installed') from error
+  import torch
+
   from tests.bench import peers
 
   kind = peers.Transformer if name == 'Transformer' else peers.Slice

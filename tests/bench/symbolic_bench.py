@@ -44,10 +44,9 @@ def bench_symbolic() -> Iterator[harness.Line]:
   )
   fast = harness.measure(lambda: symbolic.search(columns, force, SHORT))
   slow = harness.measure(lambda: ref.search(columns, force, SHORT), runs=1)
-  yield harness.Line(
-    name=f'symbolic search, {ROWS:,} rows, formulas up to size {SHORT}',
-    value=fast.wall,
-    unit='s',
-    baseline='NumPy, a formula at a time, same run',
-    ratio=slow.wall / fast.wall,
+  yield harness.compared(
+    f'symbolic search, {ROWS:,} rows, formulas up to size {SHORT}',
+    fast.wall,
+    's',
+    *(fast, slow, 'NumPy, a formula at a time', 'wall'),
   )

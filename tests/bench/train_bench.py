@@ -24,25 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEQUENCES = 20_000
 
 
-def _world() -> Any:
-  from wm.core import registry
-
-  data = harness.manhattan()
-  return registry.make(
-    'world',
-    f'maps(nodes={str(data / "nodes.csv")!r}, '
-    f"edges={str(data / 'edges.csv')!r}, traversal='shortest')",
-  )
-
-
 def _torch() -> Any:
   # Idle PyTorch threads would spin through the turns of the other side, in this
   # same process; its own speed is the same either way.
   os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
-  try:
-    import torch
-  except ImportError as error:
-    raise harness.Skip('PyTorch is not installed') from error
+  import torch
+
   torch.set_num_threads(THREADS)
   return torch
 
@@ -151,7 +138,7 @@ def _compare(
   from wm.data import sampling
   from wm.options.calls import Sampling
 
-  world = _world()
+  world = harness.manhattan_world('shortest')
   with tempfile.TemporaryDirectory() as out:
     sampling.make_dataset(
       world, out, Sampling(num=SEQUENCES, num_heldout=100, seed=0)
@@ -267,12 +254,7 @@ def bench_train_start() -> Iterator[harness.Line]:
   """--help, and the time to the first step, cold and with compiled programs."""
   with tempfile.TemporaryDirectory() as out:
     seconds = min(_run(['train.py', '--help'], out)[0] for _ in range(3))
-    yield harness.Line(
-      'train.py --help',
-      seconds,
-      's',
-      target='under 1.5 s',
-    )
+    yield harness.Line('train.py --help', seconds, 's', target='under 1.5 s')
     first, again = (_one_step(out, name) for name in ('cold', 'again'))
     yield harness.Line(
       'train.py of one step, evaluation and checkpoint, second run',

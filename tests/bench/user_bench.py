@@ -53,11 +53,9 @@ def _module(torch: Any, vocab: int, length: int) -> Any:
 
 def bench_user_torch() -> Iterator[harness.Line]:
   """Passes and time of compression, both ways in one process."""
-  try:
-    import networkx
-    import torch
-  except ImportError as error:
-    raise harness.Skip('PyTorch and networkx are needed') from error
+  import networkx
+  import torch
+
   with tempfile.TemporaryDirectory() as folder:
     world = wm.from_graph(networkx.grid_2d_graph(6, 6), folder, max_moves=20)
     model = _module(torch, len(world.vocab), world.max_len)
@@ -101,12 +99,10 @@ def bench_user_torch() -> Iterator[harness.Line]:
 
 def bench_user_cache() -> Iterator[harness.Line]:
   """A module that returns its cache, and the same module without it."""
-  try:
-    import torch
+  import torch
 
-    from tests.models import module_cache_test as modules
-  except ImportError as error:
-    raise harness.Skip('PyTorch is needed') from error
+  from tests.models import module_cache_test as modules
+
   for name, spec in CITIES.items():
     world = registry.make('world', spec)
     torch.manual_seed(0)
@@ -189,11 +185,9 @@ def _pairs(world: Any) -> list[tuple[Any, Any]]:
 
 def bench_user_gpt2() -> Iterator[harness.Line]:
   """A live GPT-2, 2 x 64, beside the published way on as many trials."""
-  try:
-    import torch
-    import transformers
-  except ImportError as error:
-    raise harness.Skip('PyTorch and transformers are needed') from error
+  import torch
+  import transformers
+
   for length, spec in CITIES.items():
     world: Any = wm.make('world', spec)
     torch.manual_seed(0)

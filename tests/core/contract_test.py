@@ -358,10 +358,9 @@ def test_a_good_world_passes():
 
 
 @pytest.mark.parametrize('what', WORLDS)
-def test_broken_worlds(what):
-  with pytest.raises(core.InputError, match=what) as error:
+def test_broken_worlds(what, one_line):
+  with one_line(what):
     wm.check(WORLDS[what]())
-  assert '\n' not in str(error.value)
   with pytest.raises(core.InputError, match=what):
     wm.score('oracle()', 'next_token(num=9)', WORLDS[what]())
 

@@ -155,13 +155,12 @@ def test_only_regular_files_are_opened(kind, tmp_path, monkeypatch):
     ('a' * 5000, 'aaa ... aaaaaaaaaaaaaaaaaaaa: File name too long'),
   ],
 )
-def test_paths_that_cannot_be_opened(path, line, tmp_path, monkeypatch):
+def test_paths_that_do_not_open(path, line, tmp_path, monkeypatch, one_line):
   monkeypatch.chdir(tmp_path)
   (tmp_path / 'file').write_text('')
-  with pytest.raises(core.InputError) as caught:
+  with one_line() as caught:
     inputs.read_text(path, 'a map')
   assert line in str(caught.value)
-  assert '\n' not in str(caught.value)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason='root may read all')
@@ -196,14 +195,11 @@ def test_a_generator_that_is_closed_has_not_failed():
   'text',
   ['{', '', '9' * 5000, '[' * 10**5, '["\\ud800"]', '{"\\uDC00x": 1}'],
 )
-def test_json_is_read_or_named(text, tmp_path):
+def test_json_is_read_or_named(text, tmp_path, one_line):
   path = tmp_path / 'file.json'
   path.write_text(text)
-  with pytest.raises(
-    core.InputError, match=r'file\.json is not JSON: '
-  ) as caught:
+  with one_line(r'file\.json is not JSON: '):
     inputs.read_json(path)
-  assert '\n' not in str(caught.value)
   path.write_text('["\\ud83d\\ude00"]')
   assert inputs.read_json(path) == ['\U0001f600']
 

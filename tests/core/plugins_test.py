@@ -137,10 +137,9 @@ def test_annotations_that_are_text_are_understood(folder):
     ('.py:World', 'world', "no file '.py'"),
   ],
 )
-def test_bad_specs(folder, spec, kind, message):
-  with pytest.raises(core.InputError, match=message) as caught:
+def test_bad_specs(folder, spec, kind, message, one_line):
+  with one_line(message) as caught:
     registry.resolve(kind, spec)
-  assert '\n' not in str(caught.value)
   assert len(str(caught.value)) < 500
 
 

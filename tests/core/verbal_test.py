@@ -1,7 +1,5 @@
 """Worlds in words: what every one of them says, and what is refused."""
 
-import pytest
-
 from tests import every_world
 from wm import core
 from wm.core import registry, verbal
@@ -38,11 +36,10 @@ def test_texts_depend_on_the_seed(world):
   assert all(text == text.strip() for text in texts)
 
 
-def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits():
+def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits(one_line):
   world = registry.make('world', 'maps(rows=66, columns=66)')
-  with pytest.raises(core.InputError, match='room for about') as error:
+  with one_line('room for about'):
     verbal.render_description(world, core.PromptStyle())
-  assert '\n' not in str(error.value)
   fits = registry.make('world', 'maps(rows=24, columns=24)')
   text = verbal.render_description(fits, core.PromptStyle())
   assert verbal.text_tokens(text) < 32_000

@@ -3,7 +3,6 @@ import io
 import numpy as np
 import pytest
 
-from wm import core
 from wm.data import pgn_games
 from wm.worlds.chess import notation as chess_notation
 
@@ -204,12 +203,11 @@ NO_PGN = {
 
 
 @pytest.mark.parametrize('name', NO_PGN)
-def test_no_pgn_at_all(tmp_path, name):
+def test_no_pgn_at_all(tmp_path, name, one_line):
   path = tmp_path / 'games.pgn'
   path.write_bytes(NO_PGN[name])
-  with pytest.raises(core.InputError, match=r'games\.pgn is no PGN') as caught:
+  with one_line(r'games\.pgn is no PGN'):
     pgn_games.check(pgn_games.Source(path))
-  assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,9 @@ WORLD = registry.make('world', pgn_ingest.WORLD)
 
 
 @pytest.fixture(scope='module')
-def folder(testdata):
+def folder(real):
   pytest.importorskip('zstandard')
-  path = testdata / 'chess'
-  if not path.is_dir():
-    pytest.skip(f'no chess data at {path}')
-  return path
+  return real('chess')
 
 
 def golden(folder, name):

@@ -4,7 +4,7 @@ import tracemalloc
 import pytest
 
 import wm
-from tests.data.pgn_texts import pgn, random_games, rows, url
+from tests.data.pgn_texts import pgn, random_games, rows, tree, url
 from wm import core
 from wm.core import registry
 from wm.data import batches, pgn_games, pgn_ingest, sampling
@@ -14,14 +14,6 @@ from wm.runtime import tasks
 
 WORLD = registry.make('world', pgn_ingest.WORLD)
 SOME = 300
-
-
-def tree(folder):
-  return {
-    str(path.relative_to(folder)): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
 
 
 def make(tmp_path, *texts, out='out', jobs=1, world=WORLD, most=0):

@@ -21,6 +21,15 @@ def random_games(num: int, seed: int = 0, most: int = 60) -> list[str]:
   return games[:num]
 
 
+def tree(folder: pathlib.Path) -> dict[str, bytes]:
+  """Path in a folder -> content of the file."""
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }
+
+
 def url(number: int) -> str:
   """Of a game."""
   return f'https://lichess.org/{number:08d}'

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.data.pgn_texts import tree
 from wm import core
 from wm.data import sampling, store
 from wm.options.calls import Sampling
@@ -58,14 +59,6 @@ class Killed(tiny.World):
 def small_chunks(monkeypatch):
   monkeypatch.setattr(sampling, 'CHUNK', 64)
   monkeypatch.setattr(store, 'SHARD_TOKENS', 700)
-
-
-def tree(folder) -> dict[str, bytes]:
-  return {
-    str(path.relative_to(folder)): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
 
 
 def rows(folder) -> list[tuple[int, ...]]:

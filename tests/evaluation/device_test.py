@@ -14,7 +14,6 @@ from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.evaluation import context, device, engine, prefix_pairs
 from wm.kernels.base import words
-from wm.models.nn import network
 from wm.models.serving import networks, process
 from wm.worlds.base import table
 
@@ -57,21 +56,6 @@ def _assert_same(one, other):
     np.testing.assert_array_equal(
       getattr(one, name), getattr(other, name), err_msg=name
     )
-
-
-def _network(spec, scale=4, devices=1):
-  model = registry.make('model', spec)
-  shape = network.NetworkSpec(model, len(MAP.vocab), MAP.max_len)
-  # Large weights: probabilities far from uniform.
-  params = jax.tree.map(lambda leaf: scale * leaf, network.init(shape, 0))
-  return networks.NetworkPredictor(
-    model,
-    params,
-    len(MAP.vocab),
-    MAP.end,
-    MAP.max_len,
-    devices=tuple(jax.devices()[:devices]),
-  )
 
 
 def test_uniforms_have_the_same_bits():
@@ -178,7 +162,7 @@ def _margins(predictor, host, found):
   few(1, ['transformer(layers=1, width=16)', 'lstm(layers=1, width=16)']),
 )
 def test_networks_differ_by_near_ties_only(spec):
-  predictor = _network(spec)
+  predictor = loops.predictor(spec)
   for decide in (False, True):
     host = _sampled(predictor, MAP, 'host', decide=decide)
     result = _sampled(predictor, MAP, 'device', decide=decide)
@@ -187,7 +171,7 @@ def test_networks_differ_by_near_ties_only(spec):
     assert len(margins) < 0.01 * host.status.size
     assert (host.status == core.REFUSED).any() == ('lstm' not in spec)
   # The check can fail: other weights differ by more than ties.
-  other = _sampled(_network(spec, 4.4), MAP, 'host', decide=True)
+  other = _sampled(loops.predictor(spec, 4.4), MAP, 'host', decide=True)
   assert not (_margins(predictor, host, other) < TIE).all()
 
 
@@ -227,7 +211,7 @@ def _primitives(jaxpr):
 
 def test_no_token_crosses_to_the_host(calls):
   """All trials in one call, and nothing in the program that leaves it."""
-  predictor = _network('transformer(layers=1, width=16)')
+  predictor = loops.predictor('transformer(layers=1, width=16)')
   result = _sampled(predictor, MAP, 'device', samples=2)
   assert len(calls) == 1
   assert result.lengths.sum() > 200
@@ -281,7 +265,7 @@ def test_a_table_of_too_many_rows_is_left_to_the_host(monkeypatch):
 
 
 def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
-  table, net = _fitted(LINE), _network('rnn(layers=1, width=16)')
+  table, net = _fitted(LINE), loops.predictor('rnn(layers=1, width=16)')
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')
   assert not calls

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.evaluation import loops
 from tests.marks import few
 from wm import core
 from wm.core import registry
@@ -15,32 +16,18 @@ from wm.models.nn import network
 from wm.models.serving import networks
 
 WORLD = tiny.World()
+SPEC = 'transformer(layers=1, width=16)'
 METRICS = (
   compression.Metric(trials=9, samples=5, accept='epsilon(0.05)', graded=True),
   distinction.Metric(trials=9, samples=5, accept='top_p(0.8)'),
 )
 
 
-def _predictor(devices):
-  model = registry.make('model', 'transformer(layers=1, width=16)')
-  shape = network.NetworkSpec(model, len(WORLD.vocab), WORLD.max_len)
-  # Large weights: probabilities far from uniform.
-  params = jax.tree.map(lambda leaf: 4 * leaf, network.init(shape, 0))
-  return networks.NetworkPredictor(
-    model,
-    params,
-    len(WORLD.vocab),
-    WORLD.end,
-    WORLD.max_len,
-    devices=tuple(jax.devices()[:devices]),
-  )
-
-
 @pytest.mark.parametrize('metric', few(1, METRICS), ids=lambda m: m.name)
 def test_batch_and_devices_do_not_matter(metric, monkeypatch):
   first = None
   for devices, batch in ((1, 1), (1, 4), (2, 16)):
-    predictor = _predictor(min(devices, len(jax.devices())))
+    predictor = loops.predictor(SPEC, devices=min(devices, jax.device_count()))
     monkeypatch.setattr(engine, 'BATCH', batch)
     results = metric(predictor, WORLD, 0)
     first = first or results

@@ -65,10 +65,9 @@ def test_an_illegal_token_shows_the_place_before_it(city, walk):
 @pytest.mark.parametrize(
   'given', ['nowhere', ['x'], [0], [True], [1e3], [10**6], 'N ' * 5000, {}]
 )
-def test_what_are_no_tokens_is_refused_in_a_line(city, given):
-  with pytest.raises(core.InputError, match=r'token|expected') as error:
+def test_what_are_no_tokens_is_refused_in_a_line(city, given, one_line):
+  with one_line(r'token|expected') as error:
     city.tokens(given)
-  assert '\n' not in str(error.value)
   assert len(str(error.value)) < 200
 
 
@@ -186,10 +185,9 @@ def test_a_direction_is_where_it_leads(city, walk):
     ('prefix=11&tab', 'no view'),
   ],
 )
-def test_what_is_no_view_is_refused_in_a_line(city, fragment, line):
-  with pytest.raises(core.InputError, match=line) as error:
+def test_what_is_no_view_is_refused_in_a_line(city, fragment, line, one_line):
+  with one_line(line):
     city.check_fragment(fragment)
-  assert '\n' not in str(error.value)
 
 
 def test_a_probe_reads_the_state():

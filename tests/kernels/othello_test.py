@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.kernels import othello_boards as boards
 from tests.kernels import othello_ref as ref
-from wm import core
 from wm.core import basics
 from wm.kernels import othello, othello_games
 
@@ -138,7 +137,6 @@ def test_games_are_whole_and_depend_on_their_number_alone(
     ),
   ],
 )
-def test_bad_input(call, message):
-  with pytest.raises(core.InputError, match=message) as caught:
+def test_bad_input(call, message, one_line):
+  with one_line(message):
     call()
-  assert '\n' not in str(caught.value)

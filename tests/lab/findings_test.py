@@ -81,10 +81,9 @@ def test_a_hash_is_that_of_canonical_json():
     ({'date': 'May'}, "date is 'May'; expected a day as 2026-01-31"),
   ],
 )
-def test_bad_findings_are_one_line(change, message):
-  with pytest.raises(core.InputError, match=message) as caught:
+def test_bad_findings_are_one_line(change, message, one_line):
+  with one_line(message):
     finding(WALKS, **change)
-  assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +107,9 @@ def test_bad_findings_are_one_line(change, message):
     ({'metric': 'map', 'where': {'step': 1}}, 'the map has no breakdown'),
   ],
 )
-def test_bad_claims_are_one_line(change, message):
-  with pytest.raises(core.InputError, match=message) as caught:
+def test_bad_claims_are_one_line(change, message, one_line):
+  with one_line(message):
     finding({**WALKS, **change})
-  assert '\n' not in str(caught.value)
 
 
 def test_claims_in_words():

@@ -324,10 +324,9 @@ def test_bad_findings_are_refused_before_the_first_unit(tmp_path):
     ([f'{GOOD} with steps=3+'], {}, 'bad spec'),
   ],
 )
-def test_bad_rows_are_one_line(tmp_path, rows, given, message):
-  with pytest.raises(core.InputError, match=message) as caught:
+def test_bad_rows_are_one_line(tmp_path, rows, given, message, one_line):
+  with one_line(message):
     made(tmp_path, *rows, **given)
-  assert '\n' not in str(caught.value)
   assert not (tmp_path / 'out').exists()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests import every_world
 from tests.metrics import table
+from tests.metrics.inductive_bias_test import Few
 from wm import core
 from wm.core import registry
 from wm.metrics import transfer
@@ -207,14 +208,6 @@ def test_a_function_of_one_value_is_a_reason():
   result = run(Still(size=5, length=20))
   assert {*result['accuracy_one'].reason} == {'one_label'}
   assert table.mean(result['accuracy']) == 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Few(type(LATTICE)):
-  """Has but ten sequences."""
-
-  def sample(self, num, seed, split='all'):
-    return super().sample(min(num, 10), seed, split)
 
 
 def test_fewer_sequences_than_are_needed_are_one_line():

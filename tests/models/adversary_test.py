@@ -36,11 +36,10 @@ def test_the_memoriser_is_exact_on_its_training_set():
 @pytest.mark.parametrize(
   'spec', ['othello(size=6)', 'mazes()', 'chess()', 'orbits()', 'lattice()']
 )
-def test_other_worlds_state_no_goal(spec):
+def test_other_worlds_state_no_goal(spec, one_line):
   world = registry.make('world', spec)
-  with pytest.raises(core.InputError, match='states no goal') as error:
+  with one_line('states no goal'):
     adversary.Model(kind='permuted').predictor(world, 0)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize(

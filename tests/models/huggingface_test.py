@@ -1,7 +1,6 @@
 """A folder of transformers as a model: against sums over pieces by hand."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -62,12 +61,9 @@ def theirs(request, tmp_path_factory):
 
 
 def made(folder, table, **fields) -> core.Predictor:
-  """table: token -> pieces, or a file of it."""
+  """table: token -> pieces, or the text of its file."""
   path = folder / 'tokens.json'
-  if isinstance(table, pathlib.Path):
-    path = table
-  else:
-    path.write_text(json.dumps(table))
+  path.write_text(table if isinstance(table, str) else json.dumps(table))
   fields = ''.join(f', {key}={value!r}' for key, value in fields.items())
   spec = f'huggingface(path={str(folder)!r}, tokens={str(path)!r}{fields})'
   return registry.make('model', spec).predictor(tiny.World(), 0)
@@ -201,7 +197,7 @@ def test_it_is_scored_like_any_model(tmp_path, capsys):
   assert entries['probe', 'accuracy']['value'] >= 0
   assert 'went to no token' in output
   again, output = run()
-  assert again == first
+  assert repr(again) == repr(first)  # NaN is itself there.
   assert output.count(': cached') == 2
   with torch.no_grad():
     theirs.transformer.wte.weight.mul_(2)
@@ -240,35 +236,19 @@ def test_words_are_cut_by_the_folders_tokenizer(tmp_path):
     ({w: [4 + n % 2] * (n + 1) for n, w in enumerate(WORDS)}, 'goes on and'),
     ([1], 'holds a list'),
     (ALONE | {WORDS[0]: list(range(21))}, 'leave no room for two tokens'),
+    (ALONE | {'x': 1.5}, r'is spelled 1\.5'),
+    (ALONE | {'x': [1, 'a']}, r'is spelled \[1'),
+    (ALONE | {'x': 10**40}, r'expected 0\.\.23'),
+    ('{"x": 1, "x": 2}', "has 'x' twice"),
   ],
 )
-def test_bad_tables(tmp_path, table, message):
+def test_bad_tables(tmp_path, table, message, one_line):
   saved(tmp_path, 'gpt2')
   if message is None:
     made(tmp_path, table)
     return
-  with pytest.raises(core.InputError, match=message) as error:
+  with one_line(message):
     made(tmp_path, table)
-  assert '\n' not in str(error.value)
-
-
-TABLES = {
-  'list.json': ('[1]', 'holds a list'),
-  'float.json': (json.dumps(ALONE | {'x': 1.5}), r'is spelled 1\.5'),
-  'mixed.json': (json.dumps(ALONE | {'x': [1, 'a']}), r'is spelled \[1'),
-  'above.json': (json.dumps(ALONE | {'x': 10**40}), r'expected 0\.\.23'),
-  'twice.json': ('{"x": 1, "x": 2}', "has 'x' twice"),
-}
-
-
-@pytest.mark.parametrize('name', TABLES)
-def test_files_that_are_no_tables(tmp_path, name):
-  text, message = TABLES[name]
-  saved(tmp_path, 'gpt2')
-  (tmp_path / name).write_text(text)
-  with pytest.raises(core.InputError, match=message) as error:
-    made(tmp_path, tmp_path / name)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize('table', [ALONE, NESTED, PAIRS])

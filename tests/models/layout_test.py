@@ -266,10 +266,9 @@ def test_modules_of_nnx_may_change_their_variables():
     ({'before': (1, 2), 'window': 2}, 'leave no room'),
   ],
 )
-def test_bad_layouts_are_one_line(options, message):
-  with pytest.raises(core.InputError, match=message) as error:
+def test_bad_layouts_are_one_line(options, message, one_line):
+  with one_line(message):
     wm.InputLayout(**options)
-  assert '\n' not in str(error.value)
 
 
 def test_a_prefix_said_twice_must_agree():

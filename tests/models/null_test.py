@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-import wm
 from tests import small
 from wm import core
 from wm.core import registry
@@ -50,11 +49,10 @@ def test_like_a_perfect_run_it_makes_no_error(tmp_path):
 
 
 @pytest.mark.parametrize('text', ['[1]', '{}', '7', '[{"value": 1}]', 'junk'])
-def test_scores_that_are_none_are_one_line(tmp_path, text):
+def test_scores_that_are_none_are_one_line(tmp_path, text, one_line):
   (tmp_path / 'scores.json').write_text(text)
-  with pytest.raises(wm.InputError, match='scores') as error:
+  with one_line('scores'):
     predictor(f"null(like='{tmp_path}')")
-  assert '\n' not in str(error.value)
 
 
 def test_recency_remembers_k_tokens():
@@ -108,7 +106,6 @@ def test_support_is_exact_where_the_sampler_goes_and_nowhere_else():
     ("null(like='/nowhere')", 'scores.json'),
   ],
 )
-def test_bad_targets_are_one_line(spec, words):
-  with pytest.raises(wm.InputError, match=words) as error:
+def test_bad_targets_are_one_line(spec, words, one_line):
+  with one_line(words):
     predictor(spec)
-  assert '\n' not in str(error.value)

@@ -1,7 +1,6 @@
 """SLiCE: published sizes, its definition in NumPy, forms, long inputs."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,29 +9,11 @@ import pytest
 from flax import nnx
 
 from tests.marks import few
+from tests.models.recurrent_test import changed, made, tokens
 from wm import core
 from wm.models import slice as slices
-from wm.models.nn import network
 
 SMALL = slices.Model(layers=1, width=12, block_size=4)
-V = 11
-
-
-def tokens(rows: int = 3, length: int = 21, seed: int = 0) -> np.ndarray:
-  return np.random.default_rng(seed).integers(1, V, (rows, length))
-
-
-@functools.cache
-def made(model: slices.Model) -> nnx.Module:
-  shape = network.NetworkSpec(model, V, 21)
-  return nnx.merge(shape.graph, network.init(shape, 0))
-
-
-def changed(model: slices.Model, **fields) -> nnx.Module:
-  """The same weights under other fields."""
-  other = dataclasses.replace(model, **fields)
-  graph = network.NetworkSpec(other, V, 21).graph
-  return nnx.merge(graph, nnx.split(made(model))[1])
 
 
 def scaled(net: nnx.Module, factor: float) -> nnx.Module:

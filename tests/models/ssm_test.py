@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 
 from tests.marks import few
+from tests.plain import check_sessions
 from wm import core
 from wm.core import registry
 from wm.kernels.scan import forms
@@ -101,14 +102,7 @@ def test_sessions_of_many_ranks_have_a_memory_of_constant_size():
     )
   )
   result = networks.NetworkPredictor(model, params, 11, 1, 800)
-  inputs = tokens(30)
-  full = result.log_probs(inputs, np.full(2, 30))
-  session = result.session(inputs, np.array([4, 9]), 2)
-  for k in range(12):
-    at = np.array([4, 9]) + k
-    want = full[np.arange(2), at - 1]
-    np.testing.assert_allclose(session.log_probs()[:, 1], want, atol=2e-5)
-    session.advance(np.repeat(inputs[np.arange(2), at][:, None], 2, axis=1))
+  check_sessions(result, tokens(30), [4, 9], 12)
 
 
 def test_dropout_is_on_the_embeddings_alone():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.marks import few
+from tests.plain import check_sessions
 from wm import core
 from wm.models import transformer
 from wm.models.nn import network
@@ -131,13 +132,7 @@ def test_the_chess_papers_transformer_is_its_definition(model):
 def test_sessions_turn_as_whole_sequences_do(model):
   result = model.predictor(_World(), 0)
   tokens = np.random.default_rng(0).integers(1, V, (2, 12)).astype(np.int32)
-  full = result.log_probs(tokens, np.full(2, 12))
-  session = result.session(tokens, np.array([3, 5]), 1)
-  for k in range(6):
-    at = np.array([3, 5]) + k
-    want = full[np.arange(2), at - 1]
-    np.testing.assert_allclose(session.log_probs()[:, 0], want, atol=5e-5)
-    session.advance(tokens[np.arange(2), at][:, None])
+  check_sessions(result, tokens, [3, 5], 6, 5e-5)
 
 
 class _World:

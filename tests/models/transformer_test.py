@@ -10,6 +10,7 @@ from flax import nnx
 
 from tests import tiny
 from tests.marks import few
+from tests.plain import check_sessions
 from wm import core
 from wm.core import registry
 from wm.models import transformer
@@ -112,14 +113,7 @@ def test_sessions_of_other_styles(model):
   shape = network.NetworkSpec(model, 30, 40)
   result = networks.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
   tokens = np.random.default_rng(0).integers(1, 30, (3, 40)).astype(np.int32)
-  full = result.log_probs(tokens, np.full(3, 40))
-  session = result.session(tokens, np.array([4, 9, 1]), 2)
-  for k in range(31):
-    at = np.array([4, 9, 1]) + k
-    want = full[np.arange(3), at - 1]
-    np.testing.assert_allclose(session.log_probs()[:, 1], want, atol=2e-5)
-    if k < 30:
-      session.advance(np.repeat(tokens[np.arange(3), at][:, None], 2, axis=1))
+  check_sessions(result, tokens, [4, 9, 1], 31)
 
 
 @pytest.fixture(scope='module')
@@ -133,16 +127,7 @@ def wide() -> networks.NetworkPredictor:
 
 def test_long_continuations_cross_pieces_and_a_wide_network_has_them(wide):
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
-  full = wide.log_probs(tokens, np.full(2, 80))
-  session = wide.session(tokens, np.array([3, 5]), 2)
-  for k in range(75):
-    at = np.array([3, 5]) + k
-    want = full[np.arange(2), at - 1]
-    for branch in (0, 1):
-      np.testing.assert_allclose(
-        session.log_probs()[:, branch], want, atol=2e-5
-      )
-    session.advance(np.tile(tokens[np.arange(2), at][:, None], 2))
+  check_sessions(wide, tokens, [3, 5], 75)
 
 
 def test_a_row_in_a_longer_piece_keeps_its_bits(wide):

@@ -79,12 +79,12 @@ def refused(world, logits, message, **more):
 # Faults. Each is a small change of the honest recurrence.
 
 
-def ahead(size):
+def ahead(size, share=0.01):
   honest = recurrence(size)
 
   def logits(tokens):  # The next token too, a little.
     result = honest(tokens)
-    result[:, :-1] += 0.01 * np.eye(size)[tokens[:, 1:]]
+    result[:, :-1] += share * np.eye(size)[tokens[:, 1:]]
     return result
 
   return logits
@@ -292,21 +292,8 @@ def test_low_precision():
     return noisy(world)(tokens).astype(ml_dtypes.bfloat16)
 
   check(world, narrow)
-  refused(
-    world, lambda t: ahead_far(world)(t).astype(np.float16), 'later token'
-  )
-
-
-def ahead_far(world):
-  """Sees all of the next token."""
-  honest, size = rnn(world), len(world.vocab)
-
-  def logits(tokens):
-    result = honest(tokens)
-    result[:, :-1] += np.eye(size)[tokens[:, 1:]]
-    return result
-
-  return logits
+  seer = ahead(len(world.vocab), 1.0)  # Sees all of the next token.
+  refused(world, lambda t: seer(t).astype(np.float16), 'later token')
 
 
 @pytest.mark.parametrize('shorter', [5, 0])

@@ -1,16 +1,8 @@
 """On Manhattan with the paper's settings, its values stand beside ours."""
 
+from tests.reporting.beside_test import entry
 from wm.reporting import collect, paper_comparison
 from wm.runtime import files
-
-
-def entry(metric: str, quantity: str, model: str = 'random_walks') -> dict:
-  return {
-    **{'metric': metric, 'quantity': quantity, 'spec': f'{metric}()'},
-    **{'world': 'maps()', 'model': model, 'n': 9, 'value': 0.5},
-    **{'low': 0.0, 'high': 1.0, 'unmeasured': {}, 'seed': 0},
-  }
-
 
 PAPER_WALKS = {'steps': 236_059, 'batch': 384}
 
@@ -29,7 +21,7 @@ def shown(table) -> tuple[str, str]:
 
 def test_manhattan_is_known_by_its_streets(tmp_path, manhattan):
   files = f"nodes='{manhattan}/nodes.csv', edges='{manhattan}/random/edges.csv'"
-  result = entry('compression', 'precision_published')
+  result = entry('compression', 'precision_published', model='random_walks')
   result['model_spec'] = 'transformer(layers=48, width=1600)'
   there = {**result, 'world': f'maps({files})'}
   (table,) = made(tmp_path, there, PAPER_WALKS)
@@ -100,9 +92,7 @@ def test_the_published_routes_are_known_by_their_bytes(tmp_path, manhattan):
 
 def test_a_map_of_another_name_has_no_published_count(tmp_path):
   summary = {'sequences': 6400, 'world': 'maps()'}
-  run = collect.Run(
-    tmp_path, [entry('probe', 'accuracy', 'oracle')], [], [], summary
-  )
+  run = collect.Run(tmp_path, [entry('probe', 'accuracy')], [], [], summary)
   table = paper_comparison.map_table([run])
   assert table.heads == ('model', 'sequences')
   assert 'paper' not in table.note

@@ -7,7 +7,6 @@ import pytest
 
 from tests import judging
 from tests.worlds import languages
-from wm import core
 from wm.core import capabilities, registry
 from wm.worlds import automaton
 
@@ -200,7 +199,6 @@ def test_a_picture_lists_the_moves_of_a_state():
     ({'length': 1}, 'at least 2 tokens'),
   ],
 )
-def test_bad_fields_are_one_clear_line(fields, match):
-  with pytest.raises(core.InputError, match=re.escape(match)) as error:
+def test_bad_fields_are_one_clear_line(fields, match, one_line):
+  with one_line(re.escape(match)):
     automaton.World(**fields).stats()
-  assert '\n' not in str(error.value)

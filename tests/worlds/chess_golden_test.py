@@ -26,11 +26,8 @@ CHUNK = 500  # games labelled at once
 
 
 @pytest.fixture(scope='module')
-def folder(testdata):
-  path = testdata / 'chess'
-  if not path.is_dir():
-    pytest.skip(f'no chess data at {path}')
-  return path
+def folder(real):
+  return real('chess')
 
 
 def unpacked(path):

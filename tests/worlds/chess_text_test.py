@@ -42,10 +42,9 @@ def test_fens_come_back_with_their_counters(world):
     ('4k3/8/8/8/8/8/8/8 w - - 0 1', 'kings'),
   ],
 )
-def test_bad_states_are_refused(world, text, said):
-  with pytest.raises(core.InputError, match=said) as error:
+def test_bad_states_are_refused(world, text, said, one_line):
+  with one_line(said):
     world.parse(text)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import networkx
 import pytest
 
-from wm import core
 from wm.worlds.cognitive_graph import graphs, questions
 
 EDITED = [
@@ -153,8 +152,7 @@ def test_names_are_different_words(name, domain):
     ),
   ],
 )
-def test_bad_input_is_named_in_one_line(call, message):
-  with pytest.raises(core.InputError) as error:
+def test_bad_input_is_named_in_one_line(call, message, one_line):
+  with one_line() as error:
     call()
   assert message in str(error.value)
-  assert '\n' not in str(error.value)

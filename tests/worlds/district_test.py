@@ -110,10 +110,9 @@ def test_known_answers_on_a_district(whole, traversal):
     ("around='0,0', radius=-1", 'radius'),
   ],
 )
-def test_a_bad_district_is_one_line(fields, message):
-  with pytest.raises(core.InputError, match=message) as error:
+def test_a_bad_district_is_one_line(fields, message, one_line):
+  with one_line(message):
     registry.make('world', f'maps({fields})').graph  # noqa: B018
-  assert '\n' not in str(error.value)
 
 
 def test_a_district_of_manhattan(manhattan):

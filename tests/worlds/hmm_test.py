@@ -205,13 +205,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(('parts', 'said'), BAD)
-def test_a_bad_file_is_one_line(tmp_path, parts, said):
+def test_a_bad_file_is_one_line(tmp_path, parts, said, one_line):
   path = tmp_path / 'bad.json'
   path.write_text(json.dumps(parts))
-  with pytest.raises(core.InputError, match=said) as error:
+  with one_line(said) as error:
     hmm.World(file=str(path)).init(1)
   assert str(path) in str(error.value)
-  assert '\n' not in str(error.value)
 
 
 def test_a_trap_with_a_start_is_a_process(tmp_path):

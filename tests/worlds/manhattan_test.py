@@ -280,8 +280,7 @@ def test_a_hand_checked_route(worlds):
     world.parse('42421728,1')
 
 
-def test_manhattan_is_too_much_to_tell_in_words(worlds):
-  with pytest.raises(core.InputError, match='4,579 intersections') as error:
+def test_manhattan_is_too_much_to_tell_in_words(worlds, one_line):
+  with one_line('4,579 intersections') as error:
     verbal.render_description(worlds['shortest'], core.PromptStyle())
   assert 'room for about' in str(error.value)
-  assert '\n' not in str(error.value)

@@ -78,11 +78,10 @@ def test_a_collision_keeps_the_shortest_then_the_smaller_neighbour(load):
     (NODES, 'node,direction,neighbor\n10,N,"20\n', 'not a CSV file'),
   ],
 )
-def test_bad_files_are_refused_in_one_line(load, nodes, edges, said):
-  with pytest.raises(core.InputError) as error:
+def test_bad_files_are_refused_in_one_line(load, nodes, edges, said, one_line):
+  with one_line() as error:
     load(nodes, edges)
   assert said in str(error.value)
-  assert '\n' not in str(error.value)
 
 
 def test_absent_and_binary_files_are_refused(tmp_path, load):
@@ -388,16 +387,15 @@ def test_labels_of_edges_are_kept_exactly(tmp_path, name, words, placed):
   assert world.graph.delta.tolist() == plain.graph.delta.tolist()
 
 
-def test_labels_of_some_edges_are_refused_in_one_line(tmp_path):
+def test_labels_of_some_edges_are_refused_in_one_line(tmp_path, one_line):
   for name in ('direction', 'label', 'bearing'):
     grid = labelled(name, {(0, 1): 0, (1, 0): 90, (0, -1): 180, (-1, 0): 270})
     if name != 'bearing':
       grid = labelled(name)
     del grid.edges[(0, 0), (0, 1)][name]
     line = f"unknown {name} '' of 1 of 80 edges; expected one of every edge"
-    with pytest.raises(core.InputError, match=line) as error:
+    with one_line(line):
       published.from_graph(grid, tmp_path / name)
-    assert '\n' not in str(error.value)
   grid = labelled()
   grid.edges[(0, 0), (0, 1)]['label'] = 'Main Street'
   with pytest.raises(core.InputError, match="unknown label 'Main Street'"):

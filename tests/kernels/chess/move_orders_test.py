@@ -158,8 +158,7 @@ def test_nothing_to_do():
     ({'moves': packed('e2e4 e2e4')[None]}, 'illegal move 3980 at ply 2'),
   ],
 )
-def test_bad_input(fields, said):
+def test_bad_input(fields, said, one_line):
   given = {'moves': packed('e2e4 e7e5')[None], 'lengths': [2], 'seeds': [1]}
-  with pytest.raises(core.InputError, match=said) as error:
+  with one_line(said):
     chess.transpositions(**(given | fields))
-  assert '\n' not in str(error.value)

@@ -1,12 +1,11 @@
 """The gated delta rule: chunks are its steps, and what it can do."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scan import scans
 from tests.kernels.scan.scans import around, close, delta_steps
 from wm.kernels.scan import delta_rule as scan_delta
 
@@ -55,18 +54,7 @@ def delta(given: dict[str, jax.Array], chunk: int = C):
 
 
 run = jax.jit(delta, static_argnames='chunk')
-
-
-@functools.partial(jax.jit, static_argnames='chunk')
-def both(given: dict[str, jax.Array], chunk: int = C):
-  """Results, and gradients of a loss that depends on all of them."""
-
-  def loss(given: dict[str, jax.Array]):
-    y, state = delta(given, chunk)
-    return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
-
-  gradients, result = jax.grad(loss, has_aux=True)(given)
-  return result, gradients
+both = scans.trained(delta)
 
 
 @pytest.mark.parametrize('chunk', [0, 1, 3, C, 64])

@@ -1,5 +1,7 @@
 """Recurrences one step after the other, and what the tests of scans share."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +33,23 @@ def close(found, wanted, tolerance: float) -> None:
     other = np.asarray(other)
     scale = max(float(np.abs(other).max()), 1e-6)
     np.testing.assert_allclose(first, other, atol=tolerance * scale, rtol=0)
+
+
+def trained(scan):
+  """Compiles (arguments, form...) -> outputs and state of a scan, and slopes.
+
+  They are the gradient of a loss that takes all outputs and the state.
+  """
+
+  @functools.partial(jax.jit, static_argnums=(1, 2))
+  def run(arguments, *form):
+    def loss(arguments):
+      y, state = scan(arguments, *form)
+      return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
+
+    return jax.grad(loss, has_aux=True)(arguments)[::-1]
+
+  return run
 
 
 def matrix_steps(given) -> tuple[jax.Array, jax.Array]:

@@ -3,10 +3,10 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scan import scans
 from tests.kernels.scan.scans import around, close
 from wm.kernels.scan import state_space as scan_ssd
 
@@ -47,15 +47,7 @@ def run(given, form: str, chunk: int = K):
   return scan_ssd.selective(*given, form=form, chunk=chunk)
 
 
-@functools.partial(jax.jit, static_argnames=('form', 'chunk'))
-def trained(given, form: str, chunk: int = K):
-  """Outputs and state, and the gradient of a loss that takes all of them."""
-
-  def loss(given):
-    y, state = scan_ssd.selective(*given, form=form, chunk=chunk)
-    return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
-
-  return jax.grad(loss, has_aux=True)(given)[::-1]
+trained = scans.trained(run)
 
 
 @pytest.mark.parametrize('form', FORMS)

@@ -1,12 +1,11 @@
 """Chunks of matrix states are the recurrence, step by step."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scan import scans
 from tests.kernels.scan.scans import around, close, matrix_steps
 from wm.kernels.scan import state_space as scan_ssd
 
@@ -70,17 +69,7 @@ def ssd(given: dict[str, jax.Array], chunk: int = K):
 
 
 run = jax.jit(ssd, static_argnames='chunk')
-
-
-@functools.partial(jax.jit, static_argnames='chunk')
-def trained(given, chunk: int = K):
-  """Outputs and state, and the gradient of a loss that takes all of them."""
-
-  def loss(given):
-    y, state = ssd(given, chunk)
-    return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
-
-  return jax.grad(loss, has_aux=True)(given)[::-1]
+trained = scans.trained(ssd)
 
 
 @pytest.mark.parametrize(

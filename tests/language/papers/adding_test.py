@@ -1,14 +1,11 @@
 """A sixth paper is a folder of its own: it runs, is scored and reported."""
 
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from tests import copies
+from tests import adding_test, copies
 
 pytestmark = pytest.mark.process
 
@@ -36,22 +33,11 @@ def copy(tmp_path_factory):
   return folder
 
 
-def run(copy, program, *words):
-  done = subprocess.run(
-    [sys.executable, '-c', program, *words],
-    cwd=copy,
-    capture_output=True,
-    text=True,
-    env={**os.environ, 'PYTHONPATH': str(copy)},
-  )
-  assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-  return done.stdout.split()
-
-
 def test_a_folder_is_a_paper_without_an_entry_anywhere(copy):
-  assert run(copy, RUN, 'solver')[-2:] == ['success', '1.0']
-  assert run(copy, RUN, 'yes')[-2:] == ['success', '0.0']
-  (live,) = map(pathlib.Path, run(copy, REPORT))
+  for model, right in (('solver', '1.0'), ('yes', '0.0')):
+    result = adding_test.run(copy, '-c', RUN, model)
+    assert result.split()[-2:] == ['success', right]
+  (live,) = map(pathlib.Path, adding_test.run(copy, '-c', REPORT).split())
   text = (copy / live).read_text()
   assert 'Right sums' in text
   assert '<td>wm/solver</td><td>3</td><td>1.000<small>too few sums<' in text

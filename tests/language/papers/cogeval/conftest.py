@@ -8,12 +8,9 @@ from wm.language.papers.cogeval import recorded
 
 
 @pytest.fixture(scope='session')
-def cogeval(testdata):
+def cogeval(real):
   """Folder of the recorded answers."""
-  folder = testdata / 'cogeval'
-  if not folder.is_dir():
-    pytest.skip(f'no recorded conversations of CogEval at {folder}')
-  return folder
+  return real('cogeval')
 
 
 @pytest.fixture(scope='session')

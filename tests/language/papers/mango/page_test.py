@@ -16,11 +16,8 @@ HOTEL = text_game.hotel()
 
 
 @pytest.fixture(scope='module')
-def rescored(testdata):
-  folder = testdata / 'mango'
-  if not folder.is_dir():
-    pytest.skip(f'no MANGO data at {folder}')
-  return recorded.rescore(folder, GAMES)
+def rescored(real):
+  return recorded.rescore(real('mango'), GAMES)
 
 
 def cells(table):

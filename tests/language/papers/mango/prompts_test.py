@@ -24,13 +24,9 @@ STEPS = [
 FRAME = '{walkthrough}\n\n{allowed} {places}\n\n'
 
 
-def test_published_questions_come_from_the_files_of_the_user(
-  testdata, tmp_path
-):
+def test_published_questions_come_from_the_files_of_the_user(real, tmp_path):
   """A file with places, made of one recorded question, says all the others."""
-  path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
-  if not path.exists():
-    pytest.skip(f'no sample of answers at {path}')
+  path = real('mango/example-answers-905.jsonl.gz')
   with gzip.open(path, 'rt', encoding='utf-8') as lines:
     rows = [row for row in map(json.loads, lines) if row['answerable']]
   assert len(rows) == 32

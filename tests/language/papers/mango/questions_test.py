@@ -20,18 +20,12 @@ HOTEL = text_game.hotel()
 
 @pytest.fixture(scope='module')
 def zork1(testdata):
-  path = testdata / 'mango' / 'camera-ready-70.tar.gz'
-  if not path.exists():
-    pytest.skip(f'no MANGO data at {path}')
-  return readers.read(path, 'zork1')
+  return readers.read(games.archive(testdata), 'zork1')
 
 
 @pytest.fixture(scope='module')
 def small(testdata):
-  path = testdata / 'mango' / 'camera-ready-70.tar.gz'
-  if not path.exists():
-    pytest.skip(f'no MANGO data at {path}')
-  return readers.read(path, '905')
+  return readers.read(games.archive(testdata), '905')
 
 
 @pytest.mark.parametrize(
@@ -63,14 +57,13 @@ def test_altar_to_dome_room_is_not_the_papers_example(zork1):
 
 
 def test_places_after_steps_are_the_annotators(testdata):
-  folder = testdata / 'mango'
-  if not folder.is_dir():
-    pytest.skip(f'no MANGO data at {folder}')
+  ready, whole = (
+    games.archive(testdata, name) for name in ('camera_ready', 'annotation')
+  )
   differ, steps = [], 0
   for game in ('905', 'zork3', 'lurking', 'inhumane', 'murdac'):
-    ready = folder / 'camera-ready-70.tar.gz'
     ours = questions.places_walked(readers.read(ready, game))
-    full = readers.read(folder / 'annotation-full-2024-03.tar.gz', game)
+    full = readers.read(whole, game)
     for step, (first, other) in enumerate(
       zip(ours[:71], questions.places_walked(full)[:71], strict=False)
     ):
@@ -113,7 +106,7 @@ def test_chance_is_that_of_a_place_drawn_at_random(zork1):
 
 @pytest.mark.slow
 def test_chance_over_all_games(testdata):
-  mazes = games.read_all(testdata / 'mango' / 'camera-ready-70.tar.gz')
+  mazes = games.read_all(games.archive(testdata))
   total = num = 0
   for maze in mazes.values():
     means = {

@@ -15,11 +15,8 @@ from wm.worlds.text_game import readers
 
 
 @pytest.fixture(scope='module')
-def folder(testdata):
-  found = testdata / 'mango'
-  if not found.is_dir():
-    pytest.skip(f'no MANGO data at {found}')
-  return found
+def folder(real):
+  return real('mango')
 
 
 def select(rows, **values):
