@@ -19,7 +19,14 @@ from wm.runtime import compute
 SUITES = {
   'users': (
     *('import', 'first_calls', 'user_torch', 'user_gpt2', 'sampling'),
-    *('compression', 'audit', 'large_map', 'large_automaton', 'user_cache'),
+    *(
+      'compression',
+      'distinction',
+      'audit',
+      'large_map',
+      'large_automaton',
+      'user_cache',
+    ),
     *('models_next', 'noisy_routes', 'rows_of_200_runs', 'selective'),
     *('train_small', 'train_default'),
   )

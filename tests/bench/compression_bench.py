@@ -1,18 +1,21 @@
-"""Compression trials at GPT-2-small size, in CPU-seconds each."""
+"""Trials of compression at GPT-2-small size, of distinction at a small one."""
 
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
+import wm
 from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import context, engine
+from wm.metrics import distinction
 
 SAMPLES, PREFIX, LONGEST = 30, 42, 102
 
@@ -92,4 +95,28 @@ def bench_compression() -> Iterator[harness.Line]:
     line,
     baseline='all suffixes to the end, same run',
     ratio=whole.value / line.value,
+  )
+
+
+def bench_distinction() -> Iterator[harness.Line]:
+  """A small trained network; the baseline samples all suffixes side by side."""
+  city = 'maps(rows=8, columns=8, max_moves=16)'
+  with tempfile.TemporaryDirectory() as folder:
+    wm.sample(city, folder, num=20_000, num_heldout=100)
+    wm.train(city, 'transformer(layers=2, width=64)', folder, steps=400)
+    loaded = wm.load_predictor(folder)
+  predictor, metric = loaded.predictor, distinction.Metric(trials=200)
+  lanes = predictor.session_lanes
+
+  def score(at_once: int) -> None:
+    predictor.session_lanes = at_once
+    metric(predictor, loaded.world, 0)
+
+  mine = harness.measure(lambda: score(lanes), 3)
+  yield harness.compared(
+    'distinction, 2 x 64',
+    *(metric.trials / mine.cpu, 'trials/CPU-s'),
+    *(mine, harness.measure(lambda: score(0), 3)),
+    'all suffixes of a trial side by side',
+    target='250 trials/CPU-s',
   )

@@ -76,7 +76,7 @@ def test_games_are_over_where_their_records_end():
   trials = _trials(ORACLE, num=30)
   trials.prefixes.first[:] = WORLD.init(30)
   result = engine._Endings(trials, (30, 1))
-  result.start(np.ones(30, bool), np.arange(30))
+  result.start(np.ones((30, 1), bool), np.arange(30))
   over = np.zeros(games.tokens.shape, bool)
   for k in range(games.tokens.shape[1]):
     tokens = np.where(k < games.lengths, games.tokens[:, k], core.DEAD)
@@ -89,7 +89,7 @@ def test_games_are_over_where_their_records_end():
 def test_an_illegal_continuation_is_never_over():
   trials = _trials(ORACLE, num=1)
   result = engine._Endings(trials, (1, 1))
-  result.start(np.ones(1, bool), np.zeros(1, int))
+  result.start(np.ones((1, 1), bool), np.zeros(1, int))
   illegal = np.flatnonzero(~WORLD.legal(trials.first)[0, 1:])[:1] + 1
   for _ in range(3):
     assert not result.follow(illegal[None]).any()

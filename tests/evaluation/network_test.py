@@ -8,9 +8,10 @@ from tests import tiny
 from tests.evaluation import loops
 from tests.marks import few
 from wm import core
+from wm.core import accept as rules
 from wm.core import registry
 from wm.core.measure import lacks
-from wm.evaluation import engine
+from wm.evaluation import context, engine, prefix_pairs
 from wm.metrics import compression, distinction, next_token, probe
 from wm.models.nn import network
 from wm.models.serving import networks
@@ -34,6 +35,32 @@ def test_batch_and_devices_do_not_matter(metric, monkeypatch):
     for item, other in zip(first, results, strict=True):
       np.testing.assert_array_equal(item.value, other.value)
       np.testing.assert_array_equal(item.reason, other.reason)
+
+
+@pytest.mark.parametrize(
+  'spec',
+  [
+    SPEC,
+    'lstm(layers=1, width=16)',
+    'mamba2(layers=1, width=16, state=8, channels=16)',
+    'transformer(layers=1, width=16, patch=2)',
+  ],
+)
+def test_lanes_that_are_used_again_change_no_continuation(spec):
+  predictor, accept = loops.predictor(spec), rules.epsilon(0.02)
+  states = WORLD.sample_states(40, 0)
+  pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
+  trials = context.Trials(predictor, WORLD, pairs, accept, accept, 0)
+  outcomes = []
+  for lanes in (0, 1, 3):
+    predictor.session_lanes = lanes
+    sampled = engine.sample_and_check(trials, 7)
+    asked = trials.tokens, trials.lengths, sampled.tokens, sampled.lengths
+    outcomes.append((*sampled, engine.teacher_force(predictor, *asked, accept)))
+  assert len(np.unique(outcomes[0][1])) > 2, 'lengths differ'
+  for first, *others in zip(*outcomes, strict=True):
+    for other in others:
+      np.testing.assert_array_equal(first, other)
 
 
 def test_a_model_of_states_has_activations_and_no_next_token():

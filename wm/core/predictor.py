@@ -64,6 +64,13 @@ class Session(abc.ABC):
   ) -> None:
     """Restarts rows [R] from prefixes [R, L] of lengths [R]."""
 
+  def rewind(self, lanes: np.ndarray) -> None:
+    """Takes continuations, lanes [B, M] bool, back to the end of their prefix.
+
+    Sessions of predictors with `session_lanes` can do so.
+    """
+    raise NotImplementedError
+
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """[B, M] int32 tokens drawn from the accepted tokens' renormalised mass.
 
@@ -161,6 +168,10 @@ class Predictor(TokenReader):
 
   # Trials in flight of a session; 0 is the caller's choice.
   in_flight: int = 0
+
+  # Continuations of a prefix that a session decodes at a time, where a caller
+  # needs more: the next takes the lane of one that has ended. 0: all at a time.
+  session_lanes: int = 0
 
   # Does it answer about all places of a sequence at the price of one, and about
   # one place at that of all?

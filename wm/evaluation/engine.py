@@ -19,8 +19,10 @@ Arrays of a step with R slots are indexed
     belongs to    slot 0    slot 0    slot 1    slot 1
                   prefix 0  prefix 1  prefix 0  prefix 1
 
-and arrays of results by trial. The result of a trial depends on its prefixes
-and seed alone, so results are the same for any number of slots and of devices.
+and arrays of results by trial. A session may have fewer lanes than a trial has
+continuations: a continuation that ends leaves its lane to the next one of its
+trial (`_Lanes`). The result of a trial depends on its prefixes and seed alone,
+so results are the same for any number of slots, of lanes and of devices.
 
 The engine also chooses whether it samples on the device, by the module
 `device`, or on the host, and there by a session or by guesses (`guessing`).
@@ -48,6 +50,7 @@ from wm.runtime import progress
 # Fewest sampled tokens for which a program is compiled on a CPU: compilation
 # takes 1.3 s, in which the host samples this many from a table.
 WORTH = 1 << 18
+MORE = 4  # Times BATCH: most trials in flight if each has fewer lanes.
 
 
 def _sample_at_once(
@@ -116,8 +119,8 @@ class Slots:
       lengths: [T, P] int32.
       num: continuations of each prefix, M.
       rows: indices of the trials to run, in order; default: all.
-      batch: maximum number of trials in flight, default BATCH; results do not
-        depend on it.
+      batch: maximum number of trials in flight; results do not depend on it.
+        The default is BATCH of SAMPLED continuations each.
     """
     self._prefixes, self._lengths, self._num = prefixes, lengths, num
     # Trials wait in this order; the first `_started` have had a slot.
@@ -135,12 +138,21 @@ class Slots:
     tokens, lengths = self._prefixes[trials], self._lengths[trials]
     return tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
 
-  def advance(self, tokens: np.ndarray, done: np.ndarray) -> None:
+  def advance(
+    self,
+    tokens: np.ndarray,
+    done: np.ndarray,
+    again: np.ndarray | None = None,
+  ) -> np.ndarray:
     """Appends tokens, and replaces decided trials.
 
     Args:
       tokens: [R, P, M] int32, DEAD for none; ignored for decided trials.
       done: [R] bool, decided trials; ignored for idle slots.
+      again: [R, M] bool, lanes that go back to their prefixes; default: none.
+
+    Returns:
+      Slots that have a new trial.
     """
     done = np.flatnonzero(done & self.live)
     self.live[done] = False
@@ -148,10 +160,13 @@ class Slots:
     tokens = np.where(self.live[:, None, None], tokens, core.DEAD)
     if (tokens != core.DEAD).any():
       self.session.advance(tokens.reshape(-1, self._num))
+    if again is not None and (again := again & self.live[:, None]).any():
+      self.session.rewind(np.repeat(again, self._lengths.shape[1], axis=0))
     # Free slots take the next trials in order.
     fresh = self._order[self._started : self._started + done.size]
+    places = done[: fresh.size]
     if fresh.size:
-      places, paths = done[: fresh.size], self._lengths.shape[1]
+      paths = self._lengths.shape[1]
       # Rows of the session: slot * P + prefix, see the module.
       rows = places[:, None] * paths + np.arange(paths)
       self.session.restart(rows.reshape(-1), *self._flat(fresh))
@@ -160,6 +175,36 @@ class Slots:
     if done.size:
       self._decided += done.size
       progress.report(self._decided, len(self._order))
+    return places
+
+
+class _Lanes:
+  """The continuation that each lane of each slot computes.
+
+  Attributes:
+    nth: [R, W] int64 number of the continuation within its trial; at least the
+      trial's number of continuations for an idle lane.
+    age: [R, W] int64 its tokens so far.
+  """
+
+  def __init__(self, slots: Slots, width: int) -> None:
+    shape = len(slots.trials), width
+    self.nth, self.age = np.zeros((2, *shape), np.int64)
+    self._next = np.zeros(shape[0], np.int64)
+    self.restart(np.arange(shape[0]))
+
+  def restart(self, slots: np.ndarray) -> None:
+    """The first continuations of the slots' new trials."""
+    width = self.nth.shape[1]
+    self.nth[slots], self.age[slots] = np.arange(width), 0
+    self._next[slots] = width
+
+  def replace(self, ended: np.ndarray) -> None:
+    """Gives the lanes [R, W] bool to the next continuations."""
+    place = self._next[:, None] + ended.cumsum(1) - 1
+    self.nth = np.where(ended, place, self.nth)
+    self.age[ended] = 0
+    self._next += ended.sum(1)
 
 
 class Continuations(NamedTuple):
@@ -190,6 +235,22 @@ class Continuations(NamedTuple):
       np.zeros(len(budget), bool),
     )
 
+  def note(
+    self,
+    trials: np.ndarray,
+    lanes: _Lanes,
+    going: np.ndarray,
+    tokens: np.ndarray,
+    status: np.ndarray,
+  ) -> None:
+    """Adds tokens [R, W] and status of the lanes [R, W] that are going."""
+    where = trials[np.nonzero(going)[0]], lanes.nth[going]
+    moved = tokens[going] != core.DEAD
+    noted = np.where(moved, tokens[going], core.PAD)
+    self.tokens[(*where, lanes.age[going])] = noted
+    self.lengths[where] += moved
+    self.status[where] = status[going]
+
 
 def sample_and_check(
   trials: Trials, num: int, *, limit: int = 0, decide: bool = False
@@ -209,59 +270,79 @@ def sample_and_check(
   # No sequence may outgrow the model or the world.
   budget = np.minimum(trials.room, limit) if limit else trials.room
   results, seeds = Continuations.blank(budget, num), trials.keys(SAMPLES)
-  age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
+  rows = np.flatnonzero(budget > 0)
   sampled = _sample_at_once(trials, rows, num, budget[rows], decide)
   # All trials have run.
   if sampled is not None:
     for into, array in zip(results, sampled, strict=True):
       into[rows] = array
     return results
-  slots = Slots(trials.predictor, trials.tokens, trials.lengths, num, rows)
-  endings = _Endings(trials, (len(slots.trials), num))
+  # A refusal that decides a trial is the earliest of all its continuations.
+  width, batch = _width(trials.predictor, num, decide)
+  prefixes = trials.tokens, trials.lengths
+  slots = Slots(trials.predictor, *prefixes, width, rows, batch=batch)
+  lanes = _Lanes(slots, width)
+  endings = _Endings(trials, lanes.nth.shape)
+  new = slots.live.copy()
   while slots.live.any():
     session, at, live = slots.session, slots.trials, slots.live
-    # Uniforms [R, M] depend on trial, continuation and position alone.
-    words = seeds[at][:, None], np.arange(num), age[at][:, None]
+    # Uniforms [R, W] depend on trial, continuation and position alone.
+    words = seeds[at][:, None], lanes.nth, lanes.age
     # A session draws after both prefixes; the second's draws are ignored.
     uniform = np.repeat(basics.uniforms(*words), 2, axis=0)
     drawn = np.asarray(session.draw(trials.sampler, uniform))[::2]
-    new = live & (age[at] == 0)
     if new.any():
-      endings.start(new, at)
-      # No draw by the checking rule means that it accepts no token.
       allowed = drawn
       if trials.sampler != trials.accept:
         allowed = np.asarray(session.draw(trials.accept, uniform))[::2]
+      # No draw by the checking rule means that it accepts no token.
       results.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
-    # Running continuations in slots that are not idle, [R, M].
-    going = live[:, None] & (results.status[at] == 0)
+    going = live[:, None] & (lanes.nth < num)
+    endings.start(going & (lanes.age == 0), at)
     tokens = np.where(going, drawn, core.DEAD)
     both = np.repeat(tokens[:, None], 2, axis=1)  # For both prefixes.
-    agreed = np.asarray(session.accepted(trials.accept, both.reshape(-1, num)))
+    agreed = session.accepted(trials.accept, both.reshape(-1, width))
     over = endings.follow(tokens)
-    last = (age[at] + 1 >= budget[at])[:, None]
-    # The first case that holds is the new status of a continuation; rows 1, 3,
-    # ... of `agreed` are the second prefixes.
-    cases = {
-      core.STUCK: tokens == core.DEAD,
-      core.REFUSED: ~agreed[1::2],
-      core.ENDED: over,
-      core.CAPPED: np.broadcast_to(last, tokens.shape),
-    }
-    new_status = np.select([*cases.values()], [*cases], 0).astype(np.int8)
-    status = np.where(going, new_status, results.status[at])
-    # Idle slots hold decided trials, whose results stay.
-    running, moved = at[live], tokens[live] != core.DEAD
-    noted = np.where(moved, tokens[live], core.PAD)
-    results.tokens[running, :, age[running]] = noted
-    results.lengths[running] += moved
-    results.status[running] = status[live]
-    age[running] += 1
+    # Rows 1, 3, ... of `agreed` are the second prefixes.
+    refused = ~np.asarray(agreed)[1::2]
+    last = lanes.age + 1 >= budget[at][:, None]
+    status = _status(tokens, refused, over, last)
+    results.note(at, lanes, going, tokens, status)
+    lanes.age[going] += 1
+    ended = going & (status != 0)
+    lanes.replace(ended)
     # A trial is done if all of its continuations are, or if a refusal decides
     # it.
-    done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
-    slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
+    decided = decide & (going & (status == core.REFUSED)).any(1)
+    done = (lanes.nth >= num).all(1) | decided
+    tokens = np.where((going & ~ended)[:, None], both, core.DEAD)
+    begun = slots.advance(tokens, done, ended & (lanes.nth < num))
+    lanes.restart(begun)
+    new = np.isin(np.arange(len(at)), begun)
   return results
+
+
+def _status(
+  tokens: np.ndarray, refused: np.ndarray, over: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+  """[R, W] int8 status after these tokens, of the first case that holds."""
+  cases = {
+    core.STUCK: tokens == core.DEAD,
+    core.REFUSED: refused,
+    core.ENDED: over,
+    core.CAPPED: last,
+  }
+  return np.select([*cases.values()], [*cases], 0).astype(np.int8)
+
+
+def _width(
+  predictor: core.Predictor, num: int, decide: bool = False
+) -> tuple[int, int | None]:
+  """Lanes of a trial with `num` continuations, and trials in flight."""
+  width = predictor.session_lanes
+  if decide or not 0 < width < num:
+    return num, None
+  return width, BATCH * min(-(-num // width), MORE)
 
 
 class _Endings:
@@ -271,18 +352,18 @@ class _Endings:
   sampled. An illegal continuation is never over, as it has no state.
   """
 
-  def __init__(self, trials: Trials, shape: tuple[int, int]) -> None:
-    """shape: slots R and continuations M, whose states [R, M, W] it tracks."""
+  def __init__(self, trials: Trials, shape: tuple[int, ...]) -> None:
+    """shape: slots R and lanes M, whose states [R, M, W] it tracks."""
     self._world, self._end = trials.world, trials.predictor.end
     self._by_token = trials.world.end != core.DEAD
     if not self._by_token:
       self._starts = trials.first
       self._states = np.zeros((*shape, self._starts.shape[1]), np.int32)
 
-  def start(self, slots: np.ndarray, trials: np.ndarray) -> None:
-    """Starts trials [R] in the slots where `slots` [R] is True."""
+  def start(self, lanes: np.ndarray, trials: np.ndarray) -> None:
+    """Starts continuations of trials [R] in lanes [R, M] bool."""
     if not self._by_token:
-      self._states[slots] = self._starts[trials[slots], None]
+      self._states[lanes] = self._starts[trials[np.nonzero(lanes)[0]]]
 
   def follow(self, tokens: np.ndarray) -> np.ndarray:
     """[R, M] bool: is a continuation over after its token? DEAD for none."""
@@ -327,26 +408,39 @@ def teacher_force(
   steps = np.zeros((total, paths, num), np.int32)
   if not longest:
     return steps
-  alive = np.repeat((suffix_lengths > 0)[:, None], paths, axis=1)  # [T, P, M]
-  age = np.zeros(total, np.int64)
-  slots = Slots(predictor, prefixes, lengths, num)
+  # Suffixes of length 0 behind the last other one are none.
+  todo = num - (suffix_lengths[:, ::-1] > 0).argmax(1)
+  todo[~(suffix_lengths > 0).any(1)] = 0
+  width, batch = _width(predictor, num)
+  slots = Slots(predictor, prefixes, lengths, width, batch=batch)
+  lanes = _Lanes(slots, width)
+  alive = np.ones((len(slots.trials), paths, width), bool)
   while slots.live.any():
     at, live = slots.trials, slots.live
-    # Idle slots stay at their last token; `going` excludes them.
-    now = np.minimum(age[at], longest - 1)
-    tokens = np.take_along_axis(suffixes[at], now[:, None, None], axis=2)
-    going = alive[at] & live[:, None, None]
-    # [R, M, 1] -> [R, 1, M] -> [R, P, M]: all prefixes of a trial get the same
-    # suffixes.
-    tokens = np.where(going, tokens.transpose(0, 2, 1), core.DEAD)
-    agreed = slots.session.accepted(accept, tokens.reshape(-1, num))
+    asked = live[:, None] & (lanes.nth < todo[at][:, None])  # [R, W]
+    # Lanes without a suffix stay at some last token; `asked` excludes them.
+    which = at[:, None], np.minimum(lanes.nth, num - 1)
+    now = np.minimum(lanes.age, longest - 1)
+    left = suffix_lengths[which] - lanes.age
+    going = alive & (asked & (left > 0))[:, None]
+    # All prefixes of a trial get the same suffixes: [R, 1, W] -> [R, P, W].
+    tokens = np.where(going, suffixes[(*which, now)][:, None], core.DEAD)
+    agreed = slots.session.accepted(accept, tokens.reshape(-1, width))
     going &= np.asarray(agreed).reshape(going.shape)
     going &= going[:, :1]  # A suffix that the first prefix refuses is decided.
     # Counts stop at the first refusal, because `going` is then False.
-    steps[at[live]] += going[live]
+    steps[at[np.nonzero(asked)[0]], :, lanes.nth[asked]] += np.moveaxis(
+      going, 1, 2
+    )[asked]
     # A suffix at its end is decided too.
-    going &= (age[at][:, None] + 1 < suffix_lengths[at])[:, None]
-    alive[at[live]] = going[live]
-    age[at[live]] += 1
-    slots.advance(np.where(going, tokens, core.DEAD), going.sum((1, 2)) == 0)
+    going &= (left > 1)[:, None]
+    lanes.age[asked] += 1
+    ended = asked & ~going.any(1)
+    lanes.replace(ended)
+    more = lanes.nth < todo[at][:, None]
+    begun = slots.advance(
+      np.where(going, tokens, core.DEAD), ~more.any(1), ended & more
+    )
+    lanes.restart(begun)
+    alive = going | (lanes.age == 0)[:, None]  # New suffixes have age 0.
   return steps

@@ -426,14 +426,14 @@ class RowNetwork(network.StatefulNetwork):
     )
 
   def restart(
-    self, pages: list[Any], prefix: Any, fresh_R: jax.Array
+    self, pages: list[Any], prefix: Any, fresh_RM: jax.Array
   ) -> list[Any]:
-    """The prefix's state in each continuation of a fresh row."""
+    """The prefix's state in each fresh continuation."""
     caches = [page.cache for page in pages]
     if isinstance(self.stack, network.StatefulNetwork):
-      caches = self.stack.restart(caches, prefix.cache, fresh_R)
-    # [R, 1, 1], against stream [R, M, D] and begun [R, M, K].
-    wide = fresh_R[:, None, None]
+      caches = self.stack.restart(caches, prefix.cache, fresh_RM)
+    # [R, M, 1], against stream [R, M, D] and begun [R, M, K].
+    wide = fresh_RM[..., None]
     first = RowCache(
       caches[0],
       jnp.where(wide, prefix.stream[:, None], pages[0].stream),

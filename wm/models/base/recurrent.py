@@ -242,13 +242,13 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
     return [block.start((rows, num)) for block in self.blocks]
 
   def restart(
-    self, pages: list[Any], prefix: Any, fresh_R: jax.Array
+    self, pages: list[Any], prefix: Any, fresh_RM: jax.Array
   ) -> list[Any]:
-    """The prefix's state in each continuation of a fresh row."""
+    """The prefix's state in each fresh continuation."""
 
-    # Fresh rows of old [R, M, ...] become new [R, ...], broadcast over M.
+    # Where old [R, M, ...] is fresh it becomes new [R, ...].
     def copy(old: jax.Array, new: jax.Array) -> jax.Array:
-      fresh = fresh_R.reshape(-1, *(1,) * (old.ndim - 1))
+      fresh = jnp.expand_dims(fresh_RM, range(2, old.ndim))
       return jnp.where(fresh, new[:, None], old)
 
     return [jax.tree.map(copy, pages[0], prefix)]

@@ -132,9 +132,9 @@ class StatefulNetwork(Network):
 
   @abc.abstractmethod
   def restart(
-    self, pages: list[Any], prefix: Any, fresh_R: jax.Array
+    self, pages: list[Any], prefix: Any, fresh_RM: jax.Array
   ) -> list[Any]:
-    """Pages with the prefix's state in each continuation of a fresh row."""
+    """Pages with the prefix's state in each fresh continuation."""
 
 
 def _undefined(network: Network, method: str) -> core.InputError:

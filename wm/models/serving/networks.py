@@ -189,6 +189,8 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
 class NetworkPredictor(NetworkReader, core.Predictor):
   """A network whose logits are those of the next token."""
 
+  session_lanes = sessions.PREFIX_LANES
+
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, V] float32 in nats; zero at positions past a row's length."""
     return self.map_tiles(tile_log_probs, (self.spec,), tokens, lengths)

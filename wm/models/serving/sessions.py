@@ -54,6 +54,9 @@ from wm.models.nn.network import (
 # Continuations of a tile: enough to keep a core's multipliers busy; for small
 # networks the time between products dominates, so their tiles are larger.
 TILE_LANES, SMALL_TILE_LANES = 256, 512
+# Continuations of a prefix at a time: more wait for the longest of them, fewer
+# read a prefix more often.
+PREFIX_LANES = 8
 TILE_TOKENS = 1024  # Tokens of a tile of whole sequences: fits a core's cache.
 # Limits on other devices, as far as memory permits; not timed there.
 DEVICE_LANES, DEVICE_TOKENS = 4096, 1 << 16
@@ -187,7 +190,7 @@ def prefill(
 def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
-  """Resets the pages of fresh rows."""
+  """Resets the pages of fresh continuations [R, M]."""
   # Attention masks places beyond a row's length: its pages need no reset.
   network = spec.network
   if isinstance(network, StatefulNetwork):
@@ -227,6 +230,18 @@ def _branch(tile: Any, parents: jax.Array) -> Any:
   return jax.tree.map(lambda leaf: leaf[rows, parents], tile)
 
 
+@functools.partial(jax.jit, donate_argnums=0)
+def _noted(first: jax.Array, log_probs: jax.Array, rows: jax.Array) -> Any:
+  """Log-probabilities after prefixes [R, V], with those of new rows."""
+  return first.at[rows].set(log_probs[rows, 0], mode='drop')
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _rewound(log_probs: jax.Array, first: jax.Array, lanes: jax.Array) -> Any:
+  """Log-probabilities [R, M, V]; those after the prefix where lanes [R, M]."""
+  return jnp.where(lanes[..., None], first[:, None], log_probs)
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _draw(accept: Any, log_probs: jax.Array, uniform: jax.Array) -> jax.Array:
   return accept.draw(log_probs, uniform)
@@ -260,6 +275,7 @@ class _Tile:
     with jax.default_device(self.device):
       tile = jax.device_put(new_tile(spec, rows, num), placement)
     self.prefix, self.log_probs = tile
+    self.first = jnp.copy(self.log_probs[:, 0])
     self.pages: list[Any] = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
 
@@ -309,13 +325,28 @@ class _Tile:
           self.log_probs,
           *self.put(where, tokens, used),
         )
+    # Indices past the tile's end pad the call, as above.
+    places = np.full(len(self.prefix_len), len(self.prefix_len), np.int32)
+    places[: len(rows)] = rows
+    self.first = _noted(self.first, self.log_probs, *self.put(places))
+    fresh = np.zeros(self.added.shape, bool)
+    fresh[rows] = True
+    self._reset(fresh)
+
+  def _reset(self, fresh: np.ndarray) -> None:
     if self.stateful:  # The state after the prefix goes into the only page.
       self.grow(1)
-      fresh = np.zeros(len(self.prefix_len), bool)
-      fresh[rows] = True
       self.pages = restart_pages(
         self.spec, self.pages, self.prefix, *self.put(fresh)
       )
+
+  def rewind(self, lanes: np.ndarray) -> None:
+    """Takes continuations, lanes [R, M] bool, back to their prefix."""
+    if lanes.any():
+      self.added[lanes] = 0
+      (fresh,) = self.put(lanes)
+      self.log_probs = _rewound(self.log_probs, self.first, fresh)
+      self._reset(lanes)
 
   def advance(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
     """Branches to `parents`, if any, then appends tokens [R, M]."""
@@ -449,6 +480,11 @@ class NetworkSession(core.Session):
           'model takes'
         )
 
+  def rewind(self, lanes: np.ndarray) -> None:
+    """See `core.Session.rewind`."""
+    for tile, part in zip(self._tiles, self._split(lanes, False), strict=True):
+      tile.rewind(part)
+
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
@@ -540,7 +576,8 @@ class NetworkMachine:
     # As many calls as fresh rows need: often none; at the start, all.
     parts, tile = -(-fresh.sum() // size), (state.prefix, state.log_probs)
     prefix, log_probs = lax.fori_loop(0, parts, prefill_part, tile)
-    pages = restart_pages(self.spec, state.pages, prefix, fresh)
+    each = jnp.broadcast_to(fresh[:, None], state.added.shape)
+    pages = restart_pages(self.spec, state.pages, prefix, each)
     prefix_len = jnp.where(fresh, lengths, state.prefix_len)
     added = jnp.where(fresh[:, None], 0, state.added)
     return MachineState(prefix, pages, log_probs, prefix_len, added)
