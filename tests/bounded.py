@@ -76,7 +76,7 @@ def fields(cls: type) -> dict[str, Any]:
   }
 
 
-def small(kind: str, cls: type, **given: Any) -> Any:
+def small(kind: str, cls: type, **inputs: Any) -> Any:
   """A plug-in whose other numbers are small."""
   known = {field.name: field.default for field in dataclasses.fields(cls)}
   other = {
@@ -84,7 +84,7 @@ def small(kind: str, cls: type, **given: Any) -> Any:
     for name, value in SMALL[kind].items()
     if name in known and not isinstance(known[name], str)
   }
-  return cls(**other | given)
+  return cls(**other | inputs)
 
 
 def cases(kind: str) -> Iterator[tuple[str, str, Callable[[], Any]]]:
@@ -93,8 +93,8 @@ def cases(kind: str) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     cls = registry.find(kind, name)
     for field, value in fields(cls).items():
       for number in LARGE:
-        given = {field: value(number)}
-        yield name, f'{given}', functools.partial(small, kind, cls, **given)
+        inputs = {field: value(number)}
+        yield name, f'{inputs}', functools.partial(small, kind, cls, **inputs)
 
 
 @functools.cache
@@ -157,8 +157,8 @@ USES = {
 def main(kind: str, how: str) -> None:
   """how: 'make' what there is of a kind, or also 'use' it."""
   resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-  for name, given, make in cases(kind):
-    case = f'{kind} {name} {given}'
+  for name, inputs, make in cases(kind):
+    case = f'{kind} {name} {inputs}'
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + SECONDS, hard))

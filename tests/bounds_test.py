@@ -65,12 +65,14 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(('kind', 'spec', 'said'), TOLD)
-def test_what_is_refused_is_one_line(monkeypatch, kind, spec, said, one_line):
+@pytest.mark.parametrize(('kind', 'spec', 'message'), TOLD)
+def test_what_is_refused_is_one_line(
+  monkeypatch, kind, spec, message, one_line
+):
   monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
   with one_line() as error:
     registry.make(kind, spec)
-  assert said in str(error.value), error.value
+  assert message in str(error.value), error.value
 
 
 def test_what_the_world_says_counts_where_it_is_known(monkeypatch):
@@ -128,16 +130,16 @@ class Store:
 
 
 @pytest.mark.parametrize(
-  ('batch', 'said'),
+  ('batch', 'message'),
   [
     (1001, r'batch=1001: runs/one/data/train holds 1,000 sequences; expected'),
     (10**9, r'batch=1000000000: runs/one/data/train holds 1,000 sequences'),
   ],
 )
-def test_a_batch_larger_than_the_data_is_refused(batch, said):
+def test_a_batch_larger_than_the_data_is_refused(batch, message):
   world = registry.make('world', 'lattice()')
   setup.check_batch(Training(batch=1000), world, Store())
-  with pytest.raises(core.InputError, match=said):
+  with pytest.raises(core.InputError, match=message):
     setup.check_batch(Training(batch=batch), world, Store())
 
 

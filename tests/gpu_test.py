@@ -91,8 +91,8 @@ def compare_attention(dtype, rate, processor, device, share):
   key = jax.random.key(0) if rate else None
 
   def loss(q, k, v):
-    given = (x.astype(dtype) for x in (q, k, v))
-    y = transformer.attend(*given, rate, key).astype(jnp.float32)
+    inputs = (x.astype(dtype) for x in (q, k, v))
+    y = transformer.attend(*inputs, rate, key).astype(jnp.float32)
     return jnp.sin(y).mean(), y
 
   step = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)

@@ -85,7 +85,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def trajectory(
-  found: core.Predictor,
+  outcome: core.Predictor,
   rows: np.ndarray,
   num: int = M,
   session: core.Session | None = None,
@@ -93,7 +93,7 @@ def trajectory(
   """Log-probabilities and tokens of six drawn steps of the given rows."""
   tokens, lengths = data()
   before = np.minimum(lengths[rows], LONGEST - 6)
-  session = session or found.session(tokens[rows], before, num)
+  session = session or outcome.session(tokens[rows], before, num)
   seen, drawn = [], []
   for k in range(6):
     uniform = basics.uniforms(rows[:, None], np.arange(num)[None], k)

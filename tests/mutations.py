@@ -282,14 +282,14 @@ def main() -> None:
     tree = pathlib.Path(shutil.copytree(ROOT, f'{folder}/wm', ignore=left_out))
     for mutation in chosen:
       why = _why_equivalent(mutation)
-      said = (
+      message = (
         f'equivalent: {why}'
         if why
         else verdict(mutation, tree, options.most, options.seconds)
       )
-      word = re.split(r'[ :]', said)[0]
+      word = re.split(r'[ :]', message)[0]
       counts[word] = counts.get(word, 0) + 1
-      print(f'{mutation}  {said}', flush=True)
+      print(f'{mutation}  {message}', flush=True)
   print(f'{len(every):,} places; of {len(chosen)}: {counts}')
 
 

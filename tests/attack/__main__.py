@@ -98,9 +98,9 @@ def table(results: list[runner.Result]) -> str:
     name: [r for r in results if r.case.category == name] for name in titles
   }
   lines = ['| bad input | cases | passed |', '| --- | ---: | ---: |']
-  for name, some in {**of, 'all': results}.items():
-    passed = sum(not result.faults for result in some)
-    lines.append(f'| {name} | {len(some)} | {passed} |')
+  for name, several in {**of, 'all': results}.items():
+    passed = sum(not result.faults for result in several)
+    lines.append(f'| {name} | {len(several)} | {passed} |')
   seconds = sum(result.seconds for result in results)
   return '\n'.join([*lines, f'{seconds:.0f} s of processor time'])
 

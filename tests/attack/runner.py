@@ -238,17 +238,17 @@ def judge(
   new = {k for k in after.keys() - before.keys() if after[k] != _FOLDER}
   if code != case.code:
     faults.append(f'exit code {code}, not {case.code}')
-  said = err
-  if not re.fullmatch(r'error: [^\n]+\n', said):
-    said = _PROGRESS.sub(lambda m: m[0] if 'error' in m[0] else '', err)
+  message = err
+  if not re.fullmatch(r'error: [^\n]+\n', message):
+    message = _PROGRESS.sub(lambda m: m[0] if 'error' in m[0] else '', err)
   if 'Traceback (most recent call last)' in out + err:
     faults.append(f'traceback: {err.strip().splitlines()[-1][:300]}')
-  elif not re.fullmatch(r'error: [^\n]+\n', said):
+  elif not re.fullmatch(r'error: [^\n]+\n', message):
     faults.append(f'{len(err.splitlines())} lines: {err[:600]!r}')
-  elif not re.search(case.says, said):
-    faults.append(f'does not say {case.says!r}: {said.strip()[:400]!r}')
-  elif len(said) > 1000:
-    faults.append(f'a line of {len(said)} characters')
+  elif not re.search(case.says, message):
+    faults.append(f'does not say {case.says!r}: {message.strip()[:400]!r}')
+  elif len(message) > 1000:
+    faults.append(f'a line of {len(message)} characters')
   changed = sorted(k for k in before if after.get(k) != before[k])
   if changed:
     faults.append(f'changed: {", ".join(changed[:5])}')

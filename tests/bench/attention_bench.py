@@ -19,15 +19,15 @@ SHAPES = ((32, 128, 2, 64), (32, 128, 8, 16), (8, 704, 2, 64), (8, 704, 8, 16))
 ROUNDS = 15
 
 
-def _gradient(attend: Any, given: list[Any]) -> Any:
+def _gradient(attend: Any, arguments: list[Any]) -> Any:
   """Compiled gradients by all arguments."""
   import jax
 
-  def loss(*given: jax.Array) -> jax.Array:
-    return (attend(*given) ** 2).sum()
+  def loss(*arguments: jax.Array) -> jax.Array:
+    return (attend(*arguments) ** 2).sum()
 
   gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
-  return gradient.lower(*given).compile()
+  return gradient.lower(*arguments).compile()
 
 
 def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
@@ -83,10 +83,10 @@ def bench_attention() -> Iterator[harness.Line]:
     yield from _lines(shape)
 
 
-def _timed(run: Any, given: list[Any]) -> None:
+def _timed(run: Any, arguments: list[Any]) -> None:
   import jax
 
-  jax.block_until_ready(run(*given))
+  jax.block_until_ready(run(*arguments))
 
 
 def bench_attention_device() -> Iterator[harness.Line]:

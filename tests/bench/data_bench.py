@@ -86,7 +86,7 @@ def bench_data() -> Iterator[harness.Line]:
 
 
 def _lines(
-  found: dict[str, float], rows: int, size: int, speed: float
+  outcome: dict[str, float], rows: int, size: int, speed: float
 ) -> Iterator[harness.Line]:
   line = harness.Line
   extrapolated = size / rows * PAPER / 1e9
@@ -102,15 +102,15 @@ def _lines(
   for name in ('warm', 'cold'):
     yield line(
       f'shuffled reading, page cache {name}',
-      found[name],
+      outcome[name],
       'tokens/s',
       'target 2 M tokens/s',
-      found[name] / LIMIT_TOKENS,
+      outcome[name] / LIMIT_TOKENS,
       target='>= 2 M tokens/s',
     )
   yield line(
     f'peak memory grown while reading {2 * READ:,} batches',
-    found['grown_mb'],
+    outcome['grown_mb'],
     'MB',
     'none',
     1.0,
@@ -119,10 +119,10 @@ def _lines(
   for name in ('buckets 4', 'buckets 16'):
     yield line(
       f'useful tokens, {name}',
-      found[name],
+      outcome[name],
       'share',
-      f'random batches, {found["random 1"]:.3f}',
-      found[name] / found['random 1'],
+      f'random batches, {outcome["random 1"]:.3f}',
+      outcome[name] / outcome['random 1'],
       target='>= 0.95' if name == 'buckets 4' else '',
     )
 

@@ -79,7 +79,7 @@ def triples() -> list[tuple[int, int, float]]:
 @functools.cache
 def rustworkx() -> tuple[str, dict[str, float]]:
   """Version, and wall seconds of its all-pairs searches."""
-  found = subprocess.run(
+  result = subprocess.run(
     [sys.executable, '-c', PEER],
     input=json.dumps([len(graph()[0]), triples()]),
     capture_output=True,
@@ -87,9 +87,9 @@ def rustworkx() -> tuple[str, dict[str, float]]:
     env={**os.environ, 'RAYON_NUM_THREADS': '1'},
     check=False,
   )
-  if found.returncode:
-    raise harness.Skip(f'rustworkx: {found.stderr.strip()[-200:]}')
-  version, seconds = json.loads(found.stdout)
+  if result.returncode:
+    raise harness.Skip(f'rustworkx: {result.stderr.strip()[-200:]}')
+  version, seconds = json.loads(result.stdout)
   return f'rustworkx {version}, 1 thread, same run', seconds
 
 

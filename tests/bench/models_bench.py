@@ -244,15 +244,17 @@ def _delta(chunk: int, length: int) -> Callable[[], None]:
   k /= np.linalg.norm(k, axis=-1, keepdims=True)
   v = rng.normal(size=(*shape, 96))
   g, beta = -0.1 * rng.random(shape), 2 * rng.random(shape)
-  given = [np.float32(x) for x in (q, k, v, g, beta, np.zeros((16, 2, 48, 96)))]
+  inputs = [
+    np.float32(x) for x in (q, k, v, g, beta, np.zeros((16, 2, 48, 96)))
+  ]
 
-  def loss(given: list[jax.Array]) -> jax.Array:
+  def loss(inputs: list[jax.Array]) -> jax.Array:
     if not chunk:
-      return (delta_steps(*given)[0] ** 2).sum()
-    return (scan_delta.delta(*given, chunk=chunk)[0] ** 2).sum()
+      return (delta_steps(*inputs)[0] ** 2).sum()
+    return (scan_delta.delta(*inputs, chunk=chunk)[0] ** 2).sum()
 
   gradient = jax.jit(jax.grad(loss))
-  return lambda: jax.block_until_ready(gradient(given))
+  return lambda: jax.block_until_ready(gradient(inputs))
 
 
 def bench_models_delta() -> Iterator[harness.Line]:

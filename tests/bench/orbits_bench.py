@@ -16,11 +16,11 @@ NUM, ROWS, BOX, BINS = 500, 1000, 50.0, 7000
 BLOCK = 16
 
 
-def _numpy(some: orbits.Systems) -> np.ndarray:
+def _numpy(several: orbits.Systems) -> np.ndarray:
   """[N, ROWS, 2] bins of systems of one planet, by Halley's iteration."""
-  a, e, turn = some.axis, some.eccentricity, some.periapsis
+  a, e, turn = several.axis, several.eccentricity, several.periapsis
   frames = np.arange(ROWS // 2)
-  mean = some.mean + some.motion * some.step[:, None] * frames
+  mean = several.mean + several.motion * several.step[:, None] * frames
   mean -= 2 * np.pi * np.floor(mean / (2 * np.pi) + 0.5)
   sine = np.sin(mean)
   x = mean + e * sine / (1 - np.sin(np.abs(mean) + e) + np.sin(np.abs(mean)))
@@ -37,8 +37,8 @@ def _numpy(some: orbits.Systems) -> np.ndarray:
   place = np.empty((len(a), ROWS // 2, 2, 2))
   place[:, :, 0, 0] = ct * along - st * across
   place[:, :, 0, 1] = st * along + ct * across
-  share = some.mass[:, 0] / (some.mass[:, 0] + some.star)
-  sun = some.centre[:, None] - share[:, None, None] * place[:, :, 0]
+  share = several.mass[:, 0] / (several.mass[:, 0] + several.star)
+  sun = several.centre[:, None] - share[:, None, None] * place[:, :, 0]
   place[:, :, 0] += sun
   place[:, :, 1] = sun
   place += BOX

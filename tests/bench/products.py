@@ -18,26 +18,26 @@ import numpy as np
 Products = collections.Counter
 
 
-def traced(forward: Callable[..., Any], *given: Any) -> Products:
+def traced(forward: Callable[..., Any], *inputs: Any) -> Products:
   """The products of a function of arrays, those in its loops as often."""
   import jax
 
   result = Products()
-  _collect(jax.make_jaxpr(forward)(*given).jaxpr, 1, result)
+  _collect(jax.make_jaxpr(forward)(*inputs).jaxpr, 1, result)
   return result
 
 
-def _collect(jaxpr: Any, times: int, found: Products) -> None:
+def _collect(jaxpr: Any, times: int, outcome: Products) -> None:
   for equation in jaxpr.eqns:
     if equation.primitive.name == 'dot_general':
       shape = _shape(equation)
       if min(shape[1:]) > 1:
-        found[shape] += times
+        outcome[shape] += times
     again = equation.params.get('length', 1)
     for value in equation.params.values():
       inner = getattr(value, 'jaxpr', value)
       if hasattr(inner, 'eqns'):
-        _collect(inner, times * again, found)
+        _collect(inner, times * again, outcome)
 
 
 def _shape(equation: Any) -> tuple[int, int, int, int]:
@@ -50,12 +50,12 @@ def _shape(equation: Any) -> tuple[int, int, int, int]:
   return batches, rows, inners, math.prod(right) // (batches * inners)
 
 
-def flops(found: Products) -> float:
+def flops(outcome: Products) -> float:
   """Of a training step."""
-  return 3.0 * sum(2 * math.prod(shape) * n for shape, n in found.items())
+  return 3.0 * sum(2 * math.prod(shape) * n for shape, n in outcome.items())
 
 
-def alone(found: Products) -> Callable[[], None]:
+def alone(outcome: Products) -> Callable[[], None]:
   """Runs the products of a training step by `jnp.matmul`, and nothing else.
 
   Of each the three that a step has: x w, and the gradients to x and to w.
@@ -67,7 +67,7 @@ def alone(found: Products) -> Callable[[], None]:
   product = jax.jit(jnp.matmul)
   to_x = jax.jit(lambda g, w: jnp.matmul(g, w.swapaxes(-1, -2)))
   to_w = jax.jit(lambda x, g: jnp.matmul(x.swapaxes(-1, -2), g))
-  for (batch, rows, inner, columns), times in found.items():
+  for (batch, rows, inner, columns), times in outcome.items():
     x, w, g = (
       jnp.asarray(rng.normal(size=(batch, *size)[batch == 1 :]), jnp.float32)
       for size in ((rows, inner), (inner, columns), (rows, columns))
@@ -82,14 +82,14 @@ def alone(found: Products) -> Callable[[], None]:
 
 
 def share(
-  found: Products, spent: float, bare: float, large: Products | None = None
+  outcome: Products, spent: float, bare: float, large: Products | None = None
 ) -> str:
   """In words: the rate of a step, and its share of what products reach.
 
   bare: seconds of these products alone, or of `large` ones where those of a
     step are so small that calls would be measured.
   """
-  rate, top = flops(found) / spent, flops(large or found) / bare
+  rate, top = flops(outcome) / spent, flops(large or outcome) / bare
   which = 'large matrix products' if large else 'its matrix products alone'
   return (
     f'{rate / 1e9:.0f} GFLOP/CPU-s, {rate / top:.2f} of the {top / 1e9:.0f} '

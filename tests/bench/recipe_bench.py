@@ -181,15 +181,17 @@ def bench_recipe() -> Iterator[harness.Line]:
             yield _line(f'{title}: {name}', result[name], base, result[base])
 
 
-def _line(name: str, found: Curve, base: str, baseline: Curve) -> harness.Line:
+def _line(
+  name: str, outcome: Curve, base: str, baseline: Curve
+) -> harness.Line:
   """Against one baseline; without a ratio where its loss is not reached."""
-  name = f'recipe, {name}, at last {found.losses[-1]:.3f}'
+  name = f'recipe, {name}, at last {outcome.losses[-1]:.3f}'
   target = baseline.losses[-1]
-  there = np.flatnonzero(found.losses <= target)
+  there = np.flatnonzero(outcome.losses <= target)
   unit = f'CPU-s to the {target:.3f} nats of {base!r}'
   if not len(there):
-    return harness.Line(name, found.seconds[-1], f'{unit}, not reached')
-  value = found.seconds[there[0]]
+    return harness.Line(name, outcome.seconds[-1], f'{unit}, not reached')
+  value = outcome.seconds[there[0]]
   return harness.Line(
     name,
     value,

@@ -35,28 +35,32 @@ def _plain(a: Any, b: Any, start: Any) -> Any:
 
   from wm.kernels.scan import affine_scan as scan
 
-  def body(y: Any, given: Any) -> tuple[Any, Any]:
-    y = scan.affine_step(*given, y)
+  def body(y: Any, arguments: Any) -> tuple[Any, Any]:
+    y = scan.affine_step(*arguments, y)
     return y, y
 
   return jax.lax.scan(body, start, (a, b))[1]
 
 
-def _compiled(function: Callable[..., Any], *given: Any) -> tuple[Any, float]:
+def _compiled(
+  function: Callable[..., Any], *arguments: Any
+) -> tuple[Any, float]:
   """The compiled function and the wall seconds that took."""
   import jax
 
   start = time.perf_counter()
-  made = jax.jit(function).lower(*given).compile()
+  made = jax.jit(function).lower(*arguments).compile()
   return made, time.perf_counter() - start
 
 
-def _interleaved(runs: dict[str, Any], given: dict[str, Any], times: int = 5):
+def _interleaved(
+  runs: dict[str, Any], arguments: dict[str, Any], times: int = 5
+):
   """Median CPU seconds of each, taken in turns."""
   import jax
 
   calls = {
-    name: lambda name=name: jax.block_until_ready(runs[name](*given[name]))
+    name: lambda name=name: jax.block_until_ready(runs[name](*arguments[name]))
     for name in runs
   }
   result = harness.in_turns(calls, times)
@@ -76,18 +80,20 @@ def bench_scan_forms() -> Iterator[harness.Line]:
     b = jnp.asarray(rng.normal(size=(length, batch, *rest)), jnp.float32)
     wide = b.shape + (size,) * bool(size)
     a = jnp.asarray(0.3 * rng.normal(size=wide), jnp.float32)
-    given = a, b, jnp.zeros((batch, *rest))
+    arguments = a, b, jnp.zeros((batch, *rest))
     forms = {'lax.scan': _plain} | {
       form: functools.partial(scan.affine, form=form, axis=0) for form in FORMS
     }
     runs, compiling = {}, {}
     for name, form in forms.items():
 
-      def slopes(*given: Any, form: Any = form) -> Any:
-        return jax.grad(lambda *x: jnp.sin(form(*x)).sum(), (0, 1, 2))(*given)
+      def slopes(*arguments: Any, form: Any = form) -> Any:
+        return jax.grad(lambda *x: jnp.sin(form(*x)).sum(), (0, 1, 2))(
+          *arguments
+        )
 
-      runs[name], compiling[name] = _compiled(slopes, *given)
-    spent = _interleaved(runs, dict.fromkeys(runs, given))
+      runs[name], compiling[name] = _compiled(slopes, *arguments)
+    spent = _interleaved(runs, dict.fromkeys(runs, arguments))
     what = f'{size} x {size} blocks' if size else 'diagonal'
     for name in FORMS:
       yield harness.Line(

@@ -44,18 +44,18 @@ def _normal(*shape: int) -> np.ndarray:
   return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
 
 
-def _trained(scan: Callable[..., Any], given: Any) -> Callable[[], Any]:
+def _trained(scan: Callable[..., Any], arguments: Any) -> Callable[[], Any]:
   """Outputs and gradients of a scan, compiled."""
   import jax
   import jax.numpy as jnp
 
-  def run(given: Any) -> Any:
-    result, pull = jax.vjp(scan, given)
+  def run(arguments: Any) -> Any:
+    result, pull = jax.vjp(scan, arguments)
     return result, pull(jax.tree.map(jnp.ones_like, result))
 
   compiled = jax.jit(run)
-  given = jax.tree.map(jnp.asarray, given)
-  return lambda: jax.block_until_ready(compiled(given))
+  arguments = jax.tree.map(jnp.asarray, arguments)
+  return lambda: jax.block_until_ready(compiled(arguments))
 
 
 def _matrix(case: _Case, by_steps: bool) -> harness.Timing:
@@ -65,7 +65,7 @@ def _matrix(case: _Case, by_steps: bool) -> harness.Timing:
   steps = case.batch, LENGTH
   weights = (*steps, case.heads)
   vectors = (*steps, case.ranks, case.groups, case.outputs)
-  given = {
+  arguments = {
     'x': _normal(*steps, case.ranks, case.heads, case.inputs),
     'a': -0.3 * np.abs(_normal(*weights)),
     'b': _normal(*vectors),
@@ -74,15 +74,17 @@ def _matrix(case: _Case, by_steps: bool) -> harness.Timing:
     'start': _normal(case.batch, case.heads, case.inputs, case.outputs),
   }
   if case.late:
-    given['late'] = np.abs(_normal(*weights))
+    arguments['late'] = np.abs(_normal(*weights))
 
-  def scan(given: Any) -> Any:
-    rates = scan_ssd.Rates(given['a'], given['weight'], given.get('late'))
-    rest = {name: given[name] for name in ('x', 'b', 'c', 'start')}
+  def scan(arguments: Any) -> Any:
+    rates = scan_ssd.Rates(
+      arguments['a'], arguments['weight'], arguments.get('late')
+    )
+    rest = {name: arguments[name] for name in ('x', 'b', 'c', 'start')}
     return scan_ssd.ssd(rates, **rest)
 
   run = matrix_steps if by_steps else scan
-  return harness.measure(_trained(run, given), runs=3)
+  return harness.measure(_trained(run, arguments), runs=3)
 
 
 def bench_matrix_states() -> Iterator[harness.Line]:
@@ -103,7 +105,7 @@ def bench_matrix_states() -> Iterator[harness.Line]:
 def _selective(chunk: int) -> harness.Timing:
   from wm.kernels.scan import state_space as scan_ssd
 
-  given = (
+  arguments = (
     _normal(4, LENGTH, 256),
     0.1 * np.abs(_normal(4, LENGTH, 256)),
     -4 * np.abs(_normal(256, 16)),
@@ -112,7 +114,9 @@ def _selective(chunk: int) -> harness.Timing:
     _normal(4, 256, 16),
   )
   scan = functools.partial(scan_ssd.selective, chunk=chunk)
-  return harness.measure(_trained(lambda given: scan(*given), given), runs=3)
+  return harness.measure(
+    _trained(lambda arguments: scan(*arguments), arguments), runs=3
+  )
 
 
 def bench_selective() -> Iterator[harness.Line]:

@@ -191,7 +191,7 @@ def test_a_table_is_checked_wherever_the_world_comes_from():
 
 
 @pytest.mark.parametrize(
-  ('method', 'given', 'message'),
+  ('method', 'inputs', 'message'),
   [
     ('legal', '(self, states): return np.ones((1, 2), bool)', r'\(1, 2\) .* 3'),
     ('legal', '(self, states): return np.ones((1, 3), bool)', 'padding is leg'),
@@ -207,8 +207,8 @@ def test_a_table_is_checked_wherever_the_world_comes_from():
     ('vocab', '= "abc"', 'expected a tuple'),
   ],
 )
-def test_any_world_is_asked_for_a_first_step(folder, method, given, message):
-  define = f'def {method}{given}' if given[0] == '(' else f'{method} {given}'
+def test_any_world_is_asked_for_a_first_step(folder, method, inputs, message):
+  define = f'def {method}{inputs}' if inputs[0] == '(' else f'{method} {inputs}'
   body = BODY.format(delta=DELTA)
   if method == 'init':  # The table's own methods would fail first.
     define += '\n  def legal(self, s): return np.array([[False, True, True]])'

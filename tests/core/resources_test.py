@@ -13,13 +13,13 @@ from wm.runtime import exit_codes
 HUGE = 10**23
 
 
-def refused(call, *said):
+def refused(call, *message):
   """The one line that a call is refused by."""
   with pytest.raises(core.InputError) as error:
     call()
   text = str(error.value)
   assert '\n' not in text
-  assert all(word in text for word in (*said, 'needed', 'available')), text
+  assert all(word in text for word in (*message, 'needed', 'available')), text
 
 
 def test_what_is_needed_and_available_is_said(monkeypatch, tmp_path):

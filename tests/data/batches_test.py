@@ -161,8 +161,8 @@ def test_parts_of_processes_make_up_the_global_batch(walks):
   stream = batches.Batches(walks, 12, 2)
   whole = stream.at(9)
   parts = [
-    batches.Batches(walks, 12, 2, part_ids=own, num_parts=3).at(9)
-    for own in ([0], [1, 2])
+    batches.Batches(walks, 12, 2, part_ids=mine, num_parts=3).at(9)
+    for mine in ([0], [1, 2])
   ]
   for k in range(2):
     np.testing.assert_array_equal(
@@ -180,10 +180,10 @@ def test_a_process_reads_no_tokens_of_other_parts(walks, monkeypatch):
 
   monkeypatch.setattr(type(walks), 'ragged', counted)
   stream = batches.Batches(walks, 12, 2, part_ids=[1], num_parts=3)
-  own = {row for n in range(stream.window) for row in stream.rows(n)[4:8]}
+  mine = {row for n in range(stream.window) for row in stream.rows(n)[4:8]}
   for step in range(stream.window):
     stream.at(step)
-  assert set(rows) == own
+  assert set(rows) == mine
   assert len(rows) < 0.5 * stream.window * 12
 
 

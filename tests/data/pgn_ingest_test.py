@@ -26,7 +26,7 @@ def make(tmp_path, *texts, out='out', jobs=1, world=WORLD, most=0):
 
 
 @pytest.fixture(scope='module')
-def some():
+def several():
   return random_games(SOME)
 
 
@@ -47,8 +47,8 @@ def small(monkeypatch):
   monkeypatch.setattr(pgn_games, 'PART', 5000)
 
 
-def test_the_stores_are_what_sampling_makes(tmp_path, some):
-  made = make(tmp_path, pgn(some))
+def test_the_stores_are_what_sampling_makes(tmp_path, several):
+  made = make(tmp_path, pgn(several))
   assert sum(made[split]['rows'] for split in made) == SOME
   world = registry.make('world', made['train']['world'])
   for split in sampling.SPLITS:
@@ -63,15 +63,15 @@ def test_the_stores_are_what_sampling_makes(tmp_path, some):
   assert steps.tolist() == lengths.tolist()
 
 
-def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, some):
-  make(tmp_path, pgn(some))
+def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, several):
+  make(tmp_path, pgn(several))
   held = [pgn_games.is_heldout(url(n).encode()) for n in range(SOME)]
   both = {False: [], True: []}
-  other = make(tmp_path, pgn(some), out='whole')
+  other = make(tmp_path, pgn(several), out='whole')
   for split, where in (('train', False), ('heldout', True)):
     both[where] = rows(tmp_path / 'out' / 'data' / split)
     assert len(both[where]) == held.count(where) == other[split]['rows']
-  alone = make(tmp_path, pgn([some[0], *some[5:9]]), out='few')
+  alone = make(tmp_path, pgn([several[0], *several[5:9]]), out='few')
   assert alone['train']['rows'] == 5
   few = rows(tmp_path / 'few' / 'data' / 'train')
   assert few[0] == both[False][0]
@@ -80,9 +80,9 @@ def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, some):
 
 @pytest.mark.usefixtures('small', 'here')
 @pytest.mark.parametrize('processes', [2, 3, 64])
-def test_processes_make_what_one_makes(tmp_path, some, processes):
-  more = pgn(some[:50] + random_games(80, 5)).encode()
-  text = pgn(some), gzip.compress(more)
+def test_processes_make_what_one_makes(tmp_path, several, processes):
+  more = pgn(several[:50] + random_games(80, 5)).encode()
+  text = pgn(several), gzip.compress(more)
   make(tmp_path, *text, out='one')
   made = make(tmp_path, *text, out='many', jobs=processes)
   assert tree(tmp_path / 'many') == tree(tmp_path / 'one')
@@ -91,8 +91,8 @@ def test_processes_make_what_one_makes(tmp_path, some, processes):
 
 
 @pytest.mark.usefixtures('small')
-def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
-  text = pgn(some)
+def test_a_killed_run_goes_on(tmp_path, several, monkeypatch):
+  text = pgn(several)
   make(tmp_path, text, out='whole')
   read, calls = pgn_games.read, []
 
@@ -118,41 +118,41 @@ def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
   assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
 
 
-def test_a_finished_run_is_found(tmp_path, some):
-  first = make(tmp_path, pgn(some))
+def test_a_finished_run_is_found(tmp_path, several):
+  first = make(tmp_path, pgn(several))
   before = tree(tmp_path / 'out')
-  assert make(tmp_path, pgn(some)) == first
+  assert make(tmp_path, pgn(several)) == first
   assert tree(tmp_path / 'out') == before
 
 
-def test_other_input_is_refused(tmp_path, some):
-  make(tmp_path, pgn(some[:20]))
+def test_other_input_is_refused(tmp_path, several):
+  make(tmp_path, pgn(several[:20]))
   before = tree(tmp_path / 'out')
   with pytest.raises(core.InputError, match='another ingest run: its files'):
-    make(tmp_path, pgn(some[:21]))
+    make(tmp_path, pgn(several[:21]))
   with pytest.raises(core.InputError, match='another ingest run: its world'):
     make(
       tmp_path,
-      pgn(some[:20]),
+      pgn(several[:20]),
       world=registry.make('world', 'chess(length=50)'),
     )
   assert tree(tmp_path / 'out') == before
 
 
-def test_a_sampled_folder_is_refused(tmp_path, some):
+def test_a_sampled_folder_is_refused(tmp_path, several):
   sampling.make_dataset(
     WORLD, tmp_path / 'out', Sampling(num=9, num_heldout=2, seed=0)
   )
   before = tree(tmp_path / 'out')
   with pytest.raises(core.InputError, match='holds other data, in data/train'):
-    make(tmp_path, pgn(some[:20]))
+    make(tmp_path, pgn(several[:20]))
   assert tree(tmp_path / 'out') == before
 
 
 @pytest.mark.usefixtures('small', 'here')
 @pytest.mark.parametrize('processes', [1, 3])
-def test_it_stops_after_so_many_good_games(tmp_path, some, processes):
-  games = ['e4 e5 1-0', *some[:40], some[3], *some[40:]]
+def test_it_stops_after_so_many_good_games(tmp_path, several, processes):
+  games = ['e4 e5 1-0', *several[:40], several[3], *several[40:]]
   made = make(tmp_path, pgn(games), jobs=processes, most=50)
   lines = made['train']['ingest']
   assert lines['kept'] == 49
@@ -177,10 +177,10 @@ def held_and_not():
 
 
 @pytest.mark.parametrize('hashes', [1, 7, 1 << 22])
-def test_duplicates(tmp_path, some, monkeypatch, hashes):
+def test_duplicates(tmp_path, several, monkeypatch, hashes):
   monkeypatch.setattr(pgn_ingest, 'HASHES', hashes)
   held, free = held_and_not()
-  games = [some[k] for k in (0, 1, 0, 1, 2, 0, 2, 3)]
+  games = [several[k] for k in (0, 1, 0, 1, 2, 0, 2, 3)]
   sites = [
     free[0],
     held[0],
@@ -199,16 +199,16 @@ def test_duplicates(tmp_path, some, monkeypatch, hashes):
   assert (lines['games'], lines['kept']) == (8, 4)
 
 
-def test_equal_games_of_any_tags_are_duplicates(tmp_path, some):
-  item, two = pgn(some[:30], ['Oslo'] * 30), pgn(some[:30], ['Rome'] * 30)
+def test_equal_games_of_any_tags_are_duplicates(tmp_path, several):
+  item, two = pgn(several[:30], ['Oslo'] * 30), pgn(several[:30], ['Rome'] * 30)
   made = make(tmp_path, item, two)
   lines = made['heldout']['ingest']
   assert lines['kept'] == 30
   assert sum(lines['rejected'].values()) == 30
 
 
-def test_games_are_compared_as_they_are_kept(tmp_path, some):
-  line = some[0].split()[:30]
+def test_games_are_compared_as_they_are_kept(tmp_path, several):
+  line = several[0].split()[:30]
   games = [' '.join(line[:n]) + ' *' for n in (22, 26, 30)]
   made = make(tmp_path, pgn(games))
   assert made['train']['ingest']['kept'] == 3
@@ -221,8 +221,8 @@ def test_games_are_compared_as_they_are_kept(tmp_path, some):
 # What does not go well.
 
 
-def test_damaged_files_give_what_is_whole(tmp_path, some):
-  pack = gzip.compress(pgn(some).encode())
+def test_damaged_files_give_what_is_whole(tmp_path, several):
+  pack = gzip.compress(pgn(several).encode())
   made = make(tmp_path, pack[: len(pack) // 2], pgn(random_games(30, 4)))
   lines = made['train']['ingest']
   assert lines['damage'].keys() == {'0.pgn'}
@@ -254,33 +254,33 @@ def test_a_file_that_is_no_pgn(tmp_path, texts, match):
   assert not (tmp_path / 'out').exists()
 
 
-def test_a_damaged_block(tmp_path, some, monkeypatch):
+def test_a_damaged_block(tmp_path, several, monkeypatch):
   monkeypatch.setattr(pgn_games, 'PART', 5000)
   with monkeypatch.context() as patch:
     patch.setattr(pgn_ingest, 'join', lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-      make(tmp_path, pgn(some))
+      make(tmp_path, pgn(several))
   block = next((tmp_path / 'out' / 'data' / 'ingest.partial').iterdir())
   block.write_bytes(block.read_bytes()[:-300])
   with pytest.raises(
     core.InputError, match=rf'{block.name} is not a whole block'
   ):
-    make(tmp_path, pgn(some))
+    make(tmp_path, pgn(several))
   block.unlink()
-  assert make(tmp_path, pgn(some))
+  assert make(tmp_path, pgn(several))
 
 
-def test_other_worlds_have_no_pgn(tmp_path, some):
+def test_other_worlds_have_no_pgn(tmp_path, several):
   with pytest.raises(core.InputError, match='games of chess'):
-    make(tmp_path, pgn(some), world=registry.make('world', 'othello()'))
+    make(tmp_path, pgn(several), world=registry.make('world', 'othello()'))
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
+def test_memory_does_not_grow_with_the_file(tmp_path, several, monkeypatch):
   monkeypatch.setattr(pgn_games, 'PART', 20_000)
   monkeypatch.setattr(pgn_ingest, 'HASHES', 500)
   peaks = []
   for times in (4, 16):
-    text = pgn(some * times, [url(n) for n in range(SOME * times)])
+    text = pgn(several * times, [url(n) for n in range(SOME * times)])
     path = tmp_path / f'{times}.pgn'
     path.write_text(text)
     del text
@@ -292,17 +292,17 @@ def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
   assert peaks[1] < 1.5 * peaks[0]
 
 
-def test_a_file_without_held_out_games_is_warned_of(tmp_path, some, capfd):
-  (tmp_path / 'few.pgn').write_text(pgn(some[:3]))
+def test_a_file_without_held_out_games_is_warned_of(tmp_path, several, capfd):
+  (tmp_path / 'few.pgn').write_text(pgn(several[:3]))
   wm.ingest(tmp_path / 'few.pgn', tmp_path / 'out')
   output = capfd.readouterr().err
   assert 'out has no held-out game' in output
   assert 'holds out 50 in 10,000' in output
 
 
-def test_null_moves_in_many_games_refuse_the_file(tmp_path, some):
-  text = pgn(some[:30])
-  bad = pgn([some[0].replace(' ', ' -- ', 1), *some[1:30]])
+def test_null_moves_in_many_games_refuse_the_file(tmp_path, several):
+  text = pgn(several[:30])
+  bad = pgn([several[0].replace(' ', ' -- ', 1), *several[1:30]])
   with pytest.raises(core.InputError, match=r'1 of 30 \(3\.3%\).*null move'):
     make(tmp_path, bad)
   assert not (tmp_path / 'out' / 'ingest.run.json').exists()

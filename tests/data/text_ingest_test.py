@@ -29,10 +29,10 @@ def put(folder, name, lines):
   return path
 
 
-def told(path, tmp_path, **given):
+def told(path, tmp_path, **inputs):
   lines = []
   stores = wm.ingest_text(
-    path, tmp_path / 'r', WORLD, **given, log=lines.append
+    path, tmp_path / 'r', WORLD, **inputs, log=lines.append
   )
   return stores, lines
 

@@ -135,16 +135,16 @@ def _margin(predictor, prefix, suffix, uniform):
   return min(bound, np.abs(total / max(total[-1], TIE) - uniform).min())
 
 
-def _margins(predictor, host, found):
+def _margins(predictor, host, outcome):
   """Of each continuation that differs, how nearly two tokens tie."""
   trials = _trials(predictor, MAP)
   tokens, lengths = trials.tokens, trials.lengths
   seeds, margins = trials.keys(context.SAMPLES), []
-  differs = (host.tokens != found.tokens).any(-1) | (
-    host.status != found.status
+  differs = (host.tokens != outcome.tokens).any(-1) | (
+    host.status != outcome.status
   )
   for t, m in np.argwhere(differs)[:20]:
-    both = host.tokens[t, m], found.tokens[t, m]
+    both = host.tokens[t, m], outcome.tokens[t, m]
     apart = np.flatnonzero(both[0] != both[1])
     k = apart[0] if apart.size else host.lengths[t, m] - 1
     uniform = basics.uniforms(seeds[t], m, k)

@@ -66,7 +66,7 @@ def test_intervals_cover_with_dependent_rows():
 
 
 @pytest.mark.parametrize(
-  ('target', 'mass', 'group', 'said'),
+  ('target', 'mass', 'group', 'message'),
   [
     ([1, 2, 3, 4], [1, 2, 3, 4], [0, 0, 0, 0], '4 rows of 1 clusters'),
     ([1, 2], [1, 2], [0, 1], '2 rows of 2 clusters'),
@@ -78,8 +78,8 @@ def test_intervals_cover_with_dependent_rows():
     ),
   ],
 )
-def test_what_has_no_law_is_told(target, mass, group, said):
-  with pytest.raises(core.InputError, match=said):
+def test_what_has_no_law_is_told(target, mass, group, message):
+  with pytest.raises(core.InputError, match=message):
     force_laws.fit_power_law(
       np.array(target), {'m': np.array(mass)}, np.array(group)
     )

@@ -99,10 +99,10 @@ def test_suffixes_are_forced_by_whole_sequences():
   size = len(trials.lengths)
   suffixes = rng.integers(1, 10, (size, 5, 4)).astype(np.int32)
   lengths = rng.integers(0, 5, (size, 5)).astype(np.int32)
-  given = trials.tokens, trials.lengths, suffixes, lengths, rules.epsilon(0.05)
-  whole = engine.teacher_force(reader, *given)
+  inputs = trials.tokens, trials.lengths, suffixes, lengths, rules.epsilon(0.05)
+  whole = engine.teacher_force(reader, *inputs)
   reader.by_sequence = False
-  np.testing.assert_array_equal(whole, engine.teacher_force(reader, *given))
+  np.testing.assert_array_equal(whole, engine.teacher_force(reader, *inputs))
   assert whole.max() > 0
 
 

@@ -220,17 +220,17 @@ def test_a_value_that_no_interval_could_hold_is_refused(tmp_path, value):
 
 
 @pytest.mark.parametrize(
-  ('name', 'given'),
+  ('name', 'inputs'),
   [
     ('group', {'group': np.array([1])}),
     ('weight', {'weight': np.ones((2, 1))}),
     ('kind', {'columns': {'kind': np.array([1, 2, 3])}}),
   ],
 )
-def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
+def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, inputs):
   class Ragged(Counted):
     def __call__(self, predictor, world, seed):
-      return (core.scores('ragged', [0.5, 1.0], **given),)
+      return (core.scores('ragged', [0.5, 1.0], **inputs),)
 
   message = rf"'ragged' has {name} of shape .*; expected \(2,\)"
   with pytest.raises(core.InputError, match=message):

@@ -63,11 +63,11 @@ def test_an_illegal_token_shows_the_place_before_it(city, walk):
 
 
 @pytest.mark.parametrize(
-  'given', ['nowhere', ['x'], [0], [True], [1e3], [10**6], 'N ' * 5000, {}]
+  'inputs', ['nowhere', ['x'], [0], [True], [1e3], [10**6], 'N ' * 5000, {}]
 )
-def test_what_are_no_tokens_is_refused_in_a_line(city, given, one_line):
+def test_what_are_no_tokens_is_refused_in_a_line(city, inputs, one_line):
   with one_line(r'token|expected') as error:
-    city.tokens(given)
+    city.tokens(inputs)
   assert len(str(error.value)) < 200
 
 

@@ -106,11 +106,11 @@ def test_dropout_has_its_rate_and_its_gradient():
 def test_temporaries_are_a_quarter_of_the_scores(channels):
   shape = 4, 704, 2, channels
   scores = 4 * 4 * 2 * 704 * 704
-  given = [jax.ShapeDtypeStruct(shape, np.float32)] * 3
+  arguments = [jax.ShapeDtypeStruct(shape, np.float32)] * 3
 
-  def loss(*given: jax.Array) -> jax.Array:
-    return (transformer.attend(*given) ** 2).sum()
+  def loss(*arguments: jax.Array) -> jax.Array:
+    return (transformer.attend(*arguments) ** 2).sum()
 
   for run in (transformer.attend, jax.grad(loss, argnums=(0, 1, 2))):
-    result = jax.jit(run).lower(*given).compile().memory_analysis()
+    result = jax.jit(run).lower(*arguments).compile().memory_analysis()
     assert result.temp_size_in_bytes <= scores / 4

@@ -103,10 +103,10 @@ def product(
   )
 
 
-def _packed(found: list[list[Suffix]], depth: int) -> Suffixes:
+def _packed(outcome: list[list[Suffix]], depth: int) -> Suffixes:
   """Lists of suffixes as arrays."""
-  offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
-  flat = [suffix for suffixes in found for suffix in suffixes]
+  offsets = np.cumsum([0, *map(len, outcome)]).astype(np.int64)
+  flat = [suffix for suffixes in outcome for suffix in suffixes]
   labels = np.full((len(flat), depth), core.DEAD, np.int8)
   for n, suffix in enumerate(flat):
     labels[n, : len(suffix)] = suffix

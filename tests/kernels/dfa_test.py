@@ -80,10 +80,10 @@ def language(delta, row, goal, depth):
   }
 
 
-def listed(found, t=0):
+def listed(result, t=0):
   """Suffixes of pair t as tuples."""
-  rows = range(found.offsets[t], found.offsets[t + 1])
-  return [tuple(found.labels[n, : found.lengths[n]].tolist()) for n in rows]
+  rows = range(result.offsets[t], result.offsets[t + 1])
+  return [tuple(result.labels[n, : result.lengths[n]].tolist()) for n in rows]
 
 
 def assert_same(ours, theirs):

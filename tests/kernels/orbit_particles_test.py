@@ -159,7 +159,7 @@ def test_a_bin_that_no_orbit_reaches_is_passed_over():
 
 
 @pytest.mark.parametrize(
-  ('spec', 'fields', 'said'),
+  ('spec', 'fields', 'message'),
   [
     ("orbits(systems='exoplanets')", {}, "systems 'binaries', 'two_body'"),
     ('orbits(planets=2)', {}, 'one planet'),
@@ -168,7 +168,7 @@ def test_a_bin_that_no_orbit_reaches_is_passed_over():
     ('orbits()', {'sweeps': 0}, 'at least one sweep'),
   ],
 )
-def test_what_cannot_be_filtered_is_told(spec, fields, said):
+def test_what_cannot_be_filtered_is_told(spec, fields, message):
   inputs = {'particles': 64, 'sweeps': 2, 'seed': 0, **fields}
-  with pytest.raises(core.InputError, match=said):
+  with pytest.raises(core.InputError, match=message):
     registry.make('world', spec).posterior(**inputs)

@@ -32,7 +32,7 @@ def _set(word: int) -> list[int]:
   return [square for square in range(64) if word >> square & 1]
 
 
-def _turned(own: int, opp: int, square: int) -> int:
+def _turned(mine: int, opp: int, square: int) -> int:
   """Discs of `opp` that a disc of `own` on the square encloses."""
   turned = 0
   for down, right in _RAYS:
@@ -41,17 +41,17 @@ def _turned(own: int, opp: int, square: int) -> int:
     while 0 <= row < 8 and 0 <= column < 8:
       here = 1 << (8 * row + column)
       if not opp & here:
-        turned |= line if own & here else 0
+        turned |= line if mine & here else 0
         break
       line |= here
       row, column = row + down, column + right
   return turned
 
 
-def _moves(own: int, opp: int, squares: int) -> int:
+def _moves(mine: int, opp: int, squares: int) -> int:
   """Empty squares on which `own` turns a disc or more."""
-  empty = squares & ~(own | opp)
-  return sum(1 << s for s in _set(empty) if _turned(own, opp, s))
+  empty = squares & ~(mine | opp)
+  return sum(1 << s for s in _set(empty) if _turned(mine, opp, s))
 
 
 def _own(position: Position) -> tuple[int, int]:
@@ -68,10 +68,10 @@ def legal_squares(position: Position, squares: int) -> int:
 
 def moved(position: Position, square: int, squares: int) -> Position:
   """The position after a legal move; the turn passes where it must."""
-  own, opp = _own(position)
-  turned = _turned(own, opp, square)
-  own, opp = own | turned | 1 << square, opp & ~turned
-  black, white = (own, opp) if position[2] == 0 else (opp, own)
+  mine, opp = _own(position)
+  turned = _turned(mine, opp, square)
+  mine, opp = mine | turned | 1 << square, opp & ~turned
+  black, white = (mine, opp) if position[2] == 0 else (opp, mine)
   for side in (1 - position[2], position[2]):
     if legal_squares((black, white, side), squares):
       return black, white, side
@@ -211,14 +211,14 @@ def _judged(position: Position, size: int) -> int:
   worth = discs if late else -discs
   low, high = 4 - size // 2, 3 + size // 2
   ends = (low, 1), (high, -1)
-  for own, opp, sign in ((black, white, 1), (white, black, -1)):
-    worth += sign * 4 * _moves(own, opp, int(rules.mask(size))).bit_count()
+  for mine, opp, sign in ((black, white, 1), (white, black, -1)):
+    worth += sign * 4 * _moves(mine, opp, int(rules.mask(size))).bit_count()
     for row, down in ends:
       for column, right in ends:
         corner, risky = 8 * row + column, 8 * (row + down) + column + right
-        worth += sign * 32 * (own >> corner & 1)
-        free = not (own | opp) >> corner & 1
-        worth -= sign * 12 * (free and own >> risky & 1)
+        worth += sign * 32 * (mine >> corner & 1)
+        free = not (mine | opp) >> corner & 1
+        worth -= sign * 12 * (free and mine >> risky & 1)
   return worth
 
 

@@ -26,12 +26,17 @@ BAD = f'none: ngram(order=2) on {WORLD} with data="nowhere", seeds=1'
 FEW = wm.Sampling(num=100, num_heldout=20)
 
 
-def made(out, *rows: str, **given) -> tuple[list[str], list[str]]:
+def made(out, *rows: str, **arguments) -> tuple[list[str], list[str]]:
   lines: list[str] = []
-  given = {'seeds': 1, 'sampling': FEW, 'results': out / 'tiny', **given}
-  given = {'baselines': False, **given}
+  arguments = {
+    'seeds': 1,
+    'sampling': FEW,
+    'results': out / 'tiny',
+    **arguments,
+  }
+  arguments = {'baselines': False, **arguments}
   failed = wm.miniature(
-    rows, WORLD, METRICS, out / 'out', log=lines.append, **given
+    rows, WORLD, METRICS, out / 'out', log=lines.append, **arguments
   )
   return failed, lines
 
@@ -78,11 +83,11 @@ def test_what_stands_is_not_made_again(done):
 TRAINED = f'a: transformer(layers=1) on {WORLD}'
 
 
-def unit(row=TRAINED, metrics=METRICS, out='out', seed=0, **given):
+def unit(row=TRAINED, metrics=METRICS, out='out', seed=0, **arguments):
   """The unit of a row and seed; given: stages, or fields of Units."""
   names = {field.name for field in dataclasses.fields(Stages)}
-  stages = {k: x for k, x in given.items() if k in names}
-  options = {k: x for k, x in given.items() if k not in names}
+  stages = {k: x for k, x in arguments.items() if k in names}
+  options = {k: x for k, x in arguments.items() if k not in names}
   options = {'results': 'results/tiny', 'first_seed': seed, **options}
   (made,) = miniature_lib._units(
     *([row], WORLD, wm_metrics(metrics), out, Units(seeds=1, **options)),
@@ -314,7 +319,7 @@ def test_bad_findings_are_refused_before_the_first_unit(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('rows', 'given', 'message'),
+  ('rows', 'arguments', 'message'),
   [
     ([GOOD, GOOD], {}, "two rows are named 'guess'"),
     ([f'{GOOD} with step=3'], {}, "row 'guess' has no setting 'step'; avail"),
@@ -324,9 +329,9 @@ def test_bad_findings_are_refused_before_the_first_unit(tmp_path):
     ([f'{GOOD} with steps=3+'], {}, 'bad spec'),
   ],
 )
-def test_bad_rows_are_one_line(tmp_path, rows, given, message, one_line):
+def test_bad_rows_are_one_line(tmp_path, rows, arguments, message, one_line):
   with one_line(message):
-    made(tmp_path, *rows, **given)
+    made(tmp_path, *rows, **arguments)
   assert not (tmp_path / 'out').exists()
 
 

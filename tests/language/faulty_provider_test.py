@@ -178,13 +178,13 @@ def test_who_waits_too_long_is_given_up(settings, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('said', 'line'), [('key', 'key is refused'), ('model', 'no such model')]
+  ('told', 'line'), [('key', 'key is refused'), ('model', 'no such model')]
 )
 def test_what_no_other_call_would_mend_ends_the_run(
-  settings, tmp_path, said, line
+  settings, tmp_path, told, line
 ):
   with pytest.raises(core.InputError, match=line):
-    _asked(settings, tmp_path, [said])
+    _asked(settings, tmp_path, [told])
 
 
 @pytest.mark.parametrize(
@@ -237,14 +237,14 @@ def test_within_a_budget_no_client_makes_a_call_again(monkeypatch, name):
   assert once.config.max_retries == 0
 
 
-@pytest.mark.parametrize('said', ['key', 'model'])
+@pytest.mark.parametrize('told', ['key', 'model'])
 def test_calls_under_way_at_the_end_print_nothing(
-  settings, tmp_path, said, caplog, capfd
+  settings, tmp_path, told, caplog, capfd
 ):
   with pytest.raises(core.InputError):
-    _asked(settings, tmp_path, [f'{k} is: {said}' for k in range(20)])
+    _asked(settings, tmp_path, [f'{k} is: {told}' for k in range(20)])
   with pytest.raises(core.InputError):  # Those of before have ended by now.
-    _asked(settings, tmp_path, [said])
+    _asked(settings, tmp_path, [told])
   gc.collect()  # Where asyncio tells of errors that nobody saw.
   assert 'never retrieved' not in caplog.text
   assert capfd.readouterr().err == ''

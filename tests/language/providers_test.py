@@ -33,7 +33,7 @@ RIGHT = prompt((), ('1', '2'))
 WRONG = prompt(('1', '2'), ('stop',))
 
 
-def said(name, prompt, **config):
+def message(name, prompt, **config):
   """The output of wm/name for one prompt, a text or messages."""
   made = model.get_model(f'wm/{name}', memoize=False)
   config = model.GenerateConfig(**config)
@@ -41,15 +41,15 @@ def said(name, prompt, **config):
 
 
 def test_the_solver_knows_what_the_world_allows():
-  assert said('solver', RIGHT).completion == 'Yes.'
-  assert said('solver', WRONG).completion == 'No.'
-  assert said('old_map', WRONG).completion == 'No.'
-  assert said('yes', WRONG).completion == 'Yes.'
+  assert message('solver', RIGHT).completion == 'Yes.'
+  assert message('solver', WRONG).completion == 'No.'
+  assert message('old_map', WRONG).completion == 'No.'
+  assert message('yes', WRONG).completion == 'Yes.'
 
 
 def test_every_one_reports_usage_and_answers_anything():
   for name in (*providers.ANSWERERS, *providers.ALIASES):
-    output = said(name, 'What is the weather like?')
+    output = message(name, 'What is the weather like?')
     assert output.completion == providers.UNKNOWN
     assert output.usage.total_tokens == (
       output.usage.input_tokens + output.usage.output_tokens
@@ -57,9 +57,9 @@ def test_every_one_reports_usage_and_answers_anything():
 
 
 def test_log_probabilities_come_where_they_are_asked_for():
-  assert said('solver', RIGHT).choices[0].logprobs is None
+  assert message('solver', RIGHT).choices[0].logprobs is None
   for name, share in (('solver', providers.SURE), ('random', 0.5)):
-    output = said(name, WRONG, logprobs=True, top_logprobs=2)
+    output = message(name, WRONG, logprobs=True, top_logprobs=2)
     first = output.choices[0].logprobs.content[0]
     assert first.token == output.completion.rstrip('.')
     assert math.isclose(first.logprob, math.log(share))

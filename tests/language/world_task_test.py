@@ -64,17 +64,17 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def found(folder):
+def result(folder):
   """Name of a provider -> log of it."""
   return {name: _run(folder, name) for name in NAMES}
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
+def test_a_log_scores_as_the_predictor_does(result, name, tmp_path):
   world = registry.make('world', WORLD)
   spec = f"language(model='wm/{name}', answers={str(tmp_path)!r})"
   live = registry.make('model', spec).predictor(world, 0)
-  known = world_questions.gathered(world_questions.log_answers(found[name]))
+  known = world_questions.gathered(world_questions.log_answers(result[name]))
   ((setting, answers),) = known.items()
   assert len(setting.metrics) == 3  # Distinction is beside compression.
   recalled = world_questions.recalled_predictor(setting, answers)
@@ -89,7 +89,7 @@ def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
   assert live.diagnostics()[0].startswith(f'wm/{name}: ')
 
 
-def test_the_plan_is_the_data_set(found, tmp_path):
+def test_the_plan_is_the_data_set(result, tmp_path):
   world = registry.make('world', WORLD)
   spec = f"language(model='wm/solver', answers={str(tmp_path)!r})"
   predictor = registry.make('model', spec).predictor(world, 0)
@@ -99,7 +99,7 @@ def test_the_plan_is_the_data_set(found, tmp_path):
     twin, listed = predictor.dry_run()
     made(twin, world, 0)
     asked |= {question.prompt for question in listed}
-  inputs = [sample.input for sample in found['solver'].samples]
+  inputs = [sample.input for sample in result['solver'].samples]
   assert asked <= {*inputs}
   assert len(inputs) == len({*inputs})
 
@@ -112,8 +112,8 @@ def _numbers(log):
   }
 
 
-def test_inspect_shows_the_metrics_and_clustered_errors(found):
-  solver, yes = (_numbers(found[name]) for name in NAMES)
+def test_inspect_shows_the_metrics_and_clustered_errors(result):
+  solver, yes = (_numbers(result[name]) for name in NAMES)
   assert solver['answers compression_precision'] == 1
   assert solver['answers distinction_recall'] == 1
   assert solver['right mean'] == 1
@@ -123,7 +123,7 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
   assert yes['answers distinction_recall'] == 0
   assert 0 < yes['right mean'] < 1
   assert yes['answered mean'] == 1
-  scored = [s for s in found['yes'].samples]
+  scored = [s for s in result['yes'].samples]
   groups = {}
   for sample in scored:
     value = sample.scores['answers'].value['right']
@@ -139,7 +139,7 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
   assert found_error == pytest.approx(error)
 
 
-def test_reports_are_made_from_logs(found, folder, tmp_path):
+def test_reports_are_made_from_logs(result, folder, tmp_path):
   lines = []
   page = reports.report([folder], tmp_path, log=lines.append)
   text = page.read_text()
@@ -150,7 +150,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
     e['model']: e['value'] for e in entries if e['quantity'] == 'recall'
   }
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
-  rows = list(logs.rows(found['yes']))
+  rows = list(logs.rows(result['yes']))
   assert {row['quantity'] for row in rows} == {
     *('answered', 'right', 'right_all', 'probability'),
   }
@@ -159,8 +159,8 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   }
 
 
-def test_a_call_that_failed_is_counted_by_cause(found):
-  log = found['yes'].model_copy(deep=True)
+def test_a_call_that_failed_is_counted_by_cause(result):
+  log = result['yes'].model_copy(deep=True)
   output = 'openai.APITimeoutError: Request timed out.'
   log.samples[0].error = inspect_ai.log.EvalError(
     message=output, traceback=output, traceback_ansi=output
@@ -170,8 +170,8 @@ def test_a_call_that_failed_is_counted_by_cause(found):
   assert failures[:3] == ['timeout', 'not_scored', '']
 
 
-def test_logs_of_other_tasks_are_refused(found, tmp_path):
-  other = found['yes'].model_copy(deep=True)
+def test_logs_of_other_tasks_are_refused(result, tmp_path):
+  other = result['yes'].model_copy(deep=True)
   other.eval.task = 'their/own'
   path = tmp_path / '2026-01-01T00-00-00_own.json'
   inspect_ai.log.write_eval_log(other, str(path))
@@ -204,9 +204,11 @@ def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
   assert _numbers(log)['right mean'] < 1
 
 
-def test_a_log_is_scored_again(found):
-  log = inspect_ai.score(found['yes'], world_task.answers(), action='overwrite')
-  assert _numbers(log) == pytest.approx(_numbers(found['yes']), nan_ok=True)
+def test_a_log_is_scored_again(result):
+  log = inspect_ai.score(
+    result['yes'], world_task.answers(), action='overwrite'
+  )
+  assert _numbers(log) == pytest.approx(_numbers(result['yes']), nan_ok=True)
 
 
 def test_epochs_are_voted(tmp_path):
@@ -235,7 +237,7 @@ def test_probabilities_of_known_answers(tmp_path):
   assert _numbers(log)['probability mean'] == pytest.approx(providers.SURE)
 
 
-def test_one_call_scores_a_language_model(found, tmp_path):
+def test_one_call_scores_a_language_model(result, tmp_path):
   lines = []
   entries = small.scored(
     f"language(model='wm/yes', answers={str(tmp_path)!r})",
@@ -344,7 +346,7 @@ def test_a_metric_that_cannot_be_asked_is_a_reason_and_others_are_asked(capsys):
   ]
 
 
-def test_logs_of_others_are_refused(found, tmp_path):
+def test_logs_of_others_are_refused(result, tmp_path):
   for name, text in {'a.json': '{}', 'b.eval': 'no', 'c.json': '['}.items():
     (tmp_path / name).write_text(text)
     with pytest.raises(core.InputError, match='is not a log of Inspect'):
@@ -359,7 +361,7 @@ def test_logs_of_others_are_refused(found, tmp_path):
   assert logs.paths(tmp_path / 'a.json') == [tmp_path / 'a.json']
   with pytest.raises(core.InputError, match=r'no scores\.json'):
     reports.report([tmp_path / 'none'], tmp_path / 'out')
-  other = found['yes'].model_copy(deep=True)
+  other = result['yes'].model_copy(deep=True)
   del other.samples[0].metadata['kind']
   with pytest.raises(core.InputError, match='kind'):
     world_questions.gathered(world_questions.log_answers(other))
@@ -367,11 +369,11 @@ def test_logs_of_others_are_refused(found, tmp_path):
     *(('seed', 'x'), ('seed', 2**70), ('world', ['lattice()']), ('names', {})),
     *(('prefix', [[1]]), ('suffixes', [1]), ('metrics', 'a'), ('trial', 7)),
   ):
-    other = found['yes'].model_copy(deep=True)
+    other = result['yes'].model_copy(deep=True)
     other.samples[0].metadata[field] = value
     with pytest.raises(core.InputError, match=rf'metadata: {field}.*expected'):
       world_questions.gathered(world_questions.log_answers(other))
-  other = found['yes'].model_copy(deep=True)
+  other = result['yes'].model_copy(deep=True)
   for sample in other.samples:
     sample.metadata['version'] += ' of old'
   with pytest.raises(core.InputError, match='other right answers'):
@@ -407,8 +409,8 @@ def test_outputs_are_read_without_inspects_types():
     ContentReasoning(reasoning='hm hm'),
     ContentText(text='no'),
   ]
-  found = provider.read(output)
-  assert (found.text, found.reasoning) == ('no', 5)
+  result = provider.read(output)
+  assert (result.text, result.reasoning) == ('no', 5)
   assert provider.read(ModelOutput()).failure == 'bad_reply'
 
 

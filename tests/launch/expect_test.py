@@ -61,9 +61,9 @@ def expected(file: str) -> tuple[list[list], list[float]]:
 
 def recorded(file: str) -> dict:
   """The result beside a flagfile; the papers' are one file a folder."""
-  own = (FOLDER / file).with_suffix('.json')
-  if own.exists():
-    return json.loads(own.read_text(encoding='utf-8'))
+  mine = (FOLDER / file).with_suffix('.json')
+  if mine.exists():
+    return json.loads(mine.read_text(encoding='utf-8'))
   folder = FOLDER / pathlib.Path(file).parts[0]
   if file in SIZES:
     return {'rows': chess_rows(pathlib.Path(file).stem)}
@@ -116,8 +116,8 @@ def test_what_it_says_to_expect_is_recorded(file):
 
 @pytest.mark.parametrize('file', EXPECTING)
 def test_a_result_says_where_it_is_from(file):
-  own = (FOLDER / file).with_suffix('.json')
-  if own.exists():
+  mine = (FOLDER / file).with_suffix('.json')
+  if mine.exists():
     result = recorded(file)
     assert set(result) <= {
       *('command', 'commit', 'date', 'machine', 'source'),

@@ -161,9 +161,9 @@ def test_an_ablation_adds_metrics_to_a_run(flags):
     both = result[f'{run},{file}']
     assert both['metric'] == result[run]['metric'] + result[file]['metric']
     assert both['out'] == result[run]['out']
-    own = {registry.make('metric', m) for m in result[run]['metric']}
+    mine = {registry.make('metric', m) for m in result[run]['metric']}
     new = {registry.make('metric', m) for m in result[file]['metric']}
-    assert not own & new, f'{file} measures what the run measures itself'
+    assert not mine & new, f'{file} measures what the run measures itself'
 
 
 def test_the_published_sizes_and_optimizer(flags):

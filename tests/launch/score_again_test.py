@@ -60,8 +60,8 @@ def write(name: str, text: str, **values) -> None:
 
 
 def user(**fields) -> tuple[str, str]:
-  given = ', '.join(f'{k}={v!r}' for k, v in fields.items())
-  return '--world=lattice()', f"--model=user('m.py:logits', {given})"
+  inputs = ', '.join(f'{k}={v!r}' for k, v in fields.items())
+  return '--world=lattice()', f"--model=user('m.py:logits', {inputs})"
 
 
 def test_an_edited_function_or_what_it_imports_is_measured_anew(score):
@@ -163,18 +163,18 @@ def test_edited_plug_ins_of_a_user_are_measured_anew(score):
   for name, text in PLUG_INS.items():
     write(name, text)
   flags = '--world=my_world.py:World()', '--model=oracle()'
-  own = '--metric=my_metric.py:Mine()'
+  mine = '--metric=my_metric.py:Mine()'
   asked = 'next_token(num=20)'
-  first, output = score(*flags, own)
+  first, output = score(*flags, mine)
   assert output == []
   write('stones.py', PLUG_INS['stones.py'].replace('[-1, 1]', '[-1, 2]'))
   sys.modules.pop('stones')
   _, output = score(*flags)
   assert output == [f'{asked}: recomputed: stones.py changed']
-  _, output = score(*flags, own)
+  _, output = score(*flags, mine)
   assert output == [f'{asked}: cached']
   write('my_metric.py', PLUG_INS['my_metric.py'].replace('0.25', '0.75'))
-  second, output = score(*flags, own)
+  second, output = score(*flags, mine)
   assert output == [f'{asked}: cached']
   assert (first['share'], second['share']) == (0.375, 0.625)
 

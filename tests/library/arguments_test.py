@@ -52,7 +52,7 @@ def test_what_fits_a_type(value, hint, fits):
 
 
 @pytest.mark.parametrize(
-  ('call', 'given', 'message'),
+  ('call', 'taken', 'message'),
   [
     (
       wm.score,
@@ -79,10 +79,10 @@ def test_what_fits_a_type(value, hint, fits):
     (wm.score, {'metrics': '9' * 500}, 'bad spec'),
   ],
 )
-def test_what_a_call_refuses(call, given, message, tmp_path, monkeypatch):
+def test_what_a_call_refuses(call, taken, message, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   with pytest.raises(core.InputError, match=message) as caught:
-    call(**{**SHORT, 'out': 'new', **given})
+    call(**{**SHORT, 'out': 'new', **taken})
   assert '\n' not in str(caught.value)
   assert len(str(caught.value)) < 400
   assert not [*tmp_path.iterdir()]
@@ -187,7 +187,7 @@ def test_a_study_refuses_rows_before_any_is_done(row, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('given', 'message'),
+  ('taken', 'message'),
   [
     ({'model': 'nope()'}, "no model is named 'nope'"),
     ({'world': 'nope()'}, "no world is named 'nope'"),
@@ -195,9 +195,9 @@ def test_a_study_refuses_rows_before_any_is_done(row, message, tmp_path):
   ],
 )
 def test_a_sweep_refuses_settings_before_any_is_trained(
-  given, message, tmp_path
+  taken, message, tmp_path
 ):
   usual = {'world': ROWS, 'model': 'ngram()'}
   with pytest.raises(core.InputError, match=message):
-    wm.sweep({'seed': [1, 2]}, tmp_path / 'new', {**usual, **given})
+    wm.sweep({'seed': [1, 2]}, tmp_path / 'new', {**usual, **taken})
   assert not (tmp_path / 'new').exists()

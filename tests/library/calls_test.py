@@ -178,10 +178,10 @@ def test_predictors_are_named_in_many_ways(run):
   assert wm.load_predictor(by_run) is by_run
   untrained = wm.load_predictor('uniform()', world)
   assert untrained.about == {'model_spec': 'uniform()', 'checkpoint': 'none'}
-  own = wm.load_predictor(oracles.Oracle(world), world)
+  mine = wm.load_predictor(oracles.Oracle(world), world)
   (validity,) = (
     entry['value']
-    for entry in small.scored(own, 'next_token(num=20)')
+    for entry in small.scored(mine, 'next_token(num=20)')
     if entry['quantity'] == 'validity'
   )
   assert validity == 1
@@ -240,10 +240,13 @@ def test_a_study_of_two_rows(tmp_path):
 def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
   wm.study([f'kept: {run.folder}'], WORLD, 'next_token(num=20)', tmp_path)
   result = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
-  (own,) = small.scored(run.folder, 'next_token(num=20)', out=tmp_path / 'own')[
-    :1
-  ]
-  assert (result[0]['value'], result[0]['step']) == (own['value'], own['step'])
+  (mine,) = small.scored(
+    run.folder, 'next_token(num=20)', out=tmp_path / 'own'
+  )[:1]
+  assert (result[0]['value'], result[0]['step']) == (
+    mine['value'],
+    mine['step'],
+  )
   assert not (tmp_path / 'kept' / 'train.json').exists()
   for row, output in (
     (f'kept: {run.folder} on {WORLD}', 'is a folder; expected a model'),

@@ -79,8 +79,8 @@ def test_rows_of_several_runs_have_their_run(scored):
   assert set(every.run) == set(map(str, folders))
   names = ['run', 'model', 'world', 'seed', 'trial_key']
   assert not every[names].isna().any(axis=None)
-  own = pd.read_parquet(scored / 'oracle' / 'rows.parquet')
-  assert list(own.trial_key) == list(wm.rows(scored / 'oracle').trial_key)
+  mine = pd.read_parquet(scored / 'oracle' / 'rows.parquet')
+  assert list(mine.trial_key) == list(wm.rows(scored / 'oracle').trial_key)
 
 
 def test_a_folder_of_runs_is_reported_as_its_runs(scored, tmp_path):

@@ -204,9 +204,9 @@ def test_sequences_of_another_world_are_asked_about_instead():
   spec = "chess(policy='promotions', length=90, lengths='human')"
   other = registry.make('world', spec)
   model = make('naive', other)
-  asked, own = scores(model, world, world=spec), scores(model, other)
-  assert list(asked) == list(own)
-  for name, rows in own.items():
+  asked, mine = scores(model, world, world=spec), scores(model, other)
+  assert list(asked) == list(mine)
+  for name, rows in mine.items():
     np.testing.assert_array_equal(rows.value, asked[name].value)
     np.testing.assert_array_equal(rows.group, asked[name].group)
     for column in rows.columns:

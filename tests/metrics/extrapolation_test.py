@@ -91,7 +91,7 @@ def test_a_learner_of_the_state_is_calibrated():
 
 
 def test_an_affine_map_of_answers_changes_nothing():
-  bent = lambda *given: 5 - 3 * linear(*given)  # noqa: E731
+  bent = lambda *inputs: 5 - 3 * linear(*inputs)  # noqa: E731
   plain, other = run(linear), run(bent)
   for name in ('error_linear', 'slope_mlp', 'curve_nearest_0.3'):
     np.testing.assert_allclose(plain[name].value, other[name].value, atol=1e-3)

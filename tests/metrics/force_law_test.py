@@ -59,8 +59,8 @@ def scored(rule, world, **fields) -> dict[str, core.Scores]:
   }
 
 
-def value(found: dict[str, core.Scores], name: str) -> float:
-  return statistics.summarize(found[name])['value']
+def value(outcome: dict[str, core.Scores], name: str) -> float:
+  return statistics.summarize(outcome[name])['value']
 
 
 def wrong(target: str, state: np.ndarray) -> np.ndarray:
@@ -203,13 +203,13 @@ def test_systems_that_no_memory_holds(world):
 
 
 @pytest.mark.parametrize(
-  ('given', 'said'),
+  ('inputs', 'message'),
   [
     ({'targets': ('mass',)}, "targets has 'mass'; available: log_acceleration"),
     ({'targets': ()}, r'targets=\(\)'),
     ({'steps': (3, 1)}, 'ascending'),
   ],
 )
-def test_bad_fields_are_told(given, said):
-  with pytest.raises(core.InputError, match=said):
-    force_law.Metric(**given)
+def test_bad_fields_are_told(inputs, message):
+  with pytest.raises(core.InputError, match=message):
+    force_law.Metric(**inputs)

@@ -297,8 +297,8 @@ def test_random_weights_have_the_values_of_their_own_run():
   sizes = {'num': 4, 'examples': 8, 'states': 8, 'pool': 30, 'steps': (5,)}
   reader = model.predictor(world, 0)
   result = run(reader, world, untrained=True, **sizes)
-  own = run(fewshot.twin(reader, 1), world, **sizes)
+  mine = run(fewshot.twin(reader, 1), world, **sizes)
   for name in inductive_bias.UNTRAINED:
     twin = result[f'{name}_untrained']
-    np.testing.assert_array_equal(twin.value, own[name].value)
+    np.testing.assert_array_equal(twin.value, mine[name].value)
     assert twin.measured.any(), name

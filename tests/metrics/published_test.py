@@ -56,7 +56,7 @@ def test_turns_are_taken_in_the_given_order(city, rows, listed):
 
 
 @pytest.mark.parametrize(
-  ('rows', 'said'),
+  ('rows', 'message'),
   [
     (('1,N', '3,W'), "node 1 has directions 'N'; expected, once, those"),
     (('1,N E', '1,E N', '3,W'), "node 1 has directions 'E N'; expected, once"),
@@ -65,11 +65,11 @@ def test_turns_are_taken_in_the_given_order(city, rows, listed):
     (('1,N up', '3,W'), "unknown direction 'up'"),
   ],
 )
-def test_turns_that_are_not_those_of_the_map_are_refused(city, rows, said):
+def test_turns_that_are_not_those_of_the_map_are_refused(city, rows, message):
   world = city(*rows)
   with pytest.raises(core.InputError) as error:
     world.boundary(world.init(1), world.init(1), 1, published=True)
-  assert said in str(error.value)
+  assert message in str(error.value)
 
 
 def test_without_a_list_turns_are_taken_clockwise_from_north():

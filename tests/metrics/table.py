@@ -51,11 +51,11 @@ def mean(scores: core.Scores) -> float:
   return float(np.average(scores.value[use], weights=scores.weight[use]))
 
 
-def by_name(found: tuple[core.Scores, ...]) -> dict[str, core.Scores]:
+def by_name(result: tuple[core.Scores, ...]) -> dict[str, core.Scores]:
   """Quantity -> scores."""
-  names = [scores.quantity for scores in found]
+  names = [scores.quantity for scores in result]
   assert len(set(names)) == len(names)
-  return dict(zip(names, found, strict=True))
+  return dict(zip(names, result, strict=True))
 
 
 def tuned(metric: type[core.Metric], **fields) -> dict[str, core.Scores]:

@@ -37,8 +37,8 @@ def world_of(spec: str) -> core.Latent:
   return registry.make('world', spec)
 
 
-def scored(predictor, world, **given) -> dict[str, core.Scores]:
-  metric = trajectory.Metric(**{'num': NUM, 'ahead': AHEAD, **given})
+def scored(predictor, world, **inputs) -> dict[str, core.Scores]:
+  metric = trajectory.Metric(**{'num': NUM, 'ahead': AHEAD, **inputs})
   return {s.quantity: s for s in metric(predictor, world, 1)}
 
 

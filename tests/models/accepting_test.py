@@ -111,10 +111,10 @@ def test_silence_is_an_answer_but_not_yes():
 
 
 @pytest.mark.parametrize(
-  'found', [np.zeros(3, int), np.full(2, 2), np.array([0.5, 1]), None]
+  'outcome', [np.zeros(3, int), np.full(2, 2), np.array([0.5, 1]), None]
 )
-def test_answers_are_checked(found):
-  model = _model(lambda prefixes, suffixes: found, label='a reader')
+def test_answers_are_checked(outcome):
+  model = _model(lambda prefixes, suffixes: outcome, label='a reader')
   with pytest.raises(core.InputError, match='a reader gave') as error:
     model.answers([(1,), (2,)], [(2,), (2,)])
   assert '2 answers' in str(error.value)

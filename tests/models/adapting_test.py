@@ -46,19 +46,21 @@ def predictor():
   return MODEL.predictor(WORLD, 0)
 
 
-def run(predictor, given=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning):
+def run(
+  predictor, arguments=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning
+):
   params = predictor.placed(predictor.devices[0])
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(adaptation, 'chunk_size', lambda *_: 2)
     patch.setattr(adaptation, 'max_parallel', lambda device: parallel)
     return adaptation.Adapter(predictor.spec, params).adapt(
-      *(given or sets(), asked, adapting.Classes(2), steps, 3),
+      *(arguments or sets(), asked, adapting.Classes(2), steps, 3),
       adapting.FineTuneConfig(**tuning),
     )
 
 
 @pytest.fixture(scope='module')
-def found(predictor):
+def result(predictor):
   return run(predictor)
 
 
@@ -88,21 +90,21 @@ def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
     net = nnx.merge(spec.graph, nnx.from_flat_state(flat))
     return net(tokens)[np.arange(len(places)), places[:, 0]]
 
-  def loss(params, given):
-    scores = answers(params, given.tokens, given.places)
+  def loss(params, arguments):
+    scores = answers(params, arguments.tokens, arguments.places)
     chance = jax.nn.log_softmax(scores)
-    return -chance[np.arange(N), given.labels[:, 0, 0]].mean()
+    return -chance[np.arange(N), arguments.labels[:, 0, 0]].mean()
 
   @jax.jit
-  def tuned(params, given):
-    def step(carry, given):
+  def tuned(params, arguments):
+    def step(carry, arguments):
       params, state = carry
-      found = jax.grad(loss)(params, given)
-      updates, state = optimizer.update(found, state, params)
+      result = jax.grad(loss)(params, arguments)
+      updates, state = optimizer.update(result, state, params)
       return (optax.apply_updates(params, updates), state), None
 
     start = params, optimizer.init(params)
-    (params, _), _ = jax.lax.scan(step, start, given)
+    (params, _), _ = jax.lax.scan(step, start, arguments)
     return answers(params, ASKED.tokens[d], ASKED.places[d])
 
   batches = [[x[d] for x in draw(step)] for step in range(steps)]
@@ -111,28 +113,32 @@ def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
   )
 
 
-def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
-  assert found.shape == (2, D, M, 1, 1, 2)
+def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, result):
+  assert result.shape == (2, D, M, 1, 1, 2)
   # The last one is in a chunk that is filled up.
   alone = plain(predictor, D - 1, 5)
-  np.testing.assert_allclose(found[1, -1, :, 0, 0], alone, rtol=1e-3, atol=1e-5)
+  np.testing.assert_allclose(
+    result[1, -1, :, 0, 0], alone, rtol=1e-3, atol=1e-5
+  )
 
 
-def test_a_stream_that_replays_the_data_sets_is_the_data_sets(predictor, found):
+def test_a_stream_that_replays_the_data_sets_is_the_data_sets(
+  predictor, result
+):
   again = run(predictor, adapting.TaskStream(lambda step: sets()))
-  np.testing.assert_array_equal(again, found)
+  np.testing.assert_array_equal(again, result)
 
 
 def fresh(step):
   return sets(seed=1 + step)
 
 
-def test_each_step_of_a_stream_reads_its_own_sequences(predictor, found):
+def test_each_step_of_a_stream_reads_its_own_sequences(predictor, result):
   streamed = run(predictor, adapting.TaskStream(fresh))
   alone = plain(predictor, D - 1, 5, draw=fresh)
   last = streamed[1, -1, :, 0, 0]
   np.testing.assert_allclose(last, alone, rtol=1e-3, atol=1e-5)
-  assert not np.allclose(streamed, found, rtol=1e-3, atol=1e-5)
+  assert not np.allclose(streamed, result, rtol=1e-3, atol=1e-5)
 
 
 def test_what_data_sets_share_may_be_one_array(predictor):
@@ -151,12 +157,12 @@ def test_what_data_sets_share_may_be_one_array(predictor):
   np.testing.assert_array_equal(first, other)
 
 
-def test_programs_at_a_time_change_nothing(predictor, found):
+def test_programs_at_a_time_change_nothing(predictor, result):
   alone = run(predictor, parallel=1)
-  np.testing.assert_array_equal(alone, found)
+  np.testing.assert_array_equal(alone, result)
 
 
-def test_what_follows_the_last_place_is_not_read(predictor, found):
+def test_what_follows_the_last_place_is_not_read(predictor, result):
   def spoiled(tokens, places):
     later = np.arange(L) > places.max(-1)[..., None]
     return np.where(later, 10**6, tokens)
@@ -166,7 +172,7 @@ def test_what_follows_the_last_place_is_not_read(predictor, found):
   asked = ASKED._replace(tokens=spoiled(ASKED.tokens, ASKED.places))
   # Ids that the model does not have stand where nothing is read.
   again = run(predictor, inputs, asked)
-  np.testing.assert_array_equal(again, found)
+  np.testing.assert_array_equal(again, result)
 
 
 def test_labels_are_learned(predictor):
@@ -207,15 +213,15 @@ def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
   model = dataclasses.replace(MODEL, head_bias=True)
   predictor = model.predictor(WORLD, 0)
   params = predictor.placed(predictor.devices[0])
-  found = []
+  result = []
   for bias in (0.0, 5.0):
     params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
     spec = predictor.spec
     task = sets(), ASKED, adapting.Classes(2), (2,), 3, adapting.FINE_TUNE
     adapter = adaptation.Adapter(spec, params)
-    found.append(adapter.adapt(*task))
-  np.testing.assert_array_equal(*found)
-  assert np.isfinite(found[0]).all()
+    result.append(adapter.adapt(*task))
+  np.testing.assert_array_equal(*result)
+  assert np.isfinite(result[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -238,18 +244,30 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ({'steps': (5, 2)}, r'steps=\(5, 2\) were given'),
     ({'steps': ()}, 'steps=.. were given'),
     ({'rate': 0.0}, 'rate=0.0; expected more than 0'),
-    ({'given': sets()._replace(labels=sets().labels + 1)}, 'label 2 was given'),
-    ({'given': sets()._replace(places=sets().places + L)}, 'expected 0 to 11'),
-    ({'given': sets()._replace(places=0 * sets().places - 1)}, 'set 0 has no'),
-    ({'given': sets()._replace(labels=sets().labels[:, :1])}, 'labels have'),
-    ({'given': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
+    (
+      {'arguments': sets()._replace(labels=sets().labels + 1)},
+      'label 2 was given',
+    ),
+    (
+      {'arguments': sets()._replace(places=sets().places + L)},
+      'expected 0 to 11',
+    ),
+    (
+      {'arguments': sets()._replace(places=0 * sets().places - 1)},
+      'set 0 has no',
+    ),
+    (
+      {'arguments': sets()._replace(labels=sets().labels[:, :1])},
+      'labels have',
+    ),
+    ({'arguments': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
     (
       {'asked': adapting.QueryPoints(*(x[:1] for x in ASKED))},
       '3 data sets and quer',
     ),
     (
       {
-        'given': adapting.TaskStream(
+        'arguments': adapting.TaskStream(
           lambda step: sets()._replace(labels=LATE[step])
         )
       },
@@ -257,7 +275,7 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ),
     (
       {
-        'given': adapting.TaskStream(
+        'arguments': adapting.TaskStream(
           lambda step: sets()._replace(tokens=9 + 0 * NONE)
         )
       },

@@ -93,19 +93,21 @@ def predictor(world: core.World, spec: str = 'bayes()') -> core.Predictor:
   return registry.make('model', spec).predictor(world, 0)
 
 
-def losses(found: core.Predictor, given: core.Sequences) -> np.ndarray:
+def losses(outcome: core.Predictor, arguments: core.Sequences) -> np.ndarray:
   """[N, L] nats of each token after the first, 0 past the end."""
-  log_probs = np.asarray(found.log_probs(given.tokens, given.lengths))
-  after = np.take_along_axis(log_probs[:, :-1], given.tokens[:, 1:, None], 2)
-  used = np.arange(1, given.tokens.shape[1]) < given.lengths[:, None]
+  log_probs = np.asarray(outcome.log_probs(arguments.tokens, arguments.lengths))
+  after = np.take_along_axis(
+    log_probs[:, :-1], arguments.tokens[:, 1:, None], 2
+  )
+  used = np.arange(1, arguments.tokens.shape[1]) < arguments.lengths[:, None]
   return np.where(used, -after[..., 0].astype(np.float64), 0)
 
 
-def probabilities(found: core.Predictor, routes) -> np.ndarray:
+def probabilities(outcome: core.Predictor, routes) -> np.ndarray:
   """Of whole routes, first token included."""
   inputs, none = rows(routes), np.zeros((1, 1), np.int32)
-  first = found.session(none, np.zeros(1, np.int32), 1).log_probs()[0, 0]
-  return np.exp(first[inputs.tokens[:, 0]] - losses(found, inputs).sum(1))
+  first = outcome.session(none, np.zeros(1, np.int32), 1).log_probs()[0, 0]
+  return np.exp(first[inputs.tokens[:, 0]] - losses(outcome, inputs).sum(1))
 
 
 @pytest.mark.parametrize('spec', [WALKS, SHORTEST, NOISY])
@@ -232,12 +234,12 @@ def test_trips_say_which_pairs_there_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('world', 'model', 'said'),
+  ('world', 'model', 'message'),
   [
     ('orbits()', 'bayes()', "orbits does not say how .*available: 'oracle"),
     (WALKS, "bayes(off='on')", "off='on'; available: nothing, rep"),
   ],
 )
-def test_what_there_is_no_law_of_is_one_line(world, model, said, one_line):
-  with one_line(said):
+def test_what_there_is_no_law_of_is_one_line(world, model, message, one_line):
+  with one_line(message):
     predictor(registry.make('world', world), model)

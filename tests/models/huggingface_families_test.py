@@ -71,7 +71,7 @@ WHOLE = {
   'mamba': {**LLAMA, 'state_size': 4},
   'rwkv': {**LLAMA, 'attention_hidden_size': 32},
 }
-SETTINGS = {name: {**sizes, **own} for name, (sizes, own) in WINDOWED.items()}
+SETTINGS = {name: {**sizes, **mine} for name, (sizes, mine) in WINDOWED.items()}
 SETTINGS |= WHOLE
 CACHELESS = {'recurrent_gemma', 'mamba', 'rwkv'}
 

@@ -44,15 +44,15 @@ def test_the_circle_is_cosine_and_sine_to_the_last_digits(dtype, digit):
 
 def test_turned_vectors_are_the_definition_and_so_are_their_slopes():
   with jax.enable_x64(True):
-    given = vectors()
+    inputs = vectors()
     weight = np.random.default_rng(1).normal(size=(5, R, H, N))
 
     def slopes(function):
-      def loss(given):
-        result = function(*given)
+      def loss(inputs):
+        result = function(*inputs)
         return (weight * result).sum() + jnp.sin(result).sum(), result
 
-      return jax.jit(jax.grad(loss, has_aux=True))(given)
+      return jax.jit(jax.grad(loss, has_aux=True))(inputs)
 
     for first, other in zip(
       *map(jax.tree.leaves, (slopes(mamba3.turned), slopes(defined))),

@@ -43,12 +43,12 @@ def spec(request) -> str:
   return request.param
 
 
-def changed(found: networks.NetworkPredictor, place: int) -> np.ndarray:
+def changed(outcome: networks.NetworkPredictor, place: int) -> np.ndarray:
   """[L]: at which places does another token at `place` change anything?"""
   other = tokens()
   other[:, place] = 1 + other[:, place] % (V - 1)
-  before = found.log_probs(tokens(), FULL)
-  return (found.log_probs(other, FULL) != before).any((0, 2))
+  before = outcome.log_probs(tokens(), FULL)
+  return (outcome.log_probs(other, FULL) != before).any((0, 2))
 
 
 @pytest.mark.parametrize('place', few(8, [0, 1, 2, 7, 9]))

@@ -41,11 +41,11 @@ def _norm(x: np.ndarray) -> np.ndarray:
   return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
 
-def definition(net: nnx.Module, given: np.ndarray) -> np.ndarray:
+def definition(net: nnx.Module, arguments: np.ndarray) -> np.ndarray:
   """The one layer's output y, by spec, token by token, in float64."""
   model, layer = net.model, net.blocks[0]
   size, width = model.block_size, model.width
-  x_LD = np.asarray(net.embedding.table[...], np.float64)[given]
+  x_LD = np.asarray(net.embedding.table[...], np.float64)[arguments]
   w_a = np.asarray(layer.transition.kernel[...], np.float64)
   w_b = np.asarray(layer.drive.kernel[...], np.float64).reshape(-1, width)
   y, u, out = np.asarray(layer.first[...], np.float64), np.zeros(width), []

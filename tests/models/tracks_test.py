@@ -50,7 +50,7 @@ def test_probabilities_are_normal_around_the_guess(world):
 
 
 @pytest.mark.parametrize(
-  ('world_spec', 'spec', 'said'),
+  ('world_spec', 'spec', 'message'),
   [
     (
       "orbits(systems='exoplanets', planets=3, box=50.0)",
@@ -60,6 +60,6 @@ def test_probabilities_are_normal_around_the_guess(world):
     ('lattice()', 'ballistic()', 'shows no moving bodies'),
   ],
 )
-def test_what_cannot_be_followed_is_told(world_spec, spec, said):
-  with pytest.raises(core.InputError, match=said):
+def test_what_cannot_be_followed_is_told(world_spec, spec, message):
+  with pytest.raises(core.InputError, match=message):
     made(registry.make('world', world_spec), spec)

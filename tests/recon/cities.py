@@ -24,15 +24,15 @@ def row(num: int) -> streets.StreetGraph:
   )
 
 
-def make_routes(*given: tuple[int, int, list[int]]) -> routes.Routes:
+def make_routes(*inputs: tuple[int, int, list[int]]) -> routes.Routes:
   """Routes of (origin, destination, labels)."""
-  lengths = [len(labels) for _, _, labels in given]
+  lengths = [len(labels) for _, _, labels in inputs]
   return routes.Routes(
-    np.array([g[0] for g in given], np.int32),
-    np.array([g[1] for g in given], np.int32),
+    np.array([g[0] for g in inputs], np.int32),
+    np.array([g[1] for g in inputs], np.int32),
     np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-    np.array([k for _, _, labels in given for k in labels], np.int32),
-    np.arange(1, len(given) + 1),
-    np.zeros(len(given), bool),
+    np.array([k for _, _, labels in inputs for k in labels], np.int32),
+    np.arange(1, len(inputs) + 1),
+    np.zeros(len(inputs), bool),
     ('odd',),
   )

@@ -21,9 +21,9 @@ from wm.runtime import pages
 SVG = '{http://www.w3.org/2000/svg}'
 
 
-def _made(graph, found, **options):
-  edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
-  return graph, found, reconstruct.edge_table(graph, found, edges)
+def _made(graph, outcome, **options):
+  edges = reconstruct.reconstruct(graph, outcome, Reconstruction(**options))
+  return graph, outcome, reconstruct.edge_table(graph, outcome, edges)
 
 
 @pytest.fixture(scope='module')

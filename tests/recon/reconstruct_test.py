@@ -253,9 +253,11 @@ def streets_and_routes(manhattan):
   return world.graph, result
 
 
-def _counts(graph, found, **options):
-  edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
-  return reconstruct.counts(graph, found, routes.follow(found, graph), edges)
+def _counts(graph, outcome, **options):
+  edges = reconstruct.reconstruct(graph, outcome, Reconstruction(**options))
+  return reconstruct.counts(
+    graph, outcome, routes.follow(outcome, graph), edges
+  )
 
 
 def test_golden_counts_of_the_program(streets_and_routes):

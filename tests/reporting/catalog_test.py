@@ -27,8 +27,8 @@ def test_every_one_says_in_a_line_what_it_is(entries):
 def test_fields_and_defaults_are_a_spec_that_parses(entries):
   for entry in entries:
     if all(default for _, default in entry.fields):
-      given = ', '.join(f'{name}={value}' for name, value in entry.fields)
-      thing = registry.make(entry.kind, f'{entry.name}({given})')
+      inputs = ', '.join(f'{name}={value}' for name, value in entry.fields)
+      thing = registry.make(entry.kind, f'{entry.name}({inputs})')
       assert registry.spec(thing) == f'{entry.name}()'
 
 

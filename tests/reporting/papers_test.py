@@ -200,5 +200,5 @@ def test_printed_parameters_are_those_of_the_flagfiles(root):
   assert len(files) == 28
   for file in files:
     count = re.findall(r'([\d,]+) parameters', file.read_text())[0]
-    found = known[papers.model_key(file.stem)].parameters
-    assert f'{found:,}' == count, file
+    outcome = known[papers.model_key(file.stem)].parameters
+    assert f'{outcome:,}' == count, file

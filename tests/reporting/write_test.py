@@ -176,9 +176,9 @@ def test_one_name_on_several_worlds(tmp_path):
 
 def test_clusters_stand_beside_trials():
   result = entry('m', 'compression', 'precision', 0.5)
-  few, own = {**result, 'clusters': 12}, {**result, 'clusters': 40}
+  few, mine = {**result, 'clusters': 12}, {**result, 'clusters': 40}
   assert tables.cell(few).endswith('n=40 in 12 clusters')
-  assert tables.cell(own).endswith('n=40')
+  assert tables.cell(mine).endswith('n=40')
   run = collect.Run(pathlib.Path(), [few], [], [], None)
   assert '40 in 12 clusters' in tables.full_table(tables.results([run])).rows[0]
 

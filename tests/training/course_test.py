@@ -67,8 +67,8 @@ def test_more_steps_continue_a_run_by_their_schedule(data, tmp_path, capsys):
   half = checkpoints.steps(tmp_path)
   assert rates(tmp_path)[40] < 1e-5  # The cosine has ended.
   train(tmp_path, data, steps=80)
-  said = capsys.readouterr().err
-  assert 'continues a run of 40 steps at step 40' in said
+  text = capsys.readouterr().err
+  assert 'continues a run of 40 steps at step 40' in text
   assert half[-1] == 40
   whole = tmp_path / 'whole'
   train(whole, data, steps=80)

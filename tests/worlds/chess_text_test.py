@@ -35,20 +35,20 @@ def test_fens_come_back_with_their_counters(world):
 
 
 @pytest.mark.parametrize(
-  ('text', 'said'),
+  ('text', 'message'),
   [
     ('', 'expected a FEN'),
     ('e4 e5 Ke3', "ply 3: 'Ke3' is illegal in 'rnbqkbnr/pppp1ppp/8/4p3"),
     ('4k3/8/8/8/8/8/8/8 w - - 0 1', 'kings'),
   ],
 )
-def test_bad_states_are_refused(world, text, said, one_line):
-  with one_line(said):
+def test_bad_states_are_refused(world, text, message, one_line):
+  with one_line(message):
     world.parse(text)
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('fields', 'message'),
   [
     ({'vocabulary': 'all'}, 'available: compact, packed'),
     ({'stop': 'never'}, 'available: claims, automatic, moves'),
@@ -59,6 +59,6 @@ def test_bad_states_are_refused(world, text, said, one_line):
     ({'pool': 0}, 'pool=0'),
   ],
 )
-def test_bad_fields_are_refused(fields, said):
-  with pytest.raises(core.InputError, match=said):
+def test_bad_fields_are_refused(fields, message):
+  with pytest.raises(core.InputError, match=message):
     chess.World(**fields)

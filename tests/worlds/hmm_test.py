@@ -204,11 +204,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(('parts', 'said'), BAD)
-def test_a_bad_file_is_one_line(tmp_path, parts, said, one_line):
+@pytest.mark.parametrize(('parts', 'message'), BAD)
+def test_a_bad_file_is_one_line(tmp_path, parts, message, one_line):
   path = tmp_path / 'bad.json'
   path.write_text(json.dumps(parts))
-  with one_line(said) as error:
+  with one_line(message) as error:
     hmm.World(file=str(path)).init(1)
   assert str(path) in str(error.value)
 
@@ -222,15 +222,15 @@ def test_a_trap_with_a_start_is_a_process(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('fields', 'message'),
   [
     ({'preset': 'mess4'}, 'available: mess3, rrxor, z1r'),
     ({'preset': 'mess3', 'file': 'x.json'}, 'one of these alone'),
     ({'length': 1}, 'at least 2 tokens'),
   ],
 )
-def test_bad_fields(fields, said):
-  with pytest.raises(core.InputError, match=said):
+def test_bad_fields(fields, message):
+  with pytest.raises(core.InputError, match=message):
     hmm.World(**fields)
 
 

@@ -14,13 +14,13 @@ def words(symbols, longest):
     yield from itertools.product(symbols, repeat=length)
 
 
-def accepted(world, some):
+def accepted(world, several):
   """Which of some words are in the world's language, by its own judgement."""
-  width = max(map(len, some)) + 1
+  width = max(map(len, several)) + 1
   index = {symbol: k for k, symbol in enumerate(world.vocab)}
-  tokens = np.zeros((len(some), width), np.int32)
-  for row, word in zip(tokens, some, strict=True):
+  tokens = np.zeros((len(several), width), np.int32)
+  for row, word in zip(tokens, several, strict=True):
     row[: len(word)] = [index[symbol] for symbol in word]
     row[len(word)] = world.end
-  lengths = np.array([len(word) + 1 for word in some], np.int32)
+  lengths = np.array([len(word) + 1 for word in several], np.int32)
   return judging.judge(world, core.Sequences(tokens, lengths)) == 'valid'

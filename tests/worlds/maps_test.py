@@ -17,7 +17,7 @@ def words(world, sequences, row):
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('fields', 'message'),
   [
     ({'traversal': 'fast'}, 'available: random, shortest, noisy'),
     ({'nodes': 'n.csv'}, 'nodes and edges, or file'),
@@ -27,10 +27,10 @@ def words(world, sequences, row):
     ({'heldout': 0.0}, 'heldout=0.0; expected 0.05 to 0.95'),
   ],
 )
-def test_bad_fields_are_refused(fields, said):
+def test_bad_fields_are_refused(fields, message):
   with pytest.raises(core.InputError) as error:
     maps.World(**fields)
-  assert said in str(error.value)
+  assert message in str(error.value)
 
 
 @pytest.mark.parametrize('traversal', ['random', 'shortest', 'noisy'])

@@ -51,9 +51,9 @@ def worlds(draw):
   return world
 
 
-def triples(found):
+def triples(outcome):
   """Edges by name."""
-  return {found.words(edge) for edge in range(found.edges.size)}
+  return {outcome.words(edge) for edge in range(outcome.edges.size)}
 
 
 @given(worlds())

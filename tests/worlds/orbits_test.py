@@ -132,7 +132,7 @@ def test_what_leaves_the_box_is_counted():
 
 
 @pytest.mark.parametrize(
-  ('text', 'said'),
+  ('text', 'message'),
   [
     ("systems='stars'", 'available: binaries'),
     ('planets=0', 'expected at least 1'),
@@ -145,8 +145,8 @@ def test_what_leaves_the_box_is_counted():
     ('bins=1', 'expected at least 2'),
   ],
 )
-def test_badoptions_are_told(text, said):
-  with pytest.raises(core.InputError, match=said):
+def test_badoptions_are_told(text, message):
+  with pytest.raises(core.InputError, match=message):
     made(f'orbits({text})')
 
 

@@ -78,7 +78,7 @@ def test_a_world_on_an_osm_file(path):
 
 
 @pytest.mark.parametrize(
-  ('name', 'content', 'said'),
+  ('name', 'content', 'message'),
   [
     ('a.osm', '<osm><node', 'is not a street graph in'),
     ('a.osm', '<osm version="0.6"></osm>', 'is not a street graph in'),
@@ -89,12 +89,12 @@ def test_a_world_on_an_osm_file(path):
     ('b.osm', None, 'no such file'),
   ],
 )
-def test_bad_files_are_one_line(tmp_path, name, content, said, one_line):
+def test_bad_files_are_one_line(tmp_path, name, content, message, one_line):
   if content is not None:
     (tmp_path / name).write_text(content)
   with one_line() as error:
     streets.load_file(tmp_path / name)
-  assert said in str(error.value)
+  assert message in str(error.value)
 
 
 BLOCK = [[-74.01, 40.69], [-73.99, 40.69], [-73.99, 40.71], [-74.01, 40.71]]

@@ -131,8 +131,8 @@ def test_illegal_games_are_left_out_and_named(write):
   assert output[5] == f"game 7, ply 61: illegal move 'a1' after {full}"
 
 
-def _arrays(found):
-  return found.tokens, found.lengths
+def _arrays(outcome):
+  return outcome.tokens, outcome.lengths
 
 
 def test_illegal_games_of_a_database_are_left_out(write):
@@ -164,7 +164,7 @@ def test_small_boards_are_read_by_their_own_squares(write, size):
 
 
 @pytest.mark.parametrize(
-  ('data', 'name', 'said'),
+  ('data', 'name', 'message'),
   [
     (b'', 'a.wtb', 'truncated: 0 bytes, expected a header of 16'),
     (wtb(['f5'])[:-1], 'a.wtb', 'truncated: its header says 1 games, 84 bytes'),
@@ -178,11 +178,11 @@ def test_small_boards_are_read_by_their_own_squares(write, size):
     (b'\xff\xfe\x00', 'a.txt', 'no legal game'),
   ],
 )
-def test_bad_files_are_one_line(write, data, name, said, one_line):
+def test_bad_files_are_one_line(write, data, name, message, one_line):
   path = write(data, name)
   with one_line() as error:
     othello_records.read(path)
-  assert said in str(error.value)
+  assert message in str(error.value)
   assert name in str(error.value)
 
 

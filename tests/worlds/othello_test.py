@@ -70,7 +70,7 @@ def test_states_are_written_as_moves():
 
 
 @pytest.mark.parametrize(
-  ('size', 'text', 'said'),
+  ('size', 'text', 'message'),
   [
     (8, 'd3d3', "ply 2, 'd3', is not legal after 'd3'; legal: c3, e3, c5"),
     (8, 'a1', "ply 1, 'a1', is not legal after 'start'; legal: d3, c4, f5, e6"),
@@ -81,10 +81,10 @@ def test_states_are_written_as_moves():
     (8, ' ', "expected 'start'"),
   ],
 )
-def test_bad_states_name_ply_and_move(size, text, said, one_line):
+def test_bad_states_name_ply_and_move(size, text, message, one_line):
   with one_line() as error:
     othello.World(size=size).parse(text)
-  assert said in str(error.value)
+  assert message in str(error.value)
 
 
 def test_a_move_after_the_end_is_refused():

@@ -44,7 +44,7 @@ def test_a_large_map_is_cropped_around_the_place(city):
 
 
 @pytest.mark.parametrize(
-  ('state', 'said'),
+  ('state', 'message'),
   [
     ('3,9', 'at 3, destination 9'),
     ('3,?', 'at 3, destination not stated yet'),
@@ -54,8 +54,8 @@ def test_a_large_map_is_cropped_around_the_place(city):
     ('dead', 'dead'),
   ],
 )
-def test_every_kind_of_map_state(state, said):
-  assert said in words(drawn('maps()', state))
+def test_every_kind_of_map_state(state, message):
+  assert message in words(drawn('maps()', state))
 
 
 # Tables.

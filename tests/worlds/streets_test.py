@@ -57,7 +57,7 @@ def test_a_collision_keeps_the_shortest_then_the_smaller_neighbour(load):
 
 
 @pytest.mark.parametrize(
-  ('nodes', 'edges', 'said'),
+  ('nodes', 'edges', 'message'),
   [
     ('osm_id,lat\n1,2\n', EDGES, 'a column lat alone'),
     ('', EDGES, "no column 'osm_id'"),
@@ -78,10 +78,12 @@ def test_a_collision_keeps_the_shortest_then_the_smaller_neighbour(load):
     (NODES, 'node,direction,neighbor\n10,N,"20\n', 'not a CSV file'),
   ],
 )
-def test_bad_files_are_refused_in_one_line(load, nodes, edges, said, one_line):
+def test_bad_files_are_refused_in_one_line(
+  load, nodes, edges, message, one_line
+):
   with one_line() as error:
     load(nodes, edges)
-  assert said in str(error.value)
+  assert message in str(error.value)
 
 
 def test_absent_and_binary_files_are_refused(tmp_path, load):
@@ -277,7 +279,7 @@ def test_places_are_degrees(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('names', 'said'),
+  ('names', 'message'),
   [
     (('pos', 'elevation', 'length'), 'a column pos alone, or of a name'),
     (('lat', 'easting', 'length'), 'a column lat alone'),
@@ -285,8 +287,8 @@ def test_places_are_degrees(tmp_path):
     (('lat', 'lon', 'travel_time'), 'edges have travel_time, which may be'),
   ],
 )
-def test_what_would_be_ignored_is_refused_by_name(names, said, tmp_path):
-  with pytest.raises(core.InputError, match=said):
+def test_what_would_be_ignored_is_refused_by_name(names, message, tmp_path):
+  with pytest.raises(core.InputError, match=message):
     read(town(*names), tmp_path / 'a.graphml')
 
 

@@ -143,7 +143,7 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
 
 
 @pytest.mark.parametrize(
-  ('name', 'content', 'said'),
+  ('name', 'content', 'message'),
   [
     ('a.csv', b'PULocationID,DOLocationID\n1,2\n', "no column 'pickup_lat"),
     ('a.csv', b'', "no column 'pickup_latitude'"),
@@ -152,9 +152,11 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
     ('b.csv', None, 'no such file'),
   ],
 )
-def test_bad_files_are_one_line(tmp_path, graph, name, content, said, one_line):
+def test_bad_files_are_one_line(
+  tmp_path, graph, name, content, message, one_line
+):
   if content is not None:
     (tmp_path / name).write_bytes(content)
   with one_line() as error:
     maps.load_trips(tmp_path / name, graph)
-  assert said in str(error.value)
+  assert message in str(error.value)

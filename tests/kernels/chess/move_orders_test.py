@@ -42,9 +42,9 @@ def every_order(moves):
   """All legal orders of a line's moves that lead where it does."""
   sides = [set(itertools.permutations(moves[k::2].tolist())) for k in (0, 1)]
   games = []
-  for own, other in itertools.product(*sides):
+  for mine, other in itertools.product(*sides):
     game = np.zeros(len(moves), np.int32)
-    game[::2], game[1::2] = own, other
+    game[::2], game[1::2] = mine, other
     games.append(game)
   games = np.array(games)
   same = reached(games) == reached(moves[None])
@@ -152,13 +152,13 @@ def test_nothing_to_do():
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('fields', 'message'),
   [
     ({'seeds': [1, 2]}, 'batch sizes differ'),
     ({'moves': packed('e2e4 e2e4')[None]}, 'illegal move 3980 at ply 2'),
   ],
 )
-def test_bad_input(fields, said, one_line):
+def test_bad_input(fields, message, one_line):
   given = {'moves': packed('e2e4 e7e5')[None], 'lengths': [2], 'seeds': [1]}
-  with one_line(said):
+  with one_line(message):
     chess.transpositions(**(given | fields))

@@ -21,7 +21,7 @@ def body(weights, state, part):
   return kept, jnp.stack(outputs, 1)
 
 
-def given(length: int, dtype: str = 'float64'):
+def inputs(length: int, dtype: str = 'float64'):
   rng = np.random.default_rng(length)
 
   def draw(*shape: int) -> np.ndarray:
@@ -48,12 +48,12 @@ def trained(size: int, arguments):
 @pytest.mark.parametrize(('length', 'size'), [(1, 4), (3, 4), (8, 4), (9, 4)])
 def test_chunks_are_the_body_of_all_steps(length, size):
   with jax.enable_x64(True):
-    arguments = given(length)
+    arguments = inputs(length)
     close(trained(size, arguments), trained(0, arguments), 1e-13)
 
 
 def test_a_first_call_and_one_that_is_trained_give_the_same_bits():
-  arguments = given(7, 'float32')
+  arguments = inputs(7, 'float32')
   y, state = jax.jit(functools.partial(forms.run_chunks, body, 2))(*arguments)
   result = trained(2, arguments)[1]
   np.testing.assert_array_equal(y, result[0])
@@ -63,7 +63,7 @@ def test_a_first_call_and_one_that_is_trained_give_the_same_bits():
 
 def test_slopes_of_slopes():
   with jax.enable_x64(True):
-    weights, start, part = given(4)
+    weights, start, part = inputs(4)
     along = np.random.default_rng(0).normal(size=weights.shape)
 
     def value(weights):

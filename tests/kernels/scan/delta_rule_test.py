@@ -32,9 +32,9 @@ def inputs(
   return dict(zip(NAMES, arrays, strict=True))
 
 
-def defined(given: dict[str, jax.Array]) -> tuple[np.ndarray, np.ndarray]:
+def defined(taken: dict[str, jax.Array]) -> tuple[np.ndarray, np.ndarray]:
   """The definition, with every transition written out as a matrix."""
-  q, k, v, g, beta, start = (np.asarray(given[name]) for name in NAMES)
+  q, k, v, g, beta, start = (np.asarray(taken[name]) for name in NAMES)
   state, y = start.copy(), np.zeros(v.shape)
   for row, t, head in np.ndindex(g.shape):
     key, b = k[row, t, head], beta[row, t, head]
@@ -46,11 +46,11 @@ def defined(given: dict[str, jax.Array]) -> tuple[np.ndarray, np.ndarray]:
   return y, state
 
 
-def delta(given: dict[str, jax.Array], chunk: int = C):
+def delta(taken: dict[str, jax.Array], chunk: int = C):
   """Calls the kernel; `chunk=0` goes by `delta_step`."""
   if chunk:
-    return scan_delta.delta(**given, chunk=chunk)
-  return delta_steps(*(given[name] for name in NAMES))
+    return scan_delta.delta(**taken, chunk=chunk)
+  return delta_steps(*(taken[name] for name in NAMES))
 
 
 run = jax.jit(delta, static_argnames='chunk')

@@ -25,10 +25,10 @@ def around(chunk: int, *longer: int) -> pytest.MarkDecorator:
   return pytest.mark.parametrize(('length', 'dtype'), [*inputs, *slow])
 
 
-def close(found, wanted, tolerance: float) -> None:
+def close(result, wanted, tolerance: float) -> None:
   """Within a share of the largest number of each leaf."""
   for first, other in zip(
-    jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True
+    jax.tree.leaves(result), jax.tree.leaves(wanted), strict=True
   ):
     other = np.asarray(other)
     scale = max(float(np.abs(other).max()), 1e-6)
@@ -52,14 +52,14 @@ def trained(scan):
   return run
 
 
-def matrix_steps(given) -> tuple[jax.Array, jax.Array]:
+def matrix_steps(taken) -> tuple[jax.Array, jax.Array]:
   """Outputs and the last state of matrix states, by `ssd_step`.
 
   given: the arguments of `ssd_step` [B, L, ...] by name, `start`, and `late`
   where inputs have further weight from the next step on.
   """
-  names = [k for k, x in given.items() if k != 'start' and x is not None]
-  steps = {k: jnp.asarray(given[k]).swapaxes(0, 1) for k in names}
+  names = [k for k, x in taken.items() if k != 'start' and x is not None]
+  steps = {k: jnp.asarray(taken[k]).swapaxes(0, 1) for k in names}
 
   @jax.checkpoint  # Only the states are kept for the backward pass.
   def body(h, now):
@@ -69,7 +69,7 @@ def matrix_steps(given) -> tuple[jax.Array, jax.Array]:
       h = h + late[..., None, None] * state_space.outer(now['x'], now['b'])
     return h, y
 
-  state, y = jax.lax.scan(body, jnp.asarray(given['start']), steps)
+  state, y = jax.lax.scan(body, jnp.asarray(taken['start']), steps)
   return y.swapaxes(0, 1), state
 
 

@@ -28,9 +28,9 @@ def inputs(length: int, dtype: str = 'float64') -> list[np.ndarray]:
   return [draw(2, length, 3), sizes, rates, b, c, draw(2, 3, 4)]
 
 
-def defined(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def defined(taken: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   """The definition, step by step and channel by channel."""
-  x, delta, rate, b, c, start = given
+  x, delta, rate, b, c, start = taken
   y, h = np.zeros(x.shape), start.copy()
   for row, channel in np.ndindex(2, x.shape[2]):
     for t in range(x.shape[1]):
@@ -43,8 +43,8 @@ def defined(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.partial(jax.jit, static_argnames=('form', 'chunk'))
-def run(given, form: str, chunk: int = K):
-  return scan_ssd.selective(*given, form=form, chunk=chunk)
+def run(taken, form: str, chunk: int = K):
+  return scan_ssd.selective(*taken, form=form, chunk=chunk)
 
 
 trained = scans.trained(run)

@@ -39,10 +39,10 @@ def inputs(
   }
 
 
-def defined(given: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def defined(taken: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   """The definition, in loops over steps, ranks and heads."""
-  x, b, c = given['x'], given['b'], given['c']
-  y, h = np.zeros(x.shape), given['start'].astype(np.float64).copy()
+  x, b, c = taken['x'], taken['b'], taken['c']
+  y, h = np.zeros(x.shape), taken['start'].astype(np.float64).copy()
   rows, length, ranks, heads, _ = x.shape
   for row, head in np.ndindex(rows, heads):
     group = min(head, b.shape[3] - 1)
@@ -50,21 +50,21 @@ def defined(given: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
       added = sum(
         np.outer(x[row, t, r, head], b[row, t, r, group]) for r in range(ranks)
       )
-      old = np.exp(given['a'][row, t, head]) * h[row, head]
-      now = old + given['weight'][row, t, head] * added
+      old = np.exp(taken['a'][row, t, head]) * h[row, head]
+      now = old + taken['weight'][row, t, head] * added
       for r in range(ranks):
         y[row, t, r, head] = now @ c[row, t, r, group]
-      late = 0 if given['late'] is None else given['late'][row, t, head]
+      late = 0 if taken['late'] is None else taken['late'][row, t, head]
       h[row, head] = now + late * added
   return y, h
 
 
-def ssd(given: dict[str, jax.Array], chunk: int = K):
+def ssd(taken: dict[str, jax.Array], chunk: int = K):
   """Calls the kernel with one dictionary of arrays; `chunk=0` goes by steps."""
   if not chunk:
-    return matrix_steps(given)
-  rates = scan_ssd.Rates(*(given[name] for name in scan_ssd.Rates._fields))
-  rest = {name: given[name] for name in ('x', 'b', 'c', 'start')}
+    return matrix_steps(taken)
+  rates = scan_ssd.Rates(*(taken[name] for name in scan_ssd.Rates._fields))
+  rest = {name: taken[name] for name in ('x', 'b', 'c', 'start')}
   return scan_ssd.ssd(rates, **rest, chunk=chunk)
 
 

@@ -16,9 +16,9 @@ from wm.language.papers.forces import task as tasks
 assert providers.KnownAnswers  # It is registered by its import.
 
 
-def _run(task, model, folder, **given):
+def _run(task, model, folder, **inputs):
   (log,) = inspect_eval(
-    task, model=model, display='none', log_dir=str(folder), **given
+    task, model=model, display='none', log_dir=str(folder), **inputs
   )
   assert log.status == 'success', log.error
   return log

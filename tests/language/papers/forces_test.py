@@ -57,7 +57,7 @@ def shown(folder):
 
 
 @pytest.fixture(scope='module')
-def said(folder, shown):
+def told(folder, shown):
   return recorded.load(folder, shown)
 
 
@@ -97,14 +97,14 @@ def test_a_published_prompt_with_places_says_any_system(
 
 def test_prompts_of_other_systems_are_refused_in_a_line(folder, tmp_path):
   home = str(folder / 'llm-prompts')
-  for fields, said in (
+  for fields, told in (
     ({'num': 2}, r'unknown 2\.txt; expected 0\.txt, 1\.txt$'),
     ({'num': 5}, r'0\.txt has no {lines}; expected {lines}, {last}$'),
     ({'prompts': str(tmp_path)}, r'no 0\.txt; expected 0\.txt, 1\.txt'),
     ({'variant': 'corrected'}, "no published prompts; expected 'origin'"),
     ({'variant': 'published'}, 'available: origin, corrected'),
   ):
-    with pytest.raises(core.InputError, match=said):
+    with pytest.raises(core.InputError, match=told):
       questions.questions(questions.ForceOptions(**{'prompts': home, **fields}))
 
 
@@ -121,11 +121,11 @@ def test_suns_are_where_the_states_say(shown):
   assert [item.told_steps.max() < 225 for item in shown] == [True] * 5
 
 
-def test_recorded_answers_score_as_published_data_say(shown, said):
-  assert set(said) == set(MODELS)
+def test_recorded_answers_score_as_published_data_say(shown, told):
+  assert set(told) == set(MODELS)
   for model, expected in RECORDED.items():
     for item, answer, (r, error, distinct) in zip(
-      shown, said[model], expected, strict=True
+      shown, told[model], expected, strict=True
     ):
       result = scoring.scores(answer.force, item)
       assert not answer.failure
@@ -149,22 +149,22 @@ def test_baselines_have_their_known_errors(shown):
     assert result == pytest.approx(r, abs=5.1e-5)
 
 
-def test_the_one_curve_of_all_models_is_a_straight_line_in_time(shown, said):
+def test_the_one_curve_of_all_models_is_a_straight_line_in_time(shown, told):
   """System 1: correlation .9965 with the truth is that of time itself."""
   line = scoring.scores(scoring.line_in_time(shown[1]), shown[1])
   assert line['r'] == pytest.approx(0.9965, abs=5e-5)
   assert line['error'] == pytest.approx(0.0011, abs=5e-5)
   at = np.arange(450)
   for model, bend in (('o3', 1e-9), ('gemini-2.5-pro', 1e-7)):
-    force = said[model][1].force
+    force = told[model][1].force
     off = force - np.polyval(np.polyfit(at, force, 1), at)
     assert np.abs(off).max() < bend * np.ptp(force)
 
 
-def test_a_constant_in_each_system_follows_newton_over_systems(shown, said):
+def test_a_constant_in_each_system_follows_newton_over_systems(shown, told):
   """What a search over five systems finds is no knowledge of 1 / r^2."""
   speakers = {
-    name: [answer.force for answer in answers] for name, answers in said.items()
+    name: [answer.force for answer in answers] for name, answers in told.items()
   }
   mean = {'mean': [scoring.mean_force(item) for item in shown]}
   law = reports.laws(shown, mean)['mean']
@@ -293,12 +293,12 @@ def test_damaged_folders_are_told_in_one_line(tmp_path, folder, shown):
     (home / name).write_bytes(before)
 
 
-def test_a_page_holds_the_grid_and_the_tables(shown, said):
+def test_a_page_holds_the_grid_and_the_tables(shown, told):
   """Of two systems and two models, one of which is silent about one."""
   two = shown[:2]
   nothing = np.full(450, np.nan)
   speakers = {
-    'o3': [answer.force for answer in said['o3'][:2]],
+    'o3': [answer.force for answer in told['o3'][:2]],
     'silent': [nothing, two[1].force],
   }
   result = reports.of_systems('corrected', two, speakers)

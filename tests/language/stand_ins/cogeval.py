@@ -85,58 +85,60 @@ class Map:
     return self.nodes(words)
 
 
-def _joined(found: Map, now: str, tail: str, heads: str) -> None:
+def _joined(outcome: Map, now: str, tail: str, heads: str) -> None:
   if now:
-    found.change()
-  node = found.name(tail)
-  found.add(node, found.targets(node, heads), back=True)
+    outcome.change()
+  node = outcome.name(tail)
+  outcome.add(node, outcome.targets(node, heads), back=True)
 
 
-def _leads(found: Map, now: str, tail: str, heads: str) -> None:
+def _leads(outcome: Map, now: str, tail: str, heads: str) -> None:
   if now:
-    found.change()
-  node = found.name(tail)
+    outcome.change()
+  node = outcome.name(tail)
   if 'probability' not in heads:
-    found.add(node, found.targets(node, heads), back=False)
+    outcome.add(node, outcome.targets(node, heads), back=False)
     return
   for part in _LIST.split(heads):
     words, chance = _CHANCE.fullmatch(part).groups()  # type: ignore[union-attr]
-    found.add(node, [found.name(words)], back=False)
-    found.chances[node, found.name(words)] = float(chance)
+    outcome.add(node, [outcome.name(words)], back=False)
+    outcome.chances[node, outcome.name(words)] = float(chance)
 
 
-def _branches(found: Map, tail: str, one: str, two: str) -> None:
-  found.add(found.name(tail), [found.name(one), found.name(two)], back=True)
+def _branches(outcome: Map, tail: str, one: str, two: str) -> None:
+  outcome.add(
+    outcome.name(tail), [outcome.name(one), outcome.name(two)], back=True
+  )
 
 
-def _closed(found: Map, a: str, b: str) -> None:
-  found.change()
-  item, two = found.name(a), found.name(b)
+def _closed(outcome: Map, a: str, b: str) -> None:
+  outcome.change()
+  item, two = outcome.name(a), outcome.name(b)
   for arc in ((item, two), (two, item)):
-    found.arcs.pop(arc, None)
+    outcome.arcs.pop(arc, None)
 
 
-def _portal(found: Map, tail: str, heads: str) -> None:
-  found.change()
-  node = found.name(tail)
-  found.add(node, found.targets(node, heads), back=False)
+def _portal(outcome: Map, tail: str, heads: str) -> None:
+  outcome.change()
+  node = outcome.name(tail)
+  outcome.add(node, outcome.targets(node, heads), back=False)
 
 
-def _reward(found: Map, now: str, number: str, node: str) -> None:
+def _reward(outcome: Map, now: str, number: str, node: str) -> None:
   if now:
-    found.change()
-  found.rewards[found.name(node)] = int(number)
+    outcome.change()
+  outcome.rewards[outcome.name(node)] = int(number)
 
 
-def _donates(found: Map, now: str, node: str, number: str) -> None:
-  _reward(found, now, number, node)
+def _donates(outcome: Map, now: str, node: str, number: str) -> None:
+  _reward(outcome, now, number, node)
 
 
 def _asks(kind: str) -> Callable[..., None]:
-  def asked(found: Map, start: str = '', goal: str = '') -> None:
-    found.kind = kind
-    found.start = found.name(start) if start else ''
-    found.goal = found.name(goal) if goal else ''
+  def asked(outcome: Map, start: str = '', goal: str = '') -> None:
+    outcome.kind = kind
+    outcome.start = outcome.name(start) if start else ''
+    outcome.goal = outcome.name(goal) if goal else ''
 
   return asked
 

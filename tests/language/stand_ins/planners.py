@@ -22,94 +22,100 @@ def answer(asked: Asked) -> str | None:
   """An answer to a prompt of CogEval; None where it is none."""
   if not asked.text.startswith(OPENING):
     return None
-  found = cogeval.read(asked.text)
+  result = cogeval.read(asked.text)
   planner = PLANNERS.get(asked.knows)
-  if found is None or planner is None:
+  if result is None or planner is None:
     return None
-  if found.kind == 'count':
-    count = len(clusters(found)) if asked.knows in RIGHT else 1
+  if result.kind == 'count':
+    count = len(clusters(result)) if asked.knows in RIGHT else 1
     return f'Answer: there are {count} clusters'
-  path = planner(found, asked.draws)
-  if found.kind == 'choice' and path[1:]:
+  path = planner(result, asked.draws)
+  if result.kind == 'choice' and path[1:]:
     path = path[1:2]
-  return f'Answer: {", ".join(found.shown[node] for node in path)}'
+  return f'Answer: {", ".join(result.shown[node] for node in path)}'
 
 
-def after(found: Map, node: str) -> list[str]:
+def after(result: Map, node: str) -> list[str]:
   """Nodes that one step leads to, in the order told."""
-  return [head for tail, head in found.arcs if tail == node]
+  return [head for tail, head in result.arcs if tail == node]
 
 
-def goals(found: Map) -> list[str]:
+def goals(result: Map) -> list[str]:
   """The goal, or all reachable nodes with the largest reward."""
-  if found.kind == 'path':
-    return [found.goal]
-  reached = reach(found, found.start)
-  known = {n: value for n, value in found.rewards.items() if n in reached}
+  if result.kind == 'path':
+    return [result.goal]
+  reached = reach(result, result.start)
+  known = {n: value for n, value in result.rewards.items() if n in reached}
   most = max(known.values(), default=0)
   return [node for node, value in known.items() if value == most]
 
 
-def reach(found: Map, start: str) -> dict[str, str]:
+def reach(result: Map, start: str) -> dict[str, str]:
   """Node -> the node before it on a shortest path from a start, nearest
   first; the start is its own."""
   before, queue = {start: start}, [start]
   for node in queue:
-    for head in after(found, node):
+    for head in after(result, node):
       if head not in before:
         before[head] = node
         queue.append(head)
   return before
 
 
-def best(found: Map, draws: random.Random) -> Sequence[str]:
+def best(result: Map, draws: random.Random) -> Sequence[str]:
   """A shortest path to the nearest goal; the start alone without one."""
-  if found.chances:
-    return [found.start, _likeliest(found)]
-  ends, before = set(goals(found)), reach(found, found.start)
-  node = next((node for node in before if node in ends), found.start)
+  if result.chances:
+    return [result.start, _likeliest(result)]
+  ends, before = set(goals(result)), reach(result, result.start)
+  node = next((node for node in before if node in ends), result.start)
   path = [node]
-  while path[0] != found.start:
+  while path[0] != result.start:
     path.insert(0, before[path[0]])
   return path
 
 
-def old(found: Map, draws: random.Random) -> Sequence[str]:
+def old(result: Map, draws: random.Random) -> Sequence[str]:
   """The best path on the map as it was before it changed."""
-  if found.before is None:
-    return best(found, draws)
-  before = found.before
-  before.kind, before.start, before.goal = found.kind, found.start, found.goal
+  if result.before is None:
+    return best(result, draws)
+  before = result.before
+  before.kind, before.start, before.goal = (
+    result.kind,
+    result.start,
+    result.goal,
+  )
   return best(before, draws)
 
 
-def _likeliest(found: Map) -> str:
+def _likeliest(result: Map) -> str:
   """The first step with the largest probability of the largest reward."""
-  most = max(found.rewards.values())
-  chance = {n: float(found.rewards.get(n) == most) for n in found.everyone()}
+  most = max(result.rewards.values())
+  chance = {n: float(result.rewards.get(n) == most) for n in result.everyone()}
   for _ in chance:
     for node in chance:
-      heads = after(found, node)
-      if (node, heads[0] if heads else '') in found.chances:
+      heads = after(result, node)
+      if (node, heads[0] if heads else '') in result.chances:
         chance[node] = sum(
-          found.chances[node, head] * chance[head] for head in heads
+          result.chances[node, head] * chance[head] for head in heads
         )
-      elif heads and found.rewards.get(node) != most:
+      elif heads and result.rewards.get(node) != most:
         chance[node] = max(chance[head] for head in heads)
-  return max(after(found, found.start), key=lambda node: chance[node])
+  return max(after(result, result.start), key=lambda node: chance[node])
 
 
-def walk(found: Map, draws: random.Random) -> Sequence[str]:
+def walk(result: Map, draws: random.Random) -> Sequence[str]:
   """Uniform steps until a goal, a dead end, or LONGEST."""
-  ends, path = set(goals(found)), [found.start]
-  while path[-1] not in ends and after(found, path[-1]) and len(path) < LONGEST:
-    path.append(draws.choice(after(found, path[-1])))
+  ends, path = set(goals(result)), [result.start]
+  while (
+    path[-1] not in ends and after(result, path[-1]) and len(path) < LONGEST
+  ):
+    path.append(draws.choice(after(result, path[-1])))
   return path
 
 
-def leap(found: Map, draws: random.Random) -> Sequence[str]:
+def leap(result: Map, draws: random.Random) -> Sequence[str]:
   """From the start to a goal in one step."""
-  return [found.start, *goals(found)[:1]]
+  return [result.start, *goals(result)[:1]]
 
 
 PLANNERS: dict[str, Callable[[Map, random.Random], Sequence[str]]] = {
@@ -121,9 +127,9 @@ PLANNERS: dict[str, Callable[[Map, random.Random], Sequence[str]]] = {
 RIGHT = ('solver', 'old_map')
 
 
-def clusters(found: Map) -> list[set[str]]:
+def clusters(result: Map) -> list[set[str]]:
   """Groups of at least two nodes that sides of triangles join."""
-  near = {node: set(found.neighbors(node)) for node in found.everyone()}
+  near = {node: set(result.neighbors(node)) for node in result.everyone()}
   groups: list[set[str]] = []
   for node in near:
     mine = {other for other in near[node] if near[other] & near[node]} | {node}

@@ -44,9 +44,9 @@ def routes(testdata, generation):
   }
 
 
-def totals(found, step):
+def totals(outcome, step):
   """Easy and hard questions of all games at a step."""
-  masks = (games.answered_at(sample, step) for sample in found.values())
+  masks = (games.answered_at(sample, step) for sample in outcome.values())
   return tuple(np.sum([[m.sum() for m in pair] for pair in masks], 0).tolist())
 
 

@@ -28,11 +28,11 @@ def turns_of(dialog):
   return [text for text in (dialog.system, dialog.first, dialog.second) if text]
 
 
-def told(found, known):
+def told(value_found, known):
   """Arcs and rewards of what was read, as nodes."""
   back = {name.lower(): node for node, name in known.items()}
-  arcs = frozenset((back[a], back[b]) for a, b in found.arcs)
-  return arcs, {back[a]: n for a, n in found.rewards.items()}
+  arcs = frozenset((back[a], back[b]) for a, b in value_found.arcs)
+  return arcs, {back[a]: n for a, n in value_found.rewards.items()}
 
 
 def check(question, dialog, text):

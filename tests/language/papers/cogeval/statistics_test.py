@@ -31,15 +31,15 @@ def fits(record):
   }
 
 
-def is_golden(found, wanted):
-  null = found[0]['residual'] + found[0]['deviance']
-  assert found[0]['n'] == wanted['n']
+def is_golden(outcome, wanted):
+  null = outcome[0]['residual'] + outcome[0]['deviance']
+  assert outcome[0]['n'] == wanted['n']
   assert null == pytest.approx(wanted['null_deviance'], abs=1e-3)
-  for step, row in zip(found, wanted['terms'], strict=True):
+  for step, row in zip(outcome, wanted['terms'], strict=True):
     assert step['deviance'] == pytest.approx(row['chi2'], abs=1e-3)
     assert step['df'] == row['df']
     assert step['p'] == pytest.approx(row['p'], rel=1e-4, abs=1e-300)
-  assert found[-1]['df'] == 40  # The paper's 44 is not possible.
+  assert outcome[-1]['df'] == 40  # The paper's 44 is not possible.
 
 
 def test_golden_deviances(fits, golden):
@@ -85,7 +85,7 @@ def test_sums_and_answers_give_the_same_differences():
   result = statistics.stepwise(frame, 'score', TWO)
   # Each answer a cell of its own: another deviance, the same differences.
   alone = statistics.stepwise(
-    frame.assign(own=np.arange(len(frame))), 'score', TWO
+    frame.assign(mine=np.arange(len(frame))), 'score', TWO
   )
   import statsmodels.api as sm
 

@@ -55,8 +55,8 @@ def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
   asked = MazeQuestion('a', 'b', ('north',))
   folder = str(tmp_path)
   names = ['north'], ['a', 'b']
-  said = 'expected destination.txt, route.txt, minigame.txt'
-  with pytest.raises(core.InputError, match=f'no destination.txt; {said}'):
+  message = 'expected destination.txt, route.txt, minigame.txt'
+  with pytest.raises(core.InputError, match=f'no destination.txt; {message}'):
     questions.prompt('W', asked, names, folder=folder)
   file = tmp_path / 'destination.txt'
   file.write_text(FRAME + '{actions}')
@@ -69,7 +69,7 @@ def test_files_that_are_no_prompts_are_refused_in_a_line(tmp_path):
   with pytest.raises(core.InputError, match='is not a prompt'):
     questions.prompt('W', asked, names, folder=folder)
   (tmp_path / 'rout.txt').write_text('')
-  with pytest.raises(core.InputError, match=f'unknown rout.txt; {said}'):
+  with pytest.raises(core.InputError, match=f'unknown rout.txt; {message}'):
     questions.prompt('W', asked, names, folder=folder)
 
 

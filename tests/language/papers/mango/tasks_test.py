@@ -98,13 +98,13 @@ def test_answers_of_other_models_and_other_ways_of_asking_stay_apart(solved):
 
   def log(model, **more):
     inputs = {**solved.eval.task_args, **more}
-    own = {'model': model, 'task_args': inputs}
+    mine = {'model': model, 'task_args': inputs}
     sample = solved.samples[0].model_copy()
     (score,) = sample.scores.values()
     worse = score.model_copy(update={'metadata': {**score.metadata}})
     worse.metadata['success'] = 0.5
     sample.scores = {'mango_scorer': score, 'mango_scorer1': worse}
-    spec = solved.eval.model_copy(update=own)
+    spec = solved.eval.model_copy(update=mine)
     return solved.model_copy(update={'eval': spec, 'samples': [sample]})
 
   several = [
@@ -147,7 +147,7 @@ def test_the_budget_decides_which_questions_are_asked(folder):
 
 
 @pytest.mark.parametrize(
-  ('options', 'said'),
+  ('options', 'message'),
   [
     ({}, 'no folder of games was given; expected -T folder='),
     ({'folder': '/none'}, 'no such folder'),
@@ -159,9 +159,9 @@ def test_the_budget_decides_which_questions_are_asked(folder):
     ({'last': 1}, 'hold no question of mango_destination'),
   ],
 )
-def test_bad_settings_are_one_line(folder, options, said, one_line):
+def test_bad_settings_are_one_line(folder, options, message, one_line):
   inputs = {'folder': folder, **GAME} if options else {}
-  with one_line(said):
+  with one_line(message):
     tasks.mango_destination(**{**inputs, **options})
 
 
