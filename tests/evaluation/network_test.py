@@ -14,7 +14,7 @@ from wm.core.measure import lacks
 from wm.evaluation import context, engine, prefix_pairs
 from wm.metrics import compression, distinction, next_token, probe
 from wm.models.nn import network
-from wm.models.serving import networks
+from wm.models.serving import networks, reasked
 
 WORLD = tiny.World()
 SPEC = 'transformer(layers=1, width=16)'
@@ -61,6 +61,15 @@ def test_lanes_that_are_used_again_change_no_continuation(spec):
   for first, *others in zip(*outcomes, strict=True):
     for other in others:
       np.testing.assert_array_equal(first, other)
+
+
+def test_a_network_that_is_asked_again_is_scored_alike():
+  metric = distinction.Metric(trials=12, samples=12)
+  predictor = loops.predictor(SPEC)
+  plain = metric(predictor, WORLD, 0)
+  again = metric(reasked.recorded(predictor), WORLD, 0)
+  for first, other in zip(plain, again, strict=True):
+    np.testing.assert_array_equal(first.value, other.value)
 
 
 def test_a_model_of_states_has_activations_and_no_next_token():

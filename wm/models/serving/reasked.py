@@ -150,6 +150,7 @@ def recorded(reader: Any) -> Any:
     return out
 
   methods: dict[str, Any] = {'log_probs': log_probs, 'session': session}
+  methods['session_lanes'] = 0  # A recorded session cannot rewind.
   if isinstance(reader, core.QueryModel):
     methods = {'answers': answers}
   elif isinstance(reader, core.HiddenStates):
