@@ -410,17 +410,10 @@ def ask(
     bought.tell(log)
     metrics = bought.run()
     files.write_json(pathlib.Path(out) / 'budget.json', bought.record())
-  with files.stage_lock(out, 'score'):
-    entries = scoring_lib.run(
-      loaded,
-      metrics,
-      seed=scoring.seed,
-      out=out,
-      max_calls=query_plans.NO_LIMIT,
-      log=log,
-    )
-  log(scoring_lib.table(entries))
-  for line in (*bought.lines(), *predictor.diagnostics()):
+  # The plan has asked all questions: scoring finds their answers.
+  scoring = dataclasses.replace(scoring, max_calls=query_plans.NO_LIMIT)
+  entries = score_predictor(loaded, metrics, scoring, out, log)
+  for line in bought.lines():
     log(line)
   return _frame(entries)
 
