@@ -119,8 +119,8 @@ class Slots:
       lengths: [T, P] int32.
       num: continuations of each prefix, M.
       rows: indices of the trials to run, in order; default: all.
-      batch: maximum number of trials in flight; results do not depend on it.
-        The default is BATCH of SAMPLED continuations each.
+      batch: maximum number of trials in flight, default BATCH; results do not
+        depend on it.
     """
     self._prefixes, self._lengths, self._num = prefixes, lengths, num
     # Trials wait in this order; the first `_started` have had a slot.
@@ -322,8 +322,7 @@ def sample_and_check(
     done = (lanes.nth >= num).all(1) | decided
     tokens = np.where((going & ~ended)[:, None], both, core.DEAD)
     begun = slots.advance(tokens, done, ended & (lanes.nth < num))
-    if begun.size:
-      lanes.restart(begun)
+    lanes.restart(begun)
     new = np.zeros(len(at), bool)
     new[begun] = True
   return results

@@ -149,8 +149,12 @@ def recorded(reader: Any) -> Any:
     asked.note(ANSWERS, len(out), lambda k: (pairs[k], out[k]))
     return out
 
-  methods: dict[str, Any] = {'log_probs': log_probs, 'session': session}
-  methods['session_lanes'] = 0  # A recorded session cannot rewind.
+  # A recorded session cannot rewind: all continuations run at a time.
+  methods: dict[str, Any] = {
+    'log_probs': log_probs,
+    'session': session,
+    'session_lanes': 0,
+  }
   if isinstance(reader, core.QueryModel):
     methods = {'answers': answers}
   elif isinstance(reader, core.HiddenStates):
