@@ -353,7 +353,9 @@ def _split(block, members, indptr, sources, labels):
   `waiting` and the stack `queue` contain blocks that may still split others.
   """
   size, num = len(block), block.max() + 1
-  place, marks = np.argsort(members), np.zeros(size, np.int64)
+  place, marks = np.empty(size, np.int64), np.zeros(size, np.int64)
+  for k in range(size):
+    place[members[k]] = k
   stop = np.cumsum(np.bincount(block, minlength=size))
   start = np.append(0, stop[:-1])
   touched = np.empty(size, np.int32)
