@@ -27,8 +27,8 @@ SUITES = {
       'large_automaton',
       'user_cache',
     ),
-    *('models_next', 'noisy_routes', 'rows_of_200_runs', 'selective'),
-    *('train_small', 'train_default'),
+    *('models_next', 'noisy_routes', 'prefix_lengths', 'rows_of_200_runs'),
+    *('selective', 'train_small', 'train_default'),
   )
 }
 

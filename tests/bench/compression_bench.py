@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tempfile
 import time
 from collections.abc import Iterator
@@ -120,3 +121,24 @@ def bench_distinction() -> Iterator[harness.Line]:
     'all suffixes of a trial side by side',
     target='250 trials/CPU-s',
   )
+
+
+def bench_prefix_lengths() -> Iterator[harness.Line]:
+  """How time grows with the length of walks; the model accepts whole ones."""
+  costs = {}
+  for moves in (25, 200):
+    world = registry.make(
+      'world', f'maps(rows=8, columns=8, max_moves={moves})'
+    )
+    model = 'transformer(layers=2, width=64)'
+    for name, trials in ('compression', 30), ('distinction', 30):
+      score = functools.partial(wm.score, model, f'{name}({trials=})', world)
+      costs[name, moves] = harness.measure(score, 2).cpu
+  for name in ('compression', 'distinction'):
+    growth = costs[name, 200] / costs[name, 25]
+    yield harness.Line(
+      f'{name}, 2 x 64, walks of 25 to 200 moves: exponent of the length',
+      np.log(growth) / np.log(200 / 25),
+      'exponent',
+      target='at most 1.1',
+    )
