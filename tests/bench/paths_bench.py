@@ -10,7 +10,7 @@ import numpy as np
 from tests.bench import harness
 from tests.kernels import simple_paths_ref as ref
 from tests.worlds.text_game import games
-from wm.worlds.text_game import questions as game_questions
+from wm.language.papers.mango import maze_questions
 from wm.worlds.text_game.maze import Maze
 
 MANGO = harness.MANHATTAN.parent / 'mango'
@@ -54,7 +54,7 @@ def bench_simple_paths() -> Iterator[harness.Line]:
   mazes = _mazes('camera-ready-70.tar.gz')
 
   def run() -> int:
-    return sum(game_questions.destinations(maze).size for maze in mazes)
+    return sum(maze_questions.destinations(maze).size for maze in mazes)
 
   counts = {run(), sum(map(_networkx, mazes)), sum(map(_plain, mazes))}
   if counts != {PATHS}:
@@ -77,11 +77,11 @@ def bench_full_annotation() -> Iterator[harness.Line]:
   def run() -> tuple[int, np.ndarray]:
     total, labels = 0, np.zeros((2, 2), np.int64)
     for maze in mazes:
-      result = game_questions.destinations(maze, listed=False)
-      routes = game_questions.routes(result, len(maze.places))
+      result = maze_questions.destinations(maze, listed=False)
+      routes = maze_questions.routes(result, len(maze.places))
       total += result.size
       labels += [
-        game_questions.counts(sample)[-1] for sample in (result, routes)
+        maze_questions.counts(sample)[-1] for sample in (result, routes)
       ]
     return total, labels
 

@@ -9,9 +9,9 @@ from tests.language.stand_ins import mazes as readers
 from tests.worlds.text_game import games
 from wm import core
 from wm.core import registry, verbal
+from wm.language.papers.mango import maze_questions
 from wm.worlds import mazes, text_game
 from wm.worlds.text_game import maze
-from wm.worlds.text_game import questions as game_questions
 
 LARGE = mazes.World(
   places=40,
@@ -153,7 +153,7 @@ def test_doors_and_darkness_make_questions_hard():
   late = result.edges.answerable.forward > result.edges.played.forward
   assert late.sum() == LARGE.dark
   easy, hard = games.answered_at(
-    game_questions.destinations(result, longest=6, listed=False), result.last
+    maze_questions.destinations(result, longest=6, listed=False), result.last
   )
   assert min(easy.sum(), hard.sum()) > 100
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.kernels import simple_paths_ref as ref
 from tests.worlds.text_game import games
+from wm.language.papers.mango import maze_questions
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import questions as game_questions
 
 # T: edges; destination questions easy, hard; and routes by some shortest path
 # easy, hard. All of the camera-ready data.
@@ -30,7 +30,7 @@ def questions(testdata, generation):
   """Game -> its destination questions."""
   listed = generation != 'annotation'
   return {
-    game: game_questions.destinations(maze, listed=listed)
+    game: maze_questions.destinations(maze, listed=listed)
     for game, maze in games.mazes(testdata, generation).items()
   }
 
@@ -39,7 +39,7 @@ def routes(testdata, generation):
   """Game -> its route questions."""
   result = games.mazes(testdata, generation)
   return {
-    game: game_questions.routes(sample, len(result[game].places))
+    game: maze_questions.routes(sample, len(result[game].places))
     for game, sample in questions(testdata, generation).items()
   }
 
@@ -87,7 +87,7 @@ def test_questions_at_each_cut_off(testdata, step):
     *totals(routes(testdata, 'camera_ready'), step),
   ) == BY_STEP[step]
   counts = sum(
-    game_questions.counts(sample)[step] for sample in everything.values()
+    maze_questions.counts(sample)[step] for sample in everything.values()
   )
   assert tuple(counts) == BY_STEP[step][1:3]
 
@@ -141,8 +141,8 @@ def test_the_full_annotation_has_its_counts(testdata):
 def test_zork1_by_hand(testdata):
   maze = games.mazes(testdata)['zork1']
   place = maze.places.index
-  result = game_questions.destinations(maze)
-  routes_of = game_questions.routes(result, len(maze.places))
+  result = maze_questions.destinations(maze)
+  routes_of = maze_questions.routes(result, len(maze.places))
 
   def route(source, target):
     row = (routes_of.source == place(source)) & (
@@ -163,14 +163,14 @@ def test_zork1_by_hand(testdata):
 
 def test_ids_are_those_that_were_published(testdata):
   maze = games.mazes(testdata)['905']
-  result = game_questions.destinations(maze)
+  result = maze_questions.destinations(maze)
   ids = {
-    game_questions.path_id(maze, result.paths.of(p)) for p in range(result.size)
+    maze_questions.path_id(maze, result.paths.of(p)) for p in range(result.size)
   }
   assert len(ids) == result.size == 16
-  ends = game_questions.routes(result, len(maze.places))
+  ends = maze_questions.routes(result, len(maze.places))
   pairs = {
-    game_questions.pair_id(maze, *pair)
+    maze_questions.pair_id(maze, *pair)
     for pair in zip(ends.source.tolist(), ends.target.tolist(), strict=True)
   }
   asked = {'desti_finding': set(), 'route_finding': set()}

@@ -7,12 +7,11 @@ import pytest
 from tests.language.stand_ins import asked as askeds
 from tests.language.stand_ins import mango as mango_reader
 from tests.language.stand_ins import minigames as reader
-from wm.language.papers.mango import questions
+from wm.language.papers.mango import maze_questions, questions
 from wm.worlds import mazes
-from wm.worlds.text_game import questions as game_questions
 
 MAZE = mazes.World(dark=0, doors=0, one_way=0, named=1).maze
-ASKED = game_questions.minigames(MAZE)
+ASKED = maze_questions.minigames(MAZE)
 ALLOWED = ['north', 'enter tent', 'up']
 
 

@@ -30,11 +30,11 @@ from wm import core
 from wm.language import provider
 from wm.language.answers import grammar
 from wm.language.papers import published
+from wm.language.papers.mango import maze_questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
 from wm.runtime import pages
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game.maze import WalkthroughStep
 
 BUDGET = 4096  # Tokens of a prompt and its answer.
@@ -183,7 +183,7 @@ def questions(
   shown_edges = maze.edges.answerable.total <= step
   shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
   walked = shown.edges.answerable.forward <= step
-  paths = game_questions.destinations(shown)
+  paths = maze_questions.destinations(shown)
   asked = []
   for number in range(paths.size):
     path = paths.paths.of(number)
@@ -195,7 +195,7 @@ def questions(
         tuple(action for _, action, _ in names),
         maze.game,
         DESTINATION,
-        game_questions.path_id(shown, path),
+        maze_questions.path_id(shown, path),
         bool(paths.easy[number] <= step),
         len(path),
         int((~walked[path]).sum()),
@@ -210,8 +210,8 @@ def _routes(maze: mazes.Maze, step: int) -> list[MazeQuestion]:
   So the published tables have it: a path that a prefix shows may be no
   shortest one, and is not easy then.
   """
-  paths = game_questions.destinations(maze, listed=False)
-  pairs = game_questions.routes(paths, len(maze.places))
+  paths = maze_questions.destinations(maze, listed=False)
+  pairs = maze_questions.routes(paths, len(maze.places))
   asked = []
   for row in np.flatnonzero(pairs.answerable <= step).tolist():
     source, target = int(pairs.source[row]), int(pairs.target[row])
@@ -222,7 +222,7 @@ def _routes(maze: mazes.Maze, step: int) -> list[MazeQuestion]:
         (),
         maze.game,
         ROUTE,
-        game_questions.pair_id(maze, source, target),
+        maze_questions.pair_id(maze, source, target),
         bool(pairs.easy[row] <= step),
         int(pairs.shortest[row]),
       )
@@ -270,7 +270,7 @@ def shown_steps(
 
 def minigame_prompt(
   maze: mazes.Maze,
-  asked: game_questions.Minigame,
+  asked: maze_questions.Minigame,
   with_map: bool,
   prompts: str = '',
 ) -> str:

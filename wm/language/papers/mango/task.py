@@ -27,12 +27,11 @@ from wm.language import providers
 from wm.language.answers import replies
 from wm.language.inspect_tasks import listed, stderr, with_options
 from wm.language.papers import published
-from wm.language.papers.mango import questions
+from wm.language.papers.mango import maze_questions, questions
 from wm.language.papers.mango import score as scoring
 from wm.language.papers.mango.questions import DESTINATION, ROUTE
 from wm.language.papers.mango.score import JudgeGraph, MazeQuestion
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game import readers
 
 
@@ -323,7 +322,7 @@ def minigame_samples(
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
   samples = []
-  for minigame in game_questions.minigames(maze, options.last):
+  for minigame in maze_questions.minigames(maze, options.last):
     text = questions.minigame_prompt(
       maze, minigame, options.map, options.prompts
     )

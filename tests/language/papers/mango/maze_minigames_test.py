@@ -5,9 +5,9 @@ import pytest
 
 from tests.worlds.text_game import games
 from wm import core
+from wm.language.papers.mango import maze_questions
 from wm.worlds import mazes
 from wm.worlds.text_game import maze
-from wm.worlds.text_game import questions as game_questions
 
 
 def walked(*steps):
@@ -22,7 +22,7 @@ def walked(*steps):
 
 
 def test_a_way_taken_before_or_come_by_is_a_minigame():
-  results = game_questions.minigames(
+  results = maze_questions.minigames(
     walked(
       ('north', 'Bar'),
       ('take cup', 'Taken.'),
@@ -46,13 +46,13 @@ def test_a_way_taken_before_or_come_by_is_a_minigame():
 
 def test_a_reply_is_no_place():
   steps = walked(('north', 'Bar'), ('take cup', 'Taken.'), ('south', 'Hall'))
-  assert len(game_questions.minigames(steps)) == 1
-  assert not game_questions.minigames(steps, last=2)
+  assert len(maze_questions.minigames(steps)) == 1
+  assert not maze_questions.minigames(steps, last=2)
 
 
 def test_counts_of_the_53_games(testdata):
   results = [
-    len(game_questions.minigames(item))
+    len(maze_questions.minigames(item))
     for item in games.mazes(testdata).values()
   ]
   assert (sum(results), np.count_nonzero(results)) == (380, 48)
@@ -61,4 +61,4 @@ def test_counts_of_the_53_games(testdata):
 def test_bad_requests_are_one_line():
   bare = mazes.World().maze._replace(steps=())
   with pytest.raises(core.InputError, match='no walkthrough'):
-    game_questions.minigames(bare)
+    maze_questions.minigames(bare)
