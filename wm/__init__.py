@@ -77,6 +77,7 @@ _CALLS = {
   'core.plugins': ('trust',),
   'data.published': ('fetch_map', 'from_graph'),
   'evaluation.scoring': ('Loaded',),
+  'explorer.page': ('ExplorerPage', 'explore'),
   'library.calls': (
     *(
       'ask',
@@ -90,7 +91,6 @@ _CALLS = {
   ),
   'library.course': ('course',),
   'library.exact': (*('audit', 'boundary', 'count', 'extract'),),
-  'library.explore': ('ExplorerPage', 'explore'),
   'library.loading': (
     *('Checked', 'Run', 'check', 'load_predictor', 'make', 'wrap'),
   ),

@@ -8,6 +8,8 @@ from wm.core.registry import spec as spec
 from wm.data.published import fetch_map as fetch_map
 from wm.data.published import from_graph as from_graph
 from wm.evaluation.scoring import Loaded as Loaded
+from wm.explorer.page import ExplorerPage as ExplorerPage
+from wm.explorer.page import explore as explore
 from wm.lab.cross_page import findings as findings
 from wm.lab.miniature import miniature as miniature
 from wm.language.harness import export as export
@@ -23,8 +25,6 @@ from wm.library.exact import audit as audit
 from wm.library.exact import boundary as boundary
 from wm.library.exact import count as count
 from wm.library.exact import extract as extract
-from wm.library.explore import ExplorerPage as ExplorerPage
-from wm.library.explore import explore as explore
 from wm.library.loading import Checked as Checked
 from wm.library.loading import Run as Run
 from wm.library.loading import check as check

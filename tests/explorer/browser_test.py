@@ -7,8 +7,8 @@ import pytest
 
 import wm
 from wm.core import registry
+from wm.explorer import page as explore
 from wm.explorer import views
-from wm.library import explore
 
 sync_api = pytest.importorskip('playwright.sync_api')
 BROWSER = shutil.which('chromium') or shutil.which('google-chrome')

@@ -10,8 +10,8 @@ import wm
 from tests import every_world
 from wm import core
 from wm.core import registry
+from wm.explorer import page as explore
 from wm.explorer import views
-from wm.library import explore
 from wm.worlds.maps import navigation
 
 CITY = 'maps(rows=4, columns=5)'

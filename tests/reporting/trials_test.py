@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.library import worst_trials_test
+from tests.explorer import worst_trials_test
 from wm import core
 from wm.evaluation import results
-from wm.library import explore
+from wm.explorer import page as explore
 from wm.reporting import collect
 
 ROWS = [

@@ -164,7 +164,7 @@ class Explorer:
     loaded: predictors by the name that the page calls them.
     accept: which next tokens count as possible.
     seed: of prefixes, continuations and probes.
-    worst: worst trials that the page jumps to, see `wm.library.explore`.
+    worst: worst trials that the page jumps to, see `wm.explorer.page`.
   """
 
   world: core.World

@@ -7,7 +7,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.library import explore
+from wm.explorer import page as explore
 from wm.reporting import collect
 
 COLUMNS = (
