@@ -20,6 +20,7 @@ from tests import small
 from tests.bench import harness
 from wm.core import registry
 from wm.models import user
+from wm.runtime import compute
 
 TRIALS = 50
 
@@ -181,6 +182,77 @@ def _pairs(world: Any) -> list[tuple[Any, Any]]:
     (first.tokens[k, : first.lengths[k]], second.tokens[k, : second.lengths[k]])
     for k in range(GPT2_TRIALS)
   ]
+
+
+LANES, PROMPT, MOVES = 512, 50, 20  # Continuations, their prefix, and tokens.
+
+
+def _torch_steps(torch: Any, layers: int, width: int, vocab: int) -> Any:
+  """MOVES tokens of a PyTorch transformer, a cache for each continuation."""
+  heads, places = 4, PROMPT + MOVES
+  linear = torch.nn.functional.linear
+  torch.manual_seed(0)
+  sizes = {'qkv': (3, 1), 'out': (1, 1), 'up': (4, 1), 'down': (1, 4)}
+  blocks = [
+    {k: torch.randn(a * width, b * width) / 20 for k, (a, b) in sizes.items()}
+    for _ in range(layers)
+  ]
+  embedding, head = torch.randn(vocab, width), torch.randn(vocab, width) / 20
+  shape = (layers, 2, LANES, heads, places, width // heads)
+  cache, norm = torch.randn(shape), (width,)
+
+  @torch.inference_mode()
+  def steps() -> None:
+    tokens = torch.full((LANES,), 5)
+    for place in range(PROMPT, places):
+      x = embedding[tokens]
+      for block, held in zip(blocks, cache, strict=True):
+        flat = torch.nn.functional.layer_norm(x, norm)
+        split = linear(flat, block['qkv']).view(LANES, 3, heads, -1)
+        query = split[:, 0]
+        held[:, :, :, place] = split[:, 1:].swapaxes(0, 1)
+        seen = held[:, :, :, : place + 1]
+        read = torch.nn.functional.scaled_dot_product_attention(
+          query[:, :, None], seen[0], seen[1]
+        )
+        x = x + linear(read.reshape(LANES, width), block['out'])
+        flat = linear(torch.nn.functional.layer_norm(x, norm), block['up'])
+        x = x + linear(torch.nn.functional.gelu(flat), block['down'])
+      logits = linear(torch.nn.functional.layer_norm(x, norm), head)
+      torch.log_softmax(logits, -1)
+
+  return steps
+
+
+def bench_decoding() -> Iterator[harness.Line]:
+  """512 continuations of 64 prefixes, on one thread, beside PyTorch."""
+  import torch
+
+  torch.set_num_threads(1)
+  compute.fix_threads(1)
+  world = registry.make('world', 'maps(rows=8, columns=8, max_moves=99)')
+  sample = world.sample(500, 0)
+  rows = sample.tokens[sample.lengths > PROMPT + MOVES][: LANES // 8, :PROMPT]
+  for layers, width, goal in (2, 64, '2'), (4, 256, '1.6'):
+    spec = f'transformer({layers=}, {width=}, heads=4)'
+    predictor = registry.make('model', spec).predictor(world, 0)
+
+    def decode(predictor: Any = predictor) -> None:
+      """One session: its prefill counts, as it does in scoring."""
+      session = predictor.session(rows, np.full(len(rows), PROMPT), 8)
+      for _ in range(MOVES):
+        session.advance(np.full((len(rows), 8), 5))
+      session.log_probs()
+
+    theirs = _torch_steps(torch, layers, width, len(world.vocab))
+    timings = harness.in_turns({'ours': decode, 'theirs': theirs}, 3)
+    yield harness.compared(
+      f'decoding {MOVES} tokens of {LANES} lanes, {layers} x {width}',
+      *(LANES * MOVES / timings['ours'].cpu, 'tokens/CPU-s'),
+      *(timings['ours'], timings['theirs']),
+      'PyTorch with a cache, without its prefill, same thread, in turn',
+      target=f'{goal} x',
+    )
 
 
 def bench_user_gpt2() -> Iterator[harness.Line]:

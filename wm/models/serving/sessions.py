@@ -42,7 +42,6 @@ from jax import lax
 
 from wm import core
 from wm.models.nn.network import (
-  SMALL,
   DecodeStep,
   NetworkSpec,
   Placement,
@@ -54,6 +53,7 @@ from wm.models.nn.network import (
 # Continuations of a tile: enough to keep a core's multipliers busy; for small
 # networks the time between products dominates, so their tiles are larger.
 TILE_LANES, SMALL_TILE_LANES = 256, 512
+SMALL = 5_000_000  # Parameters of the largest small network.
 # Continuations of a prefix at a time: more wait for the longest of them, fewer
 # read a prefix more often.
 PREFIX_LANES = 8
