@@ -263,24 +263,6 @@ def test_dead_tokens_leave_a_continuation_as_it_was(model):
   )
 
 
-def test_parents_say_whom_a_continuation_goes_on_from(served):
-  tokens, _ = data()
-  session = predictor(served).session(tokens, np.full(B, 5), M)
-  session.advance(np.tile(np.array([2, 3, 4]), (B, 1)))
-  session.advance(np.tile(np.array([5, core.DEAD, 6]), (B, 1)))
-  parents = np.tile(np.array([2, 1, 2]), (B, 1))
-  session.advance(np.tile(np.array([8, 9, core.DEAD]), (B, 1)), parents)
-  histories = ([4, 6, 8], [3, 9], [4, 6])
-  for branch, history in enumerate(histories):
-    whole = np.concatenate(
-      [tokens[:, :5], np.tile(np.array(history, np.int32), (B, 1))], axis=1
-    )
-    want = predictor(served).log_probs(whole, np.full(B, whole.shape[1]))
-    np.testing.assert_allclose(
-      session.log_probs()[:, branch], want[:, -1], atol=1e-4
-    )
-
-
 def test_hidden_has_the_first_layer_and_the_last(model):
   tokens, lengths = data()
   result = predictor(model)

@@ -115,9 +115,9 @@ class _Counting(core.Predictor):
     session = self.inner.session(prefixes, lengths, num)
     advance, restart = session.advance, session.restart
 
-    def counted(tokens, parents=None):
+    def counted(tokens):
       self.steps += 1
-      advance(tokens, parents)
+      advance(tokens)
 
     def restarted(rows, prefixes, lengths):
       self.restarts += len(rows)

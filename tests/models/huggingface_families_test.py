@@ -101,7 +101,7 @@ def loaded(folder, family: str) -> core.Predictor:
 
 @pytest.mark.parametrize('family', SETTINGS)
 def test_sessions_say_what_whole_texts_say(family, tmp_path):
-  """Rows that begin and grow unevenly, go on from others and begin again."""
+  """Rows that begin and grow unevenly, and begin again."""
   result, world = loaded(tmp_path, family), tiny.World()
   noted = any('no cache is used' in line for line in result.diagnostics())
   assert noted == (family in CACHELESS)
@@ -120,18 +120,10 @@ def test_sessions_say_what_whole_texts_say(family, tmp_path):
     np.testing.assert_allclose(got, whole[text, size - 1], rtol=0, atol=1e-4)
 
   check()
-  parents = np.array([[1, 1], [0, 1], [1, 0], [0, 0]])
   for turn in range(length):
     going = (size < length) & (rng.random(size.shape) < 0.6)
     following = tokens[text, np.minimum(size, length - 1)]
-    more = np.where(going, following, core.DEAD)
-    branches = parents if turn % 4 == 3 else None
-    if branches is not None:
-      size = np.take_along_axis(size, parents, 1)
-      following = tokens[text, np.minimum(size, length - 1)]
-      going &= size < length
-      more = np.where(going, following, core.DEAD)
-    session.advance(more, branches)
+    session.advance(np.where(going, following, core.DEAD))
     size = size + going
     check()
     if turn == length // 2:

@@ -122,7 +122,7 @@ def test_probabilities_are_products_along_pieces(theirs, table):
 
 @pytest.mark.parametrize('table', [ALONE, NESTED])
 def test_sessions_keep_what_was_read(theirs, table):
-  """Advanced unevenly, branched, and given new prefixes."""
+  """Advanced unevenly, and given new prefixes."""
   result, sample = made(theirs[0], table), sequences()
 
   def want(row, length):
@@ -141,10 +141,8 @@ def test_sessions_keep_what_was_read(theirs, table):
   )
   session.advance(more)
   check(session, {(0, 0): (0, 3), (0, 1): (0, 2), (1, 1): (1, 2)})
-  session.advance(np.full((3, 2), -1), np.array([[1, 0], [1, 1], [0, 0]]))
-  check(session, {(0, 0): (0, 2), (0, 1): (0, 3), (1, 0): (1, 2)})
   session.restart(np.array([0]), sample.tokens[4:5], np.array([4]))
-  check(session, {(0, 1): (4, 4), (1, 0): (1, 2), (2, 1): (2, 2)})
+  check(session, {(0, 1): (4, 4), (1, 1): (1, 2), (2, 1): (2, 2)})
 
 
 def test_activations_are_those_of_the_last_pieces(theirs):

@@ -125,7 +125,7 @@ def test_sessions_agree_with_log_probs(fitted):
     grown = np.concatenate([grown, tokens[..., None]], -1)
 
 
-def test_session_branches_stays_and_restarts(fitted):
+def test_session_stays_and_restarts(fitted):
   data = WORLD.sample(2, 4)
   ones = np.array([1, 1])
   session = fitted.session(data.tokens, ones, 2)
@@ -133,12 +133,6 @@ def test_session_branches_stays_and_restarts(fitted):
   session.advance(np.array([[core.DEAD] * 2] * 2))
   np.testing.assert_array_equal(session.log_probs(), start)
   session.advance(np.array([[2, 3], [2, 3]]))
-  split = session.log_probs()
-  session.advance(
-    np.full((2, 2), core.DEAD), parents=np.array([[1, 0], [1, 1]])
-  )
-  np.testing.assert_array_equal(session.log_probs()[0], split[0, ::-1])
-  np.testing.assert_array_equal(session.log_probs()[1], split[1, [1, 1]])
   session.restart(np.array([1]), data.tokens[1:], ones[1:])
   np.testing.assert_array_equal(session.log_probs()[1], start[1])
 

@@ -89,18 +89,6 @@ def test_sessions_agree_with_log_probs(predictor):
 
 
 @pytest.mark.parametrize('predictor', _all(), ids=[*SPECS, 'stateless'])
-def test_parents_reorder_continuations(predictor):
-  tokens = np.array([[4, 2]], np.int32)
-  session = predictor.session(tokens, np.array([1]), 2)
-  session.advance(np.array([[tiny.X, tiny.Y]]))
-  both = np.array(session.log_probs())
-  session.advance(np.full((1, 2), core.DEAD), np.array([[1, 1]]))
-  after = np.array(session.log_probs())
-  np.testing.assert_array_equal(after[0, 0], both[0, 1])
-  np.testing.assert_array_equal(after[0, 1], both[0, 1])
-
-
-@pytest.mark.parametrize('predictor', _all(), ids=[*SPECS, 'stateless'])
 def test_batches_do_not_matter(predictor):
   tokens, lengths = _rows()
   full = predictor.log_probs(tokens, lengths)

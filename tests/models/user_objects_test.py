@@ -161,12 +161,10 @@ def test_all_forms_of_a_model_say_the_same(file):
     result = session.log_probs()
     np.testing.assert_allclose(result[0, 0], want[0, 4], atol=1e-5)
     np.testing.assert_allclose(result[0, 1], want[0, 3], atol=1e-5)
-    session.advance(np.full((6, 2), -1), np.array([[1, 0]] * 6))
-    np.testing.assert_allclose(session.log_probs()[0, 1], result[0, 0])
     session.restart(np.array([0]), sample.tokens[5:6], np.array([7]))
     result = session.log_probs()
     np.testing.assert_allclose(result[0, 1], want[5, 6], atol=1e-5)
-    np.testing.assert_allclose(result[2, 1], want[2, 4], atol=1e-5)
+    np.testing.assert_allclose(result[2, 0], want[2, 4], atol=1e-5)
 
 
 def test_a_cache_reads_every_token_once(file):

@@ -271,7 +271,7 @@ def check_session(
   """Raises InputError if a session disagrees with `log_probs` of sequences.
 
   Rows begin and grow unevenly, as they do in scoring. Each row has two
-  branches, which take the same step from one state one after the other.
+  branches from one state, which take the same steps one after the other.
 
   Args:
     predictor: predictor whose sessions are checked.
@@ -302,8 +302,8 @@ def check_session(
     # All rows first; then some rows wait at each step.
     going = ((turn == 0) | ((rows + turn) % 3 > 0)) & (sizes < length)
     step = np.where(going, tokens[rows, np.minimum(sizes, length - 1)], DEAD)
-    # From one state, one branch after the other.
-    session.advance(np.stack([step, wait], 1), np.zeros((len(rows), 2), int))
+    # One branch after the other: no step changes the state of the other.
+    session.advance(np.stack([step, wait], 1))
     session.advance(np.stack([wait, step], 1))
     sizes = sizes + going
 

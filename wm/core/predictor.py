@@ -49,14 +49,8 @@ class Session(abc.ABC):
     """[B, M, V] float32: log-probability of each next token, in nats."""
 
   @abc.abstractmethod
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
-    """Appends tokens [B, M]; DEAD leaves a continuation unchanged.
-
-    parents: [B, M] index of the continuation to which each token is appended
-      (default: its own), for searches that branch.
-    """
+  def advance(self, tokens: np.ndarray) -> None:
+    """Appends tokens [B, M]; DEAD leaves a continuation unchanged."""
 
   @abc.abstractmethod
   def restart(

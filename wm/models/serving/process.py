@@ -240,14 +240,9 @@ class ProcessSession(core.Session):
     self._states[rows] = states[:, None]
     self._forget()
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """See core.Session."""
     tokens = np.asarray(tokens)
-    if parents is not None:
-      # A continuation is only its state: branching copies a row of integers.
-      self._states = np.take_along_axis(self._states, parents[..., None], 1)
     at = np.nonzero(tokens != core.DEAD)
     if at[0].size:  # Worlds may refuse empty batches.
       self._states[at] = self._predictor.advance(self._states[at], tokens[at])

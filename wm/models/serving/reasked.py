@@ -189,12 +189,10 @@ class _Recorded(stateless.HistorySession):
     if self._inner is not None:
       self._inner.restart(rows, prefixes, lengths)
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """See core.Session."""
-    self._inner.advance(tokens, parents)
-    super().advance(tokens, parents)
+    self._inner.advance(tokens)
+    super().advance(tokens)
 
   def log_probs(self) -> np.ndarray:
     """See core.Session."""

@@ -223,14 +223,6 @@ def decode(
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def _branch(tile: Any, parents: jax.Array) -> Any:
-  """Replaces continuations [R, M, ...] by their parents [R, M]."""
-  # A row's continuations share the prefix: only pages are reordered.
-  rows = jnp.arange(len(parents))[:, None]
-  return jax.tree.map(lambda leaf: leaf[rows, parents], tile)
-
-
-@functools.partial(jax.jit, donate_argnums=0)
 def _noted(first: jax.Array, log_probs: jax.Array, rows: jax.Array) -> Any:
   """Log-probabilities after prefixes [R, V], with those of new rows."""
   return first.at[rows].set(log_probs[rows, 0], mode='drop')
@@ -348,13 +340,8 @@ class _Tile:
       self.log_probs = _rewound(self.log_probs, self.first, fresh)
       self._reset(lanes)
 
-  def advance(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    """Branches to `parents`, if any, then appends tokens [R, M]."""
-    if parents is not None:
-      self.pages, self.log_probs = _branch(
-        (self.pages, self.log_probs), *self.put(parents)
-      )
-      self.added = np.take_along_axis(self.added, parents, 1)
+  def advance(self, tokens: np.ndarray) -> None:
+    """Appends tokens [R, M]."""
     moved = tokens != core.DEAD
     if not moved.any():  # For example, if all trials of the tile are decided.
       return
@@ -444,9 +431,7 @@ class NetworkSession(core.Session):
       for tile, part in zip(self._tiles, array, strict=True)
     ]
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """Appends tokens [B, M]; see `core.Session.advance`.
 
     Raises:
@@ -454,31 +439,19 @@ class NetworkSession(core.Session):
         longer than the model's max_len.
     """
     tokens = self._split(np.asarray(tokens, np.int32), core.DEAD)
-    # Identity parents are no branch: no copy is needed.
-    branch = np.arange(self._num, dtype=np.int32)[None]
-    if parents is not None and (parents == branch).all():
-      parents = None
-    if parents is not None:
-      parents = self._split(np.asarray(parents, np.int32), 0)
-    self._check(tokens, parents)
-    for number, tile in enumerate(self._tiles):
-      tile.advance(tokens[number], None if parents is None else parents[number])
-
-  def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
     self._spec.check_ids(tokens[tokens != core.DEAD])
     longest = self._spec.max_len
     # All tiles are checked before any advances, so errors change no tile.
-    for number, tile in enumerate(self._tiles):
-      added = tile.added
-      if parents is not None:
-        added = np.take_along_axis(added, parents[number], 1)
+    for tile, part in zip(self._tiles, tokens, strict=True):
       # [R, M]: continuations without room for another token.
-      full = added + tile.prefix_len[:, None] >= longest
-      if (full & (tokens[number] != core.DEAD)).any():
+      full = tile.added + tile.prefix_len[:, None] >= longest
+      if (full & (part != core.DEAD)).any():
         raise core.InputError(
           f'a continuation grows past {longest} tokens, the longest that the '
           'model takes'
         )
+    for tile, part in zip(self._tiles, tokens, strict=True):
+      tile.advance(part)
 
   def rewind(self, lanes: np.ndarray) -> None:
     """See `core.Session.rewind`."""

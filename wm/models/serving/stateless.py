@@ -103,14 +103,8 @@ class HistorySession(core.Session):
       self._log_probs = last[back].reshape(batch, num, -1)
     return self._log_probs
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """See core.Session."""
-    if parents is not None:
-      # Branching copies histories; there is no other state.
-      self._tokens = np.take_along_axis(self._tokens, parents[..., None], 1)
-      self._lengths = np.take_along_axis(self._lengths, parents, 1)
     self._grow(int(self._lengths.max(initial=0)) + 1)
     row, branch = np.nonzero(np.asarray(tokens) != core.DEAD)
     at = self._lengths[row, branch]

@@ -254,7 +254,7 @@ _Visit = tuple[np.ndarray, np.ndarray, torch.Tensor]
 
 
 def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
-  """Reads texts [ROWS, K] as a session does: uneven, branched, restarted."""
+  """Reads texts [ROWS, K] as a session does: uneven and restarted."""
   text, longest = np.arange(ROWS), texts.shape[1]
   # 0, 1 or 2 pieces per step: the longest row ends with its text.
   # First prefixes of various lengths, from one piece to nearly the whole text.
@@ -263,10 +263,6 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
   rows = reader.read(texts[:, : sizes.max()], sizes)
   yield text, sizes, rows.last
   for step in range(STEPS):
-    if step == STEPS // 3:  # Row 1 continues from row 0.
-      parents = np.array([0, 0, 2, 3])
-      text, sizes = text[parents], sizes[parents]
-      rows = rows.taken(torch.as_tensor(parents))
     if step == 2 * STEPS // 3:  # Row 2 restarts.
       text, sizes = np.array([*text[:2], 1, text[3]]), sizes.copy()
       sizes[2] = max(1, longest // 3)
@@ -647,15 +643,8 @@ class PieceSession(core.Session):
       self._log_probs = log_probs.reshape(-1, self._num, log_probs.shape[-1])
     return self._log_probs
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """See core.Session."""
-    if parents is not None:
-      batch = np.arange(len(parents))[:, None] * self._num
-      rows = (batch + parents).reshape(-1)
-      self._rows = self._rows.taken(torch.as_tensor(rows))
-      self._closing = self._closing[rows]
     flat = np.asarray(tokens).reshape(-1)
     moved = flat != core.DEAD
     # Continuations that stay read 0 pieces: their row is unchanged.

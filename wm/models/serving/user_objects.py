@@ -591,16 +591,9 @@ class CacheSession(core.Session):
     """See core.Session."""
     return self._log_probs
 
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
+  def advance(self, tokens: np.ndarray) -> None:
     """See core.Session."""
-    if parents is not None:
-      # States may be shared; the checks ensure that steps do not change them.
-      self._states = np.take_along_axis(self._states, parents, 1)
-      self._log_probs = np.take_along_axis(
-        self._log_probs, parents[..., None], 1
-      )
+    # Continuations share their first state, which no step changes.
     tokens = np.asarray(tokens)
     at = np.nonzero(tokens != core.DEAD)
     if not at[0].size:
