@@ -8,8 +8,8 @@ import pytest
 
 import wm
 from wm import core
-from wm.data import exposure, pgn_games
-from wm.worlds import connect4, othello
+from wm.data import pgn_games
+from wm.worlds import othello
 from wm.worlds.chess import notation
 from wm.worlds.othello import records
 
@@ -281,39 +281,3 @@ def test_a_bad_table_is_one_line(tmp_path, tokens, says):
   (tmp_path / 'ids.txt').write_text('100 101\n')
   with pytest.raises(core.InputError, match=says):
     wm.ingest_text(tmp_path / 'ids.txt', tmp_path / 'o', GROUP, tokens=tokens)
-
-
-# Symmetries.
-
-
-@pytest.mark.parametrize(
-  ('world', 'num'),
-  [(othello.World(), 4), (othello.World(size=6), 4), (connect4.World(), 2)],
-)
-def test_images_of_legal_games_are_legal_and_others(world, num):
-  games = world.sample(9, 3)
-  images = world.symmetries()
-  assert images.shape == (num, len(world.vocab))
-  assert images[0].tolist() == [*range(len(world.vocab))]
-  assert len({*map(tuple, images.tolist())}) == num
-  for image in images:
-    steps, _ = world.walk(world.init(9), image[games.tokens], games.lengths)
-    assert steps.tolist() == games.lengths.tolist()
-    # Done twice, each of these is the identity.
-    assert image[image].tolist() == images[0].tolist()
-
-
-def test_mirrored_games_are_counted_and_said(tmp_path):
-  world = connect4.World(rows=2, columns=3)
-  (tmp_path / 'train.txt').write_text('1 2 3 3 2 1\n1 1 2 2 3 3\n')
-  (tmp_path / 'held.txt').write_text('3 2 1 1 2 3\n2 2 1 1 3 3\n')
-  lines = []
-  stores = wm.ingest_text(
-    tmp_path / 'train.txt', tmp_path / 'out', world,
-    heldout=tmp_path / 'held.txt', log=lines.append,
-  )  # fmt: skip
-  assert lines[-1].startswith(
-    '1 of 2 held-out sequences equal training ones up'
-  )
-  measured = exposure.measure(world, stores['train'], stores['heldout'])
-  assert measured['heldout_mirrored'] == 1

@@ -8,7 +8,6 @@ on the clock.
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from wm import core
 from wm.core import basics, registry
 from wm.data import store as stores
 from wm.runtime import files
-from wm.worlds.base import games
 
 FILE = 'exposure.json'
 # Most compared tokens of training and of held-out sequences.
@@ -109,35 +107,6 @@ def compared(store: stores.Store, most: int = MOST) -> int:
   return max(int(np.searchsorted(total, most, side='right')), 1)
 
 
-def _canonical(world: core.World, sequences: core.Sequences) -> np.ndarray:
-  """[N] uint64, equal for sequences that a symmetry of the world maps."""
-  if not isinstance(world, games.Symmetric):
-    return sequences.hashes()
-  images = [
-    dataclasses.replace(sequences, tokens=tokens[sequences.tokens]).hashes()
-    for tokens in world.symmetries()
-  ]
-  return np.min(images, 0)
-
-
-def mirrored(
-  world: core.World,
-  train: stores.Store,
-  heldout: stores.Store,
-  most: int = MOST,
-) -> int:
-  """Number of held-out sequences that a symmetry maps to a training sequence.
-
-  Equal sequences count, too. For arguments see `measure`.
-  """
-  held = _canonical(world, heldout.read(0, compared(heldout, HELD)))
-  shown, num = np.zeros(len(held), bool), compared(train, most)
-  for first in range(0, num, _CHUNK):
-    chunk = train.read(first, min(first + _CHUNK, num))
-    shown |= np.isin(held, _canonical(world, chunk))
-  return int(shown.sum())
-
-
 def measure(
   world: core.World,
   train: stores.Store,
@@ -161,8 +130,6 @@ def measure(
     prefixes_shown: share of these with which a training sequence begins.
     heldout_states: number of distinct states after these prefixes.
     states_shown: share of these that a training sequence visits.
-    heldout_mirrored: number of held-out sequences that equal a training
-      sequence up to a symmetry of the world.
   """
   held = heldout.read(0, compared(heldout, HELD))
   prefixes = _Targets(prefix_hashes(held), np.uint64)
@@ -180,7 +147,6 @@ def measure(
     'prefixes_shown': prefixes.share(prefixes.counts),
     'heldout_states': len(states.values),
     'states_shown': states.share(np.ones(len(states.values), np.int64)),
-    'heldout_mirrored': mirrored(world, train, heldout, most),
   }
 
 

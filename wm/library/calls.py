@@ -524,13 +524,7 @@ def ingest_text(
   world = registry.resolve('world', world)
   paths, aliases = (_list(files), _list(heldout)), _aliases_of(tokens, world)
   manifests = published.ingest_text(world, *paths, out, aliases, lost)
-  splits = opened(out, manifests, log)
-  if mirrored := exposure.mirrored(world, splits['train'], splits['heldout']):
-    log(
-      f'{mirrored} of {len(splits["heldout"])} held-out sequences equal '
-      'training ones up to a symmetry of the world'
-    )
-  return splits
+  return opened(out, manifests, log)
 
 
 def _aliases_of(

@@ -63,7 +63,6 @@ _TRAINED = {
 }
 _EXPOSURE = {
   **dict.fromkeys(('sequences', 'distinct', 'tokens', 'compared'), int),
-  'heldout_mirrored': int,
   **dict.fromkeys(('epochs', 'training_loss', 'heldout_loss'), _NUMBER),
   **dict.fromkeys(('prefixes_shown', 'states_shown'), _NUMBER),
 }

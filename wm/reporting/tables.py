@@ -600,7 +600,6 @@ def _training_cells(run: Run) -> dict[str, str]:
     'held-out loss': _number(trained.get('best_loss_moves')),
     'prefixes shown': share('prefixes_shown'),
     'states shown': share('states_shown'),
-    'held out, mirrored': _count(seen.get('heldout_mirrored') or None),
   }
 
 

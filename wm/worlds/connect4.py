@@ -18,7 +18,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field
-from wm.worlds.base import games, sampling, svg, verbal
+from wm.worlds.base import sampling, svg, verbal
 
 TEXTS = verbal.Texts(__file__)
 
@@ -31,7 +31,6 @@ class World(
   core.Labelled,
   core.Written,
   core.Verbal,
-  games.Symmetric,
 ):
   """A board that fills up with discs."""
 
@@ -52,11 +51,6 @@ class World(
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then columns from '1'."""
     return ('<pad>', *(str(c + 1) for c in range(self.columns)))
-
-  def symmetries(self) -> np.ndarray:
-    """See games.Symmetric: columns from the left, and from the right."""
-    tokens = np.arange(self.columns + 1, dtype=np.int32)
-    return np.stack([tokens, np.append(0, tokens[:0:-1])])
 
   @property
   def max_len(self) -> int:

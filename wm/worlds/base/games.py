@@ -378,17 +378,6 @@ def field_of(record: Mapping[str, Any], where: str) -> Any:
   )
 
 
-class Symmetric(core.World):
-  """A world with symmetries: renamings of tokens, such as a board's mirror."""
-
-  @abc.abstractmethod
-  def symmetries(self) -> np.ndarray:
-    """[G, V] int32: image of each token, the identity first.
-
-    Images of a legal sequence are legal.
-    """
-
-
 class Transcript(NamedTuple):
   """A game from its written form, up to the first bad move.
 

@@ -53,7 +53,6 @@ class World(
   core.Verbal,
   games.GameWorld,
   games.Transcribed,
-  games.Symmetric,
 ):
   """A board and the games played on it.
 
@@ -124,17 +123,6 @@ class World(
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then 'a1', 'b1', ... without the four of the start."""
     return othello_records.vocab(self.size)
-
-  def symmetries(self) -> np.ndarray:
-    """See games.Symmetric: the 4 of the board's 8 that keep the start.
-
-    These are the identity, half a turn, and reflections in both diagonals.
-    """
-    grid = np.arange(64).reshape(8, 8)
-    turned = grid[::-1, ::-1]
-    images = [image.ravel() for image in (grid, turned, grid.T, turned.T)]
-    tokens = [kernels.tokens_of(self.size)[bits] for bits in images]
-    return np.stack([np.append(0, row[self._squares]) for row in tokens])
 
   @property
   def max_len(self) -> int:
