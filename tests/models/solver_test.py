@@ -18,7 +18,6 @@ SPECS = (
   "solver(answer='yes')",
   'solver(errors=0.3)',
   "solver(errors=0.3, by='state')",
-  "solver(errors=0.5, by='order')",
   'solver(memory=2)',
   'solver(silent=0.4, errors=0.2)',
 )
@@ -83,18 +82,6 @@ def test_faults_of_a_question_by_formula():
 def _statements(scores, name):
   ids = {word: n for n, word in enumerate(WORLD.vocab)}
   return [[ids[w] for w in text.split()] for text in scores.columns[name]]
-
-
-def test_faults_of_order_by_hand():
-  """Right where statements ascend, wrong elsewhere: alike or never."""
-  scores = _score("solver(errors=1.0, by='order')", COMPRESSION)
-  sides = [
-    [row == sorted(row) for row in _statements(scores, name)]
-    for name in ('prefix', 'other_prefix')
-  ]
-  expected = np.array(sides[0]) == np.array(sides[1])
-  assert 0.1 < expected.mean() < 0.95
-  np.testing.assert_array_equal(scores.value, expected)
 
 
 @pytest.mark.parametrize('memory', [1, 2])

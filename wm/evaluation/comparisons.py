@@ -356,14 +356,12 @@ def adjusted(
   ]
 
 
-def detectable_errors(
-  alpha: float, degrees: float = math.inf, power: float = POWER
-) -> float:
+def detectable_errors(alpha: float, degrees: float = math.inf) -> float:
   """Number of standard errors that a detectable difference must have.
 
   alpha: one-sided. degrees: of freedom of the error.
   """
-  bars = [1 - alpha, power]
+  bars = [1 - alpha, POWER]
   if math.isinf(degrees):
     return float(scipy.special.ndtri(bars).sum())
   return float(scipy.special.stdtrit(degrees, bars).sum())

@@ -29,8 +29,7 @@ class Model(core.Model):
     errors: share of wrong answers, chosen by a hash of the seed, the suffix and
       the key `by`.
     by: 'question': the tokens of the prefix. 'state': the state after the
-      prefix, so that all prefixes of a state have equal errors. 'order': as
-      'question', but prefixes of ascending tokens have no errors.
+      prefix, so that all prefixes of a state have equal errors.
     memory: number of remembered tokens, the last ones after the prompt; 0 is
       all. Remembered tokens that are illegal without the others are skipped.
     silent: share of questions without an answer.
@@ -40,7 +39,7 @@ class Model(core.Model):
 
   answer: str = field('world', choices=('world', 'yes'))
   errors: float = field(0.0, least=0, most=1)
-  by: str = field('question', choices=('question', 'state', 'order'))
+  by: str = field('question', choices=('question', 'state'))
   memory: int = field(0, least=0)
   silent: float = field(0.0, least=0, most=1)
 
@@ -66,14 +65,14 @@ class Solver(stateless.Accepting):
   def _accepted(
     self, prefixes: list[Tokens], suffixes: list[Tokens]
   ) -> np.ndarray:
-    states, key, wrong = self._read(*queries.table(prefixes))
+    states, key = self._read(*queries.table(prefixes))
     tokens, lengths = queries.table(suffixes)
     steps, _ = self.world.walk(states, tokens, lengths)
     # A suffix is valid if `walk` took all of its tokens.
     right = (steps == lengths) | (self.fields.answer == 'yes')
     # The key includes the suffix: errors of questions are independent.
     key = _folded(key, tokens, lengths)
-    answers = right ^ (wrong & self._hit(key, ERROR, self.fields.errors))
+    answers = right ^ self._hit(key, ERROR, self.fields.errors)
     # Padding within a suffix is not a token: the answer is always no.
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     answers &= ~(used & (tokens == core.PAD)).any(1)
@@ -82,12 +81,12 @@ class Solver(stateless.Accepting):
 
   def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See stateless.Accepting."""
-    states, key, wrong = self._read(tokens, lengths)
+    states, key = self._read(tokens, lengths)
     mask = self.world.legal(states) | (self.fields.answer == 'yes')
     if self.fields.errors or self.fields.silent:
       # [R, V] equal to `_folded` for suffixes of one token: both ways agree.
       keys = basics.hash64(key[:, None], np.arange(mask.shape[1]))
-      mask ^= wrong[:, None] & self._hit(keys, ERROR, self.fields.errors)
+      mask ^= self._hit(keys, ERROR, self.fields.errors)
       mask &= ~self._hit(keys, SILENCE, self.fields.silent)
     mask[:, core.PAD] = False
     return mask
@@ -98,13 +97,12 @@ class Solver(stateless.Accepting):
 
   def _read(
     self, tokens: np.ndarray, lengths: np.ndarray
-  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  ) -> tuple[np.ndarray, np.ndarray]:
     """Reads prefixes [R, L] of lengths [R].
 
     Returns:
       states: [R, W] after the remembered tokens.
       keys: [R] uint64 keys of the errors.
-      wrong: [R] bool, True where errors are possible.
     """
     states = self._reached(tokens, lengths)
     # With by='state' the key is the state; otherwise the prefix.
@@ -112,12 +110,7 @@ class Solver(stateless.Accepting):
       key = basics.hash64(self.world.state_id(states))
     else:
       key = _folded(np.zeros(len(states), np.uint64), tokens, lengths)
-    wrong = np.ones(len(states), bool)
-    if self.fields.by == 'order':
-      # Differences of neighbouring tokens, ignoring padding.
-      within = np.arange(1, tokens.shape[1]) < lengths[:, None]
-      wrong &= (within & (np.diff(tokens, axis=1) < 0)).any(1)
-    return states, key, wrong
+    return states, key
 
   def _reached(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     states = self.world.init(len(lengths))

@@ -356,8 +356,8 @@ class Mlp(nnx.Module):
 class Convolution(nnx.Module):
   """A short causal depthwise convolution over time.
 
-  y_t = sum of kernel_w * x_(t - W + 1 + w) over w < W; inputs before the
-  sequence are zero. init: 'normal' has weights N(0, scale^2); 'torch' is
+  y_t = sum of kernel_w * x_(t - W + 1 + w) over w < W = 4; inputs before the
+  sequence are zero. init: 'normal' has weights N(0, .02^2); 'torch' is
   PyTorch's default, uniform in +-1 / sqrt(W), also for the bias.
   """
 
@@ -366,13 +366,11 @@ class Convolution(nnx.Module):
     channels: int,
     rngs: nnx.Rngs,
     *,
-    width: int = 4,
     bias: bool = True,
     init: str = 'normal',
-    scale: float = 0.02,
   ):
     self.kernel, self.bias = _parameters(
-      (width,), (channels,), rngs, bias, init, scale
+      (4,), (channels,), rngs, bias, init, 0.02
     )
 
   def start(self, lead: tuple[int, ...]) -> jax.Array:
