@@ -41,14 +41,6 @@ def test_nothing_is_made_past_the_last_step(data):
     assert list(running.run(3)) == []
 
 
-def test_the_digest_names_the_batch(data):
-  source = stream(data)
-  with loop.Prefetch(source, state.mesh(1, 1), 9, 12) as running:
-    digests = {running.digest(step) for step in range(5)}
-    assert len(digests) == 5
-    assert running.digest(2) in digests
-
-
 def test_held_out_rows_come_once_each(data):
   heldout = data[1]
   results = []

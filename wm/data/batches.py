@@ -210,10 +210,6 @@ class Batches:
     tokens[used] = window.tokens[place]
     return tokens, lengths
 
-  def all_rows(self) -> Batches:
-    """The same batches with all of their rows."""
-    return Batches(self.store, self.batch, self.seed, self.mode, self.multiple)
-
 
 def batch_rows(
   batch: int, part_ids: Sequence[int], num_parts: int

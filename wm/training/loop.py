@@ -15,7 +15,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import os
 import pathlib
@@ -311,19 +310,6 @@ class Prefetch:
     # One thread makes batches in order, and calls a world's labels one at a
     # time.
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
-
-  def digest(self, step: int) -> str:
-    """Hash of a step's batch, to identify a bad batch.
-
-    It ends the thread: no method may be called afterwards.
-    """
-    self._pool.shutdown(wait=True, cancel_futures=True)
-    hashed = hashlib.sha256()
-    # Batches are functions of the step, so the batch is made again.
-    tokens, lengths = self.source.all_rows().at(step)
-    for array in (tokens[:, : self.max_len], lengths):
-      hashed.update(np.ascontiguousarray(array).tobytes())
-    return hashed.hexdigest()[:16]
 
   def _make(self, step: int) -> tuple[jax.Array, ...]:
     tokens, lengths = self.source.at(step)
@@ -623,17 +609,16 @@ class Trainer(CompiledSteps):
       self.objective.world,
     )
 
-    def describe_batch(step: int) -> str:
+    def last_good() -> str:
       # Orbax's thread may still be writing the newest checkpoint.
       checkpoints.wait()
       last = checkpoints.last()
-      good = str(checkpoints.folder / str(last)) if last else 'none'
-      return f'batch {batches.digest(step)}; last good checkpoint: {good}'
+      return str(checkpoints.folder / str(last)) if last else 'none'
 
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        self.training, out, record, describe_batch, start, self.objective
+        self.training, out, record, last_good, start, self.objective
       )
       with batches, log:
         self._run_steps(state, checkpoints, batches, log)

@@ -27,7 +27,7 @@ WINDOW = 200
 
 
 class LossError(exit_codes.Failed):
-  """The loss is NaN or infinite; the message has step, batch and checkpoint."""
+  """The loss is NaN or infinite; the message has step and checkpoint."""
 
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -128,8 +128,8 @@ class RunLog:
 
   Attributes:
     record: JSON values for checkpoints; see `fresh`.
-    describe_batch: function from a step, from 0, to a description of its batch
-      and the last good checkpoint, for LossError.
+    last_good: function to the folder of the last good checkpoint, for
+      LossError.
   """
 
   def __init__(
@@ -137,7 +137,7 @@ class RunLog:
     training: Training,
     out: pathlib.Path,
     record: dict[str, Any],
-    describe_batch: Callable[[int], str],
+    last_good: Callable[[], str],
     start: float,
     objective: loss_lib.Objective,
   ) -> None:
@@ -148,7 +148,7 @@ class RunLog:
     """
     # Checkpoints of earlier versions lack later fields.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
-    self.describe_batch = describe_batch
+    self.last_good = last_good
     self._log_every, self._skips = training.log_every, training.skips
     self._objective, self._start, self._clock = objective, start, start
     self._pending: jax.Array | None = None
@@ -220,7 +220,7 @@ class RunLog:
       others = f' and {before} steps before it' if before else ''
       raise LossError(
         f'loss {loss}, gradient norm {grad_norm} at step {self.step + 1}'
-        f'{others}; {self.describe_batch(self.step)}'
+        f'{others}; last good checkpoint: {self.last_good()}'
       )
 
   def _log(self, named: dict[str, float]) -> None:
@@ -247,7 +247,7 @@ class RunLog:
         return False
       raise LossError(
         f'held-out loss {heldout["loss"]} at step {self.step}; '
-        f'{self.describe_batch(self.step - 1)}'
+        f'last good checkpoint: {self.last_good()}'
       )
     if self._writer:
       named = {f'heldout_{key}': value for key, value in heldout.items()}
