@@ -143,10 +143,7 @@ class Invariances:
     num = -(-ROWS // self.rows) * self.rows
     # Worlds may have fewer sequences than were asked for.
     sequences = sequences.take(np.arange(num) % len(sequences))
-    return self.check_questions([cut(sequences, size) for size in self.sizes])
-
-  def check_questions(self, questions: list[Sample]) -> tuple[Sample, Observed]:
-    """Checks inputs in whole batches, ascending in length; see `check`."""
+    questions = [cut(sequences, size) for size in self.sizes]
     rng = np.random.default_rng(0)
     answers = [self.answer(question) for question in questions]
     # The cheapest check comes first: a model that is random fails all others,

@@ -19,7 +19,6 @@ import functools
 import hashlib
 import hmac
 import lzma
-import os
 import pathlib
 import re
 import zlib
@@ -197,11 +196,6 @@ def without_escapes(text: bytes, final: bool) -> bytes:
   if final and not text.endswith(b'\n'):
     text += b'\n'
   return _ESCAPED.sub(b'', text)
-
-
-def name_and_size(source: Source) -> list[str | int]:
-  """Name and size of a file, by which a run recognises it."""
-  return [os.path.basename(source.path), source.size]
 
 
 # Why a game is left out; its number is its cause, the first that applies.

@@ -258,7 +258,8 @@ def run_of(
     'ingest': VERSION,
     'world': registry.spec(world),
     'world_version': world.version,
-    'files': [pgn_games.name_and_size(source) for source in sources],
+    # By which a run recognises its files.
+    'files': [[source.path.name, source.size] for source in sources],
     'most': most,
     'salt': pgn_games.SALT.decode(),
   }

@@ -32,12 +32,6 @@ CHUNK = 1 << 17  # Rows that a world samples at a time.
 SPLITS = ('train', 'heldout')
 
 
-def chunk_seed(seed: int, split: str, chunk: int) -> int:
-  """Seed of a chunk of a split."""
-  words = basics.hash64(seed, SPLITS.index(split), chunk)
-  return int(words >> np.uint64(1))
-
-
 def describe(
   world: core.World, seed: int, split: str, num: int
 ) -> dict[str, Any]:
@@ -245,7 +239,8 @@ def _sample(
   world: core.World, seed: int, split: str, chunk: int, num: int
 ) -> core.Sequences:
   """Samples a chunk of `num` rows, or fewer if the world has no more."""
-  rows = world.sample(num, chunk_seed(seed, split, chunk), split)
+  words = basics.hash64(seed, SPLITS.index(split), chunk)
+  rows = world.sample(num, int(words >> np.uint64(1)), split)
   if not isinstance(rows, core.Sequences):  # Of a user's world.
     raise core.InputError(
       f'{registry.spec(world)}: sample gives {type(rows).__name__}; '

@@ -113,15 +113,11 @@ def draw(
     keep=keep,
   )
   pairs.counts.update(counts)
-  census = _census(world, pairs)
+  # Was every state of the world drawn?
+  census = core.can(world, core.Prefixed.num_states) and (
+    len(np.unique(world.state_id(pairs.first))) == world.num_states()
+  )
   return Trials(predictor, world, pairs, accept, sampler, seed, census)
-
-
-def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
-  """Was every state of the world drawn?"""
-  if not core.can(world, core.Prefixed.num_states):
-    return False
-  return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
 def _state_source(metric: PairMetric, world: core.Prefixed) -> core.Prefixed:

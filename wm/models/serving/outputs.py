@@ -7,6 +7,7 @@ over the model's vocabulary give them away.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable
 
@@ -135,10 +136,8 @@ def check_sizes(
   def last_good(low: int, high: int, bad: Callable[[int], object]) -> int:
     """The largest good number in low .. high - 1; `low` is good."""
     # Bisection: good numbers below, bad ones above.
-    while high - low > 1:
-      middle = (low + high) // 2
-      low, high = (low, middle) if bad(middle) else (middle, high)
-    return low
+    above = range(low + 1, high)
+    return low + bisect.bisect_left(above, True, key=lambda n: bool(bad(n)))
 
   # Inputs that are only long, or only have large ids, separate the two causes.
   longest, last = sizes[-1], vocab_size - 1
