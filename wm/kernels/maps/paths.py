@@ -157,6 +157,20 @@ class Reach:
     _reach(self._entering, np.uint32(goal), self._size, far, queue)
     return far
 
+  def near(
+    self, rows: np.ndarray, goals: np.ndarray, most: int
+  ) -> np.ndarray:
+    """[B] bool: is goals[b] at most so many hops from rows[b]?"""
+    rows = calls.rows(rows, self._size, 'rows', 0)
+    goals = calls.rows(goals, self._size, 'goals', 0)
+    out = np.empty(len(rows), np.bool_)
+    far = np.full(self._size, core.DEAD, np.int32)
+    queue = np.empty(self._size, np.uint32)
+    for part in calls.slices(len(rows), 1 << 12):
+      ends = rows[part].astype(np.uint32), goals[part]
+      _near(self._leaving, *ends, most, far, queue, out[part])
+    return out
+
   def picked(
     self, rows: np.ndarray, picks: np.ndarray, most: int
   ) -> np.ndarray:
@@ -291,6 +305,16 @@ def _reach(edges, root, most, far, queue):
         queue[num] = other
         num += 1
   return num
+
+
+@njit
+def _near(edges, rows, goals, most, far, queue, out):
+  """See `Reach.near`; far is DEAD before and after."""
+  for n in range(len(rows)):
+    num = _reach(edges, rows[n], most, far, queue)
+    out[n] = far[goals[n]] >= 0
+    for k in range(num):
+      far[queue[k]] = -1
 
 
 @njit

@@ -203,6 +203,32 @@ class Roads:
     self._maps: dict[tuple[int, int], pair_routes.RoadMap] = {}
     self._searched = 0
 
+  @functools.cached_property
+  def _reach(self) -> paths.Reach | None:
+    """Bounded searches; None if some pair may have no path at all."""
+    sources, labels = np.nonzero(self._delta >= 0)
+    ends = sources.astype(np.int32), self._delta[sources, labels]
+    graph = scipy.sparse.coo_array(
+      (np.ones(len(sources), bool), ends), (len(self._delta),) * 2
+    )
+    parts = scipy.sparse.csgraph.connected_components(
+      graph, connection='strong', return_labels=False
+    )
+    return paths.Reach(self._delta) if parts == 1 else None
+
+  def near(
+    self, origins: np.ndarray, destinations: np.ndarray, most: int
+  ) -> np.ndarray:
+    """[N] bool: False for pairs whose routes all have more than `most` moves.
+
+    True is no promise: a shortest route may have more moves than others. Where
+    so many moves lead across much of the map, all are True.
+    """
+    # A search visits about 2 most^2 intersections, and a route costs more.
+    if len(self._delta) < 8 * most * most or self._reach is None:
+      return np.ones(len(origins), bool)
+    return self._reach.near(origins, destinations, most)
+
   def routes(
     self,
     number: np.ndarray,
@@ -351,7 +377,12 @@ def _plan(
   destinations: np.ndarray,
   bounds: tuple[int, int],
 ) -> RouteBatch:
-  labels, moves = roads.routes(number, origins, destinations, bounds[1])
+  labels = np.full((len(origins), bounds[1]), core.DEAD, np.int8)
+  moves = np.full(len(origins), bounds[1] + 1, np.int32)
+  near = np.flatnonzero(roads.near(origins, destinations, bounds[1]))
+  labels[near], moves[near] = roads.routes(
+    number[near], origins[near], destinations[near], bounds[1]
+  )
   cause = np.select(
     [moves == core.DEAD, moves < bounds[0], moves > bounds[1]],
     ['no_path', 'too_short', 'too_long'],
