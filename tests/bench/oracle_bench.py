@@ -69,6 +69,16 @@ def bench_large_map() -> Iterator[harness.Line]:
       compile_s=timing.compile_s,
       target=f'at most {seconds} s',
     )
+  spec = "maps(rows=318, columns=318, max_moves=20, traversal='shortest')"
+  planned = registry.make('world', spec)
+  timing = harness.measure(lambda: planned.sample(2000, 0), runs=1)
+  yield harness.Line(
+    f'2,000 shortest paths of {spec}',
+    timing.cpu,
+    'CPU-s',
+    compile_s=timing.compile_s,
+    target='at most 5 s',
+  )
 
 
 def bench_large_automaton() -> Iterator[harness.Line]:

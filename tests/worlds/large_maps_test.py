@@ -6,7 +6,7 @@ from scipy import stats
 
 import wm
 from tests import small
-from wm.worlds.maps import navigation
+from wm.worlds.maps import navigation, routes
 
 CITY = 'maps(rows=5, columns=5, max_moves=12)'
 
@@ -61,3 +61,14 @@ def test_a_map_without_two_places_in_reach_is_told(monkeypatch):
   monkeypatch.setattr(type(world), 'prefix_limit', 1)
   with pytest.raises(wm.InputError, match='less than 1 directions apart'):
     world.sample_states(3, 0)
+
+
+@pytest.mark.parametrize('traversal', ['shortest', 'noisy'])
+def test_pairs_too_far_are_dropped_as_if_planned(traversal, monkeypatch):
+  spec = f"maps(rows=45, columns=45, max_moves=8, traversal='{traversal}')"
+  fast = wm.make('world', spec).sample(150, 1)
+  monkeypatch.setattr(routes.Roads, '_bounded', lambda self, most: False)
+  slow = wm.make('world', spec).sample(150, 1)
+  np.testing.assert_array_equal(fast.tokens, slow.tokens)
+  assert fast.counts == slow.counts
+  assert fast.counts['too_long'] > 1000 > fast.counts['no_path'] > 10

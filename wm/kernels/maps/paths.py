@@ -157,9 +157,7 @@ class Reach:
     _reach(self._entering, np.uint32(goal), self._size, far, queue)
     return far
 
-  def near(
-    self, rows: np.ndarray, goals: np.ndarray, most: int
-  ) -> np.ndarray:
+  def near(self, rows: np.ndarray, goals: np.ndarray, most: int) -> np.ndarray:
     """[B] bool: is goals[b] at most so many hops from rows[b]?"""
     rows = calls.rows(rows, self._size, 'rows', 0)
     goals = calls.rows(goals, self._size, 'goals', 0)

@@ -204,30 +204,47 @@ class Roads:
     self._searched = 0
 
   @functools.cached_property
-  def _reach(self) -> paths.Reach | None:
-    """Bounded searches; None if some pair may have no path at all."""
+  def _joined(self) -> tuple[np.ndarray, np.ndarray]:
+    """[S] bool each: roads lead from here to the largest part, and from there.
+
+    Within a strongly connected part there is a route between any two places.
+    """
     sources, labels = np.nonzero(self._delta >= 0)
     ends = sources.astype(np.int32), self._delta[sources, labels]
-    graph = scipy.sparse.coo_array(
-      (np.ones(len(sources), bool), ends), (len(self._delta),) * 2
+    size = len(self._delta), len(self._delta)
+    graph = scipy.sparse.coo_array((np.ones(len(sources), bool), ends), size)
+    _, part = scipy.sparse.csgraph.connected_components(
+      graph, connection='strong'
     )
-    parts = scipy.sparse.csgraph.connected_components(
-      graph, connection='strong', return_labels=False
-    )
-    return paths.Reach(self._delta) if parts == 1 else None
+    root = int(np.argmax(part == np.bincount(part).argmax()))
+    reached = np.zeros(len(self._delta), bool)
+    reached[dfa.breadth_first(self._delta, root)] = True
+    return paths.Reach(self._delta).hops_to(root) >= 0, reached
 
-  def near(
+  def hopeless(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
   ) -> np.ndarray:
-    """[N] bool: False for pairs whose routes all have more than `most` moves.
+    """[N] int32: DEAD without a path, most + 1 if all are longer, or else 0.
 
-    True is no promise: a shortest route may have more moves than others. Where
-    so many moves lead across much of the map, all are True.
+    0 is no promise: nothing is searched where `most` moves lead across much of
+    the map, and a shortest path may have more moves than others.
     """
-    # A search visits about 2 most^2 intersections, and a route costs more.
-    if len(self._delta) < 8 * most * most or self._reach is None:
-      return np.ones(len(origins), bool)
-    return self._reach.near(origins, destinations, most)
+    moves = np.zeros(len(origins), np.int32)
+    if self._bounded(most):
+      to_part, from_part = self._joined
+      start, end = to_part[origins], from_part[destinations]
+      # From a place of the largest part, and to one, all is known.
+      moves[from_part[origins] & start & ~end] = core.DEAD
+      moves[to_part[destinations] & end & ~start] = core.DEAD
+      rows = np.flatnonzero(start & end)
+      pairs = origins[rows], destinations[rows]
+      far = ~paths.Reach(self._delta).near(*pairs, most)
+      moves[rows[far]] = most + 1
+    return moves
+
+  def _bounded(self, most: int) -> bool:
+    """Do `most` moves, which reach about 2 most^2 places, span a small part?"""
+    return 8 * most * most <= len(self._delta)
 
   def routes(
     self,
@@ -241,10 +258,12 @@ class Roads:
     number: [N] index of the set under which each path is shortest.
     """
     count, goals = len(origins), len(np.unique(destinations))
-    single = self._single(count, goals)
+    bounded = self._bounded(most)
+    # Searches of few moves are short, and never across the map.
+    single = (bounded and len(self.lengths) == 1) or self._single(count, goals)
     if len(self.lengths) == 1 and not single:
       return self._tabled(origins, destinations, most)
-    self._searched += single * count
+    self._searched += 0 if bounded else single * count
     search = pair_routes.single_routes if single else pair_routes.swept_routes
     labels = np.empty((count, most), np.int8)
     moves = np.empty(count, np.int32)
@@ -378,8 +397,8 @@ def _plan(
   bounds: tuple[int, int],
 ) -> RouteBatch:
   labels = np.full((len(origins), bounds[1]), core.DEAD, np.int8)
-  moves = np.full(len(origins), bounds[1] + 1, np.int32)
-  near = np.flatnonzero(roads.near(origins, destinations, bounds[1]))
+  moves = roads.hopeless(origins, destinations, bounds[1])
+  near = np.flatnonzero(moves == 0)
   labels[near], moves[near] = roads.routes(
     number[near], origins[near], destinations[near], bounds[1]
   )
