@@ -217,7 +217,7 @@ def test_nodes_within_reach(num, seed, reach, lat0, lon0):
   lat = np.clip(lat0 + rng.normal(0, 0.01, num), -90, 90)
   lon = lon0 + rng.normal(0, 0.02, num)
   lon = (lon + 180) % 360 - 180  # Across the date line too.
-  here = reconstruction.within(lat, lon, reach, reconstruct.EARTH_MILES)
+  here = reconstruct.within(lat, lon, reach)
   there = ref.within(lat, lon, reach, reconstruct.EARTH_MILES)
   np.testing.assert_array_equal(here[0], there[0])
   np.testing.assert_array_equal(here[1], there[1])

@@ -10,10 +10,12 @@ crossings.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from wm import core
 from wm.evaluation import statistics
@@ -43,9 +45,7 @@ def candidates(
   graph: streets.StreetGraph, options: Reconstruction
 ) -> Candidates:
   """Returns the nodes within reach of each node, itself included."""
-  offsets, nodes = reconstruction.within(
-    graph.lat, graph.lon, options.max_miles, EARTH_MILES
-  )
+  offsets, nodes = within(graph.lat, graph.lon, options.max_miles)
   # The program's order is that of nodes. The paper does not say: it is taken to
   # be the nearest, then the first.
   if options.variant == 'paper':
@@ -55,6 +55,30 @@ def candidates(
     )
     nodes = nodes[np.lexsort((nodes, apart, start))]
   return offsets, nodes
+
+
+def within(lat: np.ndarray, lon: np.ndarray, miles: float) -> Candidates:
+  """Nodes [S] within reach of each by great circle, itself included.
+
+  Those of a node ascend. lat, lon: [S] degrees.
+  """
+  north, east = np.radians(lat), np.radians(lon)
+  flat = np.cos(north)
+  points = flat * np.cos(east), flat * np.sin(east), np.sin(north)
+  # By straight lines through the sphere, a little longer for rounding.
+  angle = min(miles / EARTH_MILES, math.pi)
+  chord = 2 * math.sin(angle / 2) * (1 + 1e-9) + 1e-12
+  tree = scipy.spatial.KDTree(np.stack(points, -1))
+  first, second = tree.query_pairs(chord, output_type='ndarray').T
+  metres = streets.great_circle(
+    lat[first], lon[first], lat[second], lon[second]
+  )
+  near = metres * (EARTH_MILES / streets.EARTH_M) <= miles
+  first, second, each = first[near], second[near], np.arange(len(lat))
+  start = np.concatenate([first, second, each])
+  nodes = np.concatenate([second, first, each])
+  offsets = np.append(0, np.cumsum(np.bincount(start, minlength=len(lat))))
+  return offsets, nodes[np.lexsort((nodes, start))].astype(np.int32)
 
 
 def reconstruct(

@@ -2,6 +2,5 @@
 
 paths           hop counts, shortest paths
 pair_routes     routes between pairs, under several weightings
-reconstruction  the map that a model's routes imply; neighbours on the sphere,
-                crossings of segments
+reconstruction  the map that a model's routes imply; crossings of segments
 """

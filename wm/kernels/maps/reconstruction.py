@@ -17,7 +17,6 @@ so that undoing it is cheap.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -446,33 +445,7 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   )
 
 
-# Points and segments on a map: candidate targets of false edges, and crossings.
-
-
-def within(
-  lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
-) -> tuple[np.ndarray, np.ndarray]:
-  """Nodes within reach of each node by great circle, itself included.
-
-  Args:
-    lat: [S] float64 degrees.
-    lon: [S] float64 degrees.
-    reach: greatest distance, in the unit of `radius`.
-    radius: of the sphere.
-
-  Returns:
-    offsets: [S + 1] int64; node s has nodes[offsets[s]:offsets[s + 1]].
-    nodes: int32, ascending for each node.
-  """
-  # Two sweeps: the first counts, the second fills.
-  order = np.argsort(lat, kind='stable')
-  offsets = np.zeros(len(lat) + 1, np.int64)
-  _sweep(lat, lon, order, reach, radius, offsets, np.empty(0, np.int32))
-  offsets = np.cumsum(offsets)
-  nodes = np.empty(offsets[-1], np.int32)
-  if len(nodes):
-    _sweep(lat, lon, order, reach, radius, offsets, nodes)
-  return offsets, nodes
+# Segments on a map, and how many others they cross.
 
 
 def crossings(
@@ -513,50 +486,6 @@ def _crossings(x, y, tails, heads, counts) -> None:
       # The ends of each segment are on different sides of the other.
       if _side(x, y, a, b, c) * _side(x, y, a, b, d) < 0:
         counts[i] += _side(x, y, c, d, a) * _side(x, y, c, d, b) < 0
-
-
-@njit
-def _distance(lat_a, lon_a, lat_b, lon_b, radius):
-  """Great-circle distance (haversine), degrees in, unit of `radius` out."""
-  rad = math.pi / 180
-  across = math.sin((lat_b - lat_a) * (rad / 2)) ** 2
-  along = math.sin((lon_b - lon_a) * (rad / 2)) ** 2
-  # Rounding may take it past 1 for opposite points, where asin is not defined.
-  chord = across + math.cos(lat_a * rad) * math.cos(lat_b * rad) * along
-  return 2 * radius * math.asin(math.sqrt(min(chord, 1.0)))
-
-
-@njit
-def _sweep(lat, lon, order, reach, radius, offsets, nodes):
-  """Counts into offsets[1:], or fills `nodes` if it is not empty.
-
-  `order` sorts the nodes by latitude: only nodes in a band can be in reach.
-  """
-  # In degrees, and a little wider than it need be for rounding.
-  band = reach / radius * 180 / math.pi * (1 + 1e-9) + 1e-12
-  fill = len(nodes) > 0
-  low = 0
-  for k in range(len(order)):
-    node = order[k]
-    # Nodes are met in order of latitude, so the band only moves up.
-    while lat[order[low]] < lat[node] - band:
-      low += 1
-    count = 0
-    j = low
-    while j < len(order) and lat[order[j]] <= lat[node] + band:
-      other = order[j]
-      apart = _distance(lat[node], lon[node], lat[other], lon[other], radius)
-      if apart <= reach:
-        if fill:  # Nodes are met in order of latitude, and sorted by number.
-          at = offsets[node] + count
-          while at > offsets[node] and nodes[at - 1] > other:
-            nodes[at] = nodes[at - 1]
-            at -= 1
-          nodes[at] = other
-        count += 1
-      j += 1
-    if not fill:
-      offsets[node + 1] = count
 
 
 @njit
