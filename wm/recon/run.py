@@ -56,13 +56,9 @@ def from_file(
   if not Path(samples).is_file():  # A pipe could not be read twice.
     raise core.InputError(f'samples={samples} is no file')
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
-
-  @files.locked_stage(STAGE)
-  def locked(out: str | Path) -> dict[str, Any]:
-    named = name or Path(samples).stem
-    return _run(world, samples, out, options, named, about, {})
-
-  return locked(out)
+  name = name or Path(samples).stem
+  with files.stage_lock(out, STAGE):
+    return _run(world, samples, out, options, name, about, {})
 
 
 def from_model(
@@ -104,12 +100,8 @@ def from_model(
     about['pairs'] = pairs
   routes_lib.street_graph(world)
   samples = Path(out) / 'samples.txt'
-  drawn = num, options.seed, accept, pairs
-  drawing = Drawing(predictor, world, *drawn)
-
-  @files.locked_stage(STAGE)
-  def locked(out: str | Path) -> dict[str, Any]:
-    """Samples missing sequences and reconstructs."""
+  drawing = Drawing(predictor, world, num, options.seed, accept, pairs)
+  with files.stage_lock(out, STAGE):
     with files.unclaim_on_bad_input(out, STAGE, 'samples.origin.json'):
       _claim(world, out, options, about)
       if why := forget_samples(samples, world, loaded.origin):
@@ -117,10 +109,8 @@ def from_model(
         (Path(out) / 'summary.json').unlink(missing_ok=True)
       write_samples(drawing, samples)
     seal_samples(samples)
-    errors = stored_errors(loaded, registry.spec(accept), Path(out))
+    errors = stored_errors(loaded, rule, Path(out))
     return _run(world, samples, out, options, name, about, errors)
-
-  return locked(out)
 
 
 # What folders of earlier versions say of options that are gone.
