@@ -18,6 +18,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import networkx as nx
+
 from wm.core import inputs
 
 Arc = tuple[int, int]
@@ -329,18 +331,10 @@ def distances(graph: Graph, start: int) -> Mapping[int, int]:
 @functools.lru_cache(maxsize=4096)
 def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
   """All shortest paths, both ends included, ascending; () without a path."""
-  steps = distances(graph, start)
-  if goal not in steps:
+  if goal not in distances(graph, start):
     return ()
-  paths: list[Path] = [(goal,)]
-  for step in range(steps[goal] - 1, -1, -1):
-    paths = [
-      (node, *path)
-      for path in paths
-      for node in graph.nodes
-      if steps.get(node) == step and (node, path[0]) in graph.known
-    ]
-  return tuple(sorted(paths))
+  paths = nx.all_shortest_paths(nx.DiGraph(graph.arcs), start, goal)
+  return tuple(sorted(map(tuple, paths)))
 
 
 def rewarded(graph: Graph) -> tuple[int, ...]:
@@ -402,23 +396,9 @@ def clusters(graph: Graph) -> tuple[frozenset[int], ...]:
   Two neighbours are in one group if they share a neighbour; bridges of a
   community graph are in no triangle.
   """
-  near = {node: frozenset(graph.neighbours(node)) for node in graph.nodes}
-  inside = {
-    node: [n for n in near[node] if near[n] & near[node]] for node in near
-  }
-  groups: list[frozenset[int]] = []
-  left = set(graph.nodes)
-  while left:
-    group, queue = set(), [min(left)]
-    while queue:
-      node = queue.pop()
-      if node not in group:
-        group.add(node)
-        queue.extend(inside[node])
-    left -= group
-    if len(group) > 1:
-      groups.append(frozenset(group))
-  return tuple(groups)
+  whole = nx.Graph(graph.arcs)
+  inside = [(a, b) for a, b in whole.edges if {*whole[a]} & {*whole[b]}]
+  return tuple(map(frozenset, nx.connected_components(nx.Graph(inside))))
 
 
 def pairs_at(graph: Graph, distance: int) -> tuple[tuple[int, int], ...]:
