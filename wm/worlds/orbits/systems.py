@@ -125,13 +125,11 @@ def _drawn(world: World, uniform, each) -> tuple[np.ndarray, ...]:
   low, high = AXES[kind]
   if kind == 'binaries':
     axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
-  else:
-    axis = low + (high - low) * each(AXIS)
-    e = scipy.special.betaincinv(*BETA, each(ECCENTRICITY))
-  if kind == 'binaries':
     star = _log_uniform(uniform(STAR), *SUNS)
-    mass = star[:, None] * _log_uniform(each(MASS), *RATIOS)
-  elif kind == 'two_body':
+    return axis, e, star[:, None] * _log_uniform(each(MASS), *RATIOS), star
+  axis = low + (high - low) * each(AXIS)
+  e = scipy.special.betaincinv(*BETA, each(ECCENTRICITY))
+  if kind == 'two_body':
     low, high = BOTH
     pair = low + (high - low) * np.stack([each(MASS)[:, 0], uniform(STAR)])
     mass, star = pair.min(0)[:, None], pair.max(0)
