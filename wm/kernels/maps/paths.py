@@ -150,11 +150,15 @@ class Reach:
     self._leaving, self._entering = _edges(delta)
     self._size = len(delta)
 
-  def hops_to(self, goal: int) -> np.ndarray:
-    """[S] int32 fewest labels from each row to a goal, DEAD without a path."""
+  def hops(self, root: int, to: bool) -> np.ndarray:
+    """[S] int32 fewest labels between each row and a root, DEAD without a path.
+
+    to: count from the rows to the root, or else from the root to the rows.
+    """
     far = np.full(self._size, core.DEAD, np.int32)
     queue = np.empty(self._size, np.uint32)
-    _reach(self._entering, np.uint32(goal), self._size, far, queue)
+    edges = self._entering if to else self._leaving
+    _reach(edges, np.uint32(root), self._size, far, queue)
     return far
 
   def near(self, rows: np.ndarray, goals: np.ndarray, most: int) -> np.ndarray:

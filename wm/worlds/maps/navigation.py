@@ -48,6 +48,7 @@ NEVER = np.iinfo(np.int64).max  # Number of tokens to an unreachable end.
 # Up to so many nodes all hop distances are computed at once, in about 4 GB; of
 # larger maps those of the places that are asked for, SEARCHES_BYTES of them.
 TABLED, SEARCHES_BYTES = 60_000, 1 << 30
+TRIES = 1 << 12  # Pairs of a large map that are tried at a time.
 
 
 class Navigation(
@@ -104,16 +105,24 @@ class Navigation(
     size, states = len(self.graph), np.empty((num, 2), np.int32)
     left, attempt = np.arange(num), 0
     while left.size:
-      if attempt == 1000 * ATTEMPTS:
+      if attempt >= 1000 * ATTEMPTS:
         raise core.InputError(
           f'no two of {size:,} intersections less than {self.prefix_limit} '
           'directions apart were drawn; expected a map with more streets'
         )
-      drawn = basics.hash64(seed, left[:, None], attempt, np.arange(2))
-      row, pick = (drawn % np.uint64(size)).astype(np.int64).T
-      states[left, 0] = row
-      states[left, 1] = self._reach.picked(row, pick, self.prefix_limit - 1)
-      left, attempt = left[states[left, 1] < 0], attempt + 1
+      # Several attempts in one call; the first one in reach counts.
+      tries = attempt + np.arange(max(min(TRIES // left.size, ATTEMPTS), 1))
+      drawn = basics.hash64(
+        seed, left[:, None, None], tries[:, None], np.arange(2)
+      )
+      rows, picks = (drawn % np.uint64(size)).astype(np.int64).reshape(-1, 2).T
+      reached = self._reach.picked(rows, picks, self.prefix_limit - 1)
+      reached = reached.reshape(len(left), -1)
+      first = np.argmax(reached >= 0, 1)
+      at = np.arange(len(left)), first
+      states[left, 0] = rows.reshape(reached.shape)[at]
+      states[left, 1] = reached[at]
+      left, attempt = left[reached[at] < 0], attempt + len(tries)
     return states
 
   def num_states(self) -> int:
@@ -346,10 +355,13 @@ class Navigation(
     return paths.Reach(self.graph.delta)
 
   @functools.cached_property
-  def _hops_to(self) -> Callable[[int], np.ndarray]:
-    """Hops [S] int32 from all rows to a goal, DEAD without a path; cached."""
+  def _searched(self) -> Callable[[int, bool], np.ndarray]:
+    """Hops [S] int32 from all rows to a goal, or from a row; cached.
+
+    DEAD without a path.
+    """
     most = max(SEARCHES_BYTES // (4 * len(self.graph)), 1)
-    return functools.lru_cache(most)(self._reach.hops_to)
+    return functools.lru_cache(most)(self._reach.hops)
 
   def hops_between(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Hops from rows to goals, int64, which broadcast; NEVER without a path."""
@@ -363,9 +375,12 @@ class Navigation(
       return result
     mine, theirs = rows[stated], goals[stated]
     far = np.empty(len(mine), np.int64)
-    for goal in np.unique(theirs):
-      asked = theirs == goal
-      far[asked] = self._hops_to(int(goal))[mine[asked]]
+    # One search for each goal, or for each row, if these are fewer.
+    to_goals = len(np.unique(theirs)) <= len(np.unique(mine))
+    near, other = (theirs, mine) if to_goals else (mine, theirs)
+    for root in np.unique(near):
+      asked = near == root
+      far[asked] = self._searched(int(root), to_goals)[other[asked]]
     result[stated] = np.where(far < 0, NEVER, far)
     return result
 

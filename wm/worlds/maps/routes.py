@@ -219,7 +219,7 @@ class Roads:
     root = int(np.argmax(part == np.bincount(part).argmax()))
     reached = np.zeros(len(self._delta), bool)
     reached[dfa.breadth_first(self._delta, root)] = True
-    return paths.Reach(self._delta).hops_to(root) >= 0, reached
+    return paths.Reach(self._delta).hops(root, to=True) >= 0, reached
 
   def hopeless(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
