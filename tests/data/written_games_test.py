@@ -268,6 +268,23 @@ def test_ids_are_read_with_a_table(tmp_path, kind):
     wm.ingest_text(path, tmp_path / 'new', GROUP)
 
 
+def test_targets_are_checked_against_the_world(tmp_path):
+  inputs, targets = rows_of_ids()
+  path = tmp_path / 'ids.csv'
+  targets[3, 2] = 100 + (targets[3, 2] - 99) % 5
+  path.write_text(table(inputs, targets))
+  says = (
+    rf"ids\.csv, line 5: target 3 is '{targets[3, 2] - 100}'; the world says"
+  )
+  with pytest.raises(core.InputError, match=says):
+    wm.ingest_text(path, tmp_path / 'out', GROUP, tokens=IDS)
+  # The last product alone, and the token that follows, are targets, too.
+  _, targets = rows_of_ids()
+  for number, output in enumerate((targets[:, -1:], np.roll(inputs, -1, 1))):
+    path.write_text(table(inputs, output))
+    wm.ingest_text(path, tmp_path / str(number), GROUP, tokens=IDS)
+
+
 @pytest.mark.parametrize(
   ('tokens', 'says'),
   [

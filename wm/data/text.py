@@ -13,7 +13,9 @@ that ends in .csv has a header, and rows are read as objects of its columns:
     {"moves": "e2e4 e7e5"}
     ["e2e4", "e7e5"]
 
-Other fields are ignored.
+A `target` (TARGETS) is the expected output of a model after each token, or
+after the last: the written state there, or the next token. Rows are refused if
+their targets disagree with the world. Other fields are ignored.
 
 Files from other sources may have other words or ids for tokens, which a table
 maps, or games in human notation, which the world parses (`games.Transcribed`:
@@ -30,6 +32,7 @@ chess, lines may omit it.
 from __future__ import annotations
 
 import csv
+import functools
 import importlib
 import itertools
 import json
@@ -48,22 +51,30 @@ from wm.worlds.chess import notation
 Path = pathlib.Path
 
 MIN_TOKENS = 4  # Shorter lines are ill-formed in the published programs.
+
+
+TARGETS = 'target', 'targets'
 LONGEST = 1 << 23  # Characters of a line.
 
 
-def _words(line: str, where: str, world: core.World, ids: bool) -> list[str]:
-  """Words of a line, plain or JSON; raises InputError.
+def _words(
+  line: str, where: str, world: core.World, ids: bool
+) -> tuple[list[str], list[str]]:
+  """Words of a line, plain or JSON, and of its targets; raises InputError.
 
   ids: whether a list may hold numbers.
   """
   words = line.split()
   # A token of the world may begin with a bracket.
   if not line.lstrip().startswith(('{', '[')) or words[0] in world.vocab:
-    return words
+    return words, []
   value = schema.parse(line, dict | list, where)
-  if isinstance(value, dict):
-    value = games.field_of(value, where)
-  return _listed(value, where, world, ids)
+  if isinstance(value, list):
+    return _listed(value, where, world, ids), []
+  target = next((value[name] for name in TARGETS if name in value), '')
+  fields = games.field_of(value, where), target
+  words, labels = (_listed(field, where, world, ids) for field in fields)
+  return words, labels
 
 
 def _listed(value: Any, where: str, world: core.World, ids: bool) -> list[str]:
@@ -118,7 +129,8 @@ class LineReader(NamedTuple):
     transcribed &= isinstance(world, games.Transcribed)
     ids = {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
     rows: list[list[int]] = []
-    numbers, texts, short = [], [], 0
+    numbers, texts, targets = [], [], {}
+    short = 0
     for number, line in enumerate(lines, first):
       where = f'{path}, line {number}'
       if len(line) > LONGEST:
@@ -126,13 +138,15 @@ class LineReader(NamedTuple):
           f'{where} has more than {LONGEST:,} characters; expected a sequence '
           'a line'
         )
-      words = _words(line, where, world, bool(aliases) or transcribed)
+      words, labels = _words(line, where, world, bool(aliases) or transcribed)
       if not words:
         short += 1
         continue
       packed = transcribed and isinstance(world, games.RecordedGames)
       if packed and all(map(str.isdecimal, words)):
         words = [_move(int(word), where) for word in words]
+      if labels:
+        targets[len(rows)] = [aliases.get(word, word) for word in labels]
       numbers.append(number)
       texts.append(' '.join(words))
       tokens = [aliases.get(word, word) for word in words]
@@ -149,6 +163,8 @@ class LineReader(NamedTuple):
     sequences = core.Sequences(*queries.table(rows))
     sequences.side['line'] = np.array(numbers, np.int64)
     sequences.counts.update({'ill_formed': short} | notes)
+    if targets:
+      _check_targets(world, sequences, targets, path)
     return sequences
 
 
@@ -184,6 +200,48 @@ def _transcribed(
       )
     rows.append(transcript.tokens + [core.PAD] * bool(transcript.fault))
   return rows, notes
+
+
+def _check_targets(
+  world: core.World,
+  sequences: core.Sequences,
+  targets: Mapping[int, list[str]],
+  path: str | Path,
+) -> None:
+  """Raises InputError for a target that disagrees with the world.
+
+  Targets are the written state after each token, or after the last, or the next
+  token.
+  """
+  if not isinstance(world, core.Written):
+    raise core.InputError(
+      f'{path} has targets; no state of this world is written: leave them out'
+    )
+  rows = sequences.take(np.array([*targets]))
+  states = world.init(len(rows))
+  name = functools.cache(lambda x: world.format(np.frombuffer(x, np.int32)))
+  written: list[list[str]] = [[] for _ in targets]
+  for k, column in enumerate(rows.tokens.T):
+    states = np.asarray(world.advance(states, column), np.int32)
+    for n in np.flatnonzero(k < rows.lengths).tolist():
+      written[n].append(name(states[n].tobytes()))
+  for n, target in enumerate(targets.values()):
+    length = int(rows.lengths[n])
+    follows = [world.vocab[t] for t in rows.tokens[n, 1:length]]
+    shifted = len(target) in (length - 1, length)
+    if shifted and target[: len(follows)] == follows:
+      continue
+    pairs = [*zip(target, written[n][-len(target) :], strict=False)]
+    wrong = [k for k, (label, state) in enumerate(pairs) if label != state]
+    where = f'{path}, line {rows.side["line"][n]}'
+    if wrong:
+      label, state = pairs[wrong[0]]
+      raise core.InputError(
+        f'{where}: target {wrong[0] + 1} is {label!r:.60}; the world says '
+        f'{state!r:.60}'
+      )
+    if len(target) > length:
+      raise core.InputError(f'{where}: {len(target)} targets, {length} tokens')
 
 
 def read(path: str | Path, world: core.World) -> core.Sequences:
