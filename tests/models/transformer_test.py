@@ -144,7 +144,7 @@ def test_a_row_in_a_longer_piece_keeps_its_bits(wide):
 
 
 def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
-  monkeypatch.setattr(network, 'LIGHT', 0)
+  monkeypatch.setattr(network, 'CHEAP', 0)
   shape = network.NetworkSpec(dataclasses.replace(SMALL, layers=1), 30, 43)
   assert shape.buckets.tolist() == [11, 22, 33, 43]
   result = networks.NetworkPredictor(

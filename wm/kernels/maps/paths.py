@@ -17,6 +17,7 @@ indptr[u]:indptr[u + 1]. Indices are unsigned, which avoids tests for negatives.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.kernels import dfa
@@ -191,6 +192,22 @@ class Reach:
         *(far, queue, out[part]),
       )
     return out
+
+
+def parts(delta: np.ndarray) -> np.ndarray:
+  """[S] number of the strongly connected part that each row is in.
+
+  Between any two rows of a part there is a route.
+  """
+  tails, labels = np.nonzero(delta >= 0)
+  # SciPy before 1.15 supports only int32 and does not convert.
+  ends = tails.astype(np.int32), delta[tails, labels].astype(np.int32)
+  graph = scipy.sparse.coo_array(
+    (np.ones(len(tails), bool), ends), (len(delta), len(delta))
+  )
+  return scipy.sparse.csgraph.connected_components(graph, connection='strong')[
+    1
+  ]
 
 
 def shortest_routes(

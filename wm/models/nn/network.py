@@ -30,7 +30,7 @@ from wm.core import registry, resources
 from wm.models.nn import layers
 
 # Parameters times tokens below which compiling costs more than padding.
-LIGHT = 100_000_000
+CHEAP = 100_000_000
 MOST_REPLICATED = 1 << 12  # Larger arrays are sharded.
 _DIGITS = '0123456789'
 # A device, or a group of devices with a replicated array on each.
@@ -192,7 +192,7 @@ class NetworkSpec:
   def buckets(self) -> np.ndarray:
     """Lengths that rows are padded to, ascending; the last is max_len."""
     # Each bucket is one program; four reduce the padding where it costs much.
-    if self.num_params * self.max_len < LIGHT:
+    if self.num_params * self.max_len < CHEAP:
       return np.array([self.max_len])
     return np.unique([-(-self.max_len * n // 4) for n in (1, 2, 3, 4)])
 

@@ -41,6 +41,7 @@ import scipy
 from wm import core
 from wm.core import basics, inputs, resources
 from wm.core.fields import field, field_error
+from wm.kernels.maps import paths
 from wm.worlds.base import sampling, verbal
 from wm.worlds.maps import navigation, routes, streets
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
@@ -539,15 +540,8 @@ def district(
     InputError: the part would have fewer than two intersections.
   """
   size = len(graph)
-  sources, _, targets = graph.edges()
-  both = inside[sources] & inside[targets]
-  streets_inside = scipy.sparse.coo_array(
-    (np.ones(both.sum(), np.int8), (sources[both], targets[both])),
-    (size, size),
-  )
-  _, component = scipy.sparse.csgraph.connected_components(
-    streets_inside, connection='strong'
-  )
+  both = inside[:, None] & (graph.delta >= 0) & inside[graph.delta]
+  component = paths.parts(np.where(both, graph.delta, core.DEAD))
   # Of equal parts the one with the first intersection.
   sizes = np.bincount(component[inside], minlength=component.max() + 1)
   chosen = inside & (component == sizes.argmax())

@@ -204,22 +204,16 @@ class Roads:
     self._searched = 0
 
   @functools.cached_property
-  def _joined(self) -> tuple[np.ndarray, np.ndarray]:
-    """[S] bool each: roads lead from here to the largest part, and from there.
+  def _reach(self) -> paths.Reach:
+    return paths.Reach(self._delta)
 
-    Within a strongly connected part there is a route between any two places.
-    """
-    sources, labels = np.nonzero(self._delta >= 0)
-    ends = sources.astype(np.int32), self._delta[sources, labels]
-    size = len(self._delta), len(self._delta)
-    graph = scipy.sparse.coo_array((np.ones(len(sources), bool), ends), size)
-    _, part = scipy.sparse.csgraph.connected_components(
-      graph, connection='strong'
-    )
+  @functools.cached_property
+  def _joined(self) -> tuple[np.ndarray, np.ndarray]:
+    """[S] bool each: roads lead to the largest part, and from it."""
+    part = paths.parts(self._delta)
     root = int(np.argmax(part == np.bincount(part).argmax()))
-    reached = np.zeros(len(self._delta), bool)
-    reached[dfa.breadth_first(self._delta, root)] = True
-    return paths.Reach(self._delta).hops(root, to=True) >= 0, reached
+    leads, reached = (self._reach.hops(root, to) >= 0 for to in (True, False))
+    return leads, reached
 
   def hopeless(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
@@ -238,7 +232,7 @@ class Roads:
       moves[to_part[destinations] & end & ~start] = core.DEAD
       rows = np.flatnonzero(start & end)
       pairs = origins[rows], destinations[rows]
-      far = ~paths.Reach(self._delta).near(*pairs, most)
+      far = ~self._reach.near(*pairs, most)
       moves[rows[far]] = most + 1
     return moves
 
