@@ -43,8 +43,6 @@ class Null(process.ProcessPredictor):
   words  W              | W'            | 2 or k
   """
 
-  many_states = True
-
   def __init__(
     self,
     world: core.World,
@@ -56,6 +54,7 @@ class Null(process.ProcessPredictor):
     self.world, self.base, self.model, self.seed = world, base, model, seed
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self.share = world.max_len, 0.0
+    self.many_states = model.kind in ('prefix', 'recency')
     # Words of 32 bits, whatever the type of the state of p.
     self._dtype = base.init(1).dtype
     self._words = _words(base.init(1)).shape[1]
@@ -78,7 +77,7 @@ class Null(process.ProcessPredictor):
     law, states, history = self._split(memory)
     if self.model.kind == 'recency':
       history = np.concatenate([history[:, 1:], tokens[:, None]], axis=1)
-    else:
+    elif self.model.kind == 'prefix':  # Others have fewer states without it.
       hashed = np.ascontiguousarray(history[:, :2]).view(np.uint64)[:, 0]
       after = basics.hash64(hashed, tokens)[:, None].view(np.int32)
       history = np.concatenate([after, history[:, 2:]], axis=1)

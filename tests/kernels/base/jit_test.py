@@ -1,10 +1,12 @@
 """Kernels are kept between runs, but not beyond a change of their sources."""
 
+import fcntl
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+from concurrent import futures
 
 import numba
 import pytest
@@ -68,6 +70,22 @@ def test_a_second_process_compiles_nothing(package):
   assert ran(package) == (2, 0)
   assert ran(package) == (2, 1)
   assert len(kept(package)) == 1
+
+
+def test_a_kernel_is_not_compiled_while_another_process_does(
+  monkeypatch, tmp_path
+):
+  monkeypatch.setenv('NUMBA_CACHE_DIR', str(tmp_path))
+  jit.folder.cache_clear()
+  kernel = jit.njit(lambda x: x + 1)
+  cache = jit.folder(__file__)
+  with futures.ThreadPoolExecutor() as pool, open(cache / '.lock', 'w') as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)  # As another process would.
+    result = pool.submit(kernel, 1)
+    assert not futures.wait([result], timeout=2).done
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    assert result.result() == 2
+  jit.folder.cache_clear()
 
 
 @pytest.mark.process

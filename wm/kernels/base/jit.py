@@ -13,6 +13,8 @@ imports, directly or not.
 from __future__ import annotations
 
 import ast
+import collections
+import contextlib
 import functools
 import hashlib
 import os
@@ -23,6 +25,11 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+try:
+  import fcntl
+except ImportError:  # Not a Unix.
+  fcntl = None  # type: ignore[assignment]  # It is asked for before use.
 
 # Folders of other sources that were unused for this long are removed.
 KEPT_DAYS = 30
@@ -160,7 +167,7 @@ def _bind(function: Callable[..., Any]) -> None:
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
   import numba
-  from numba.core import config
+  from numba.core import compiler_lock, config
 
   path = folder(function.__code__.co_filename)
   # Numba reads this option when it decorates a function; there is no other way
@@ -171,9 +178,43 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
   # Releases the GIL, so that other threads run and the main thread handles
   # signals.
   try:
-    return numba.njit(function, cache=path is not None, nogil=True, **options)
+    kernel: Any = numba.njit(
+      function, cache=path is not None, nogil=True, **options
+    )
   finally:
     settings['CACHE_DIR'] = before
+  if path is not None and fcntl:
+    compiled = kernel.compile
+
+    def compile_once(signature: Any) -> Any:
+      # Numba's lock comes first, as a thread that compiles has it already.
+      with compiler_lock.global_compiler_lock, _alone(path):
+        return compiled(signature)
+
+    kernel.compile = compile_once  # Numba calls it for types that are new.
+  return kernel
+
+
+_DEPTHS = collections.Counter[pathlib.Path]()  # Of `_alone`, by folder.
+
+
+@contextlib.contextmanager
+def _alone(path: pathlib.Path) -> Iterator[None]:
+  """Keeps other processes from compiling kernels of a folder.
+
+  Processes that start together need the same kernels. One compiles them, and
+  the others wait and load them from the cache.
+  """
+  # Files import each other in one direction, so no two processes wait for each
+  # other.
+  with contextlib.ExitStack() as stack:
+    if not _DEPTHS[path]:
+      with contextlib.suppress(OSError):  # The folder cannot be written.
+        lock = stack.enter_context(open(path / '.lock', 'w'))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    _DEPTHS[path] += 1
+    stack.callback(_DEPTHS.subtract, [path])
+    yield
 
 
 def njit(
