@@ -7,6 +7,7 @@ import math
 import pathlib
 import tarfile
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
 from wm.evaluation import results
-from wm.runtime import provenance
+from wm.runtime import files, provenance
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +128,7 @@ def test_any_changed_byte_is_found_out(tmp_path):
 def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   _run(tmp_path)
   (path,) = results.paths(tmp_path)
-  entries = json.loads(path.read_text())['entries']
+  entries = results.read(path).entries
   results.remove(path)
   old = path.with_name('counted-0123456789ab.json')
   old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
@@ -141,6 +142,19 @@ def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   assert sorted((tmp_path / results.FOLDER).iterdir()) == sorted(
     _files(tmp_path)
   )
+
+
+def test_summaries_of_an_earlier_format_are_read_from_the_json_file(tmp_path):
+  _run(tmp_path)
+  (path,) = results.paths(tmp_path)
+  part = results.read(path)
+  with np.load(path.with_suffix('.npz')) as stored:
+    summaries = json.loads(stored['summaries'].tobytes())
+  body = json.loads(path.read_text()) | summaries
+  del body['sha256'], body['format']
+  marks = {'format': results.EARLIER, 'sha256': files.json_hash(body)}
+  path.write_text(json.dumps({**marks, **body}))
+  assert results.read(path).entries == part.entries
 
 
 def test_parts_of_the_version_before_are_measured_anew(tmp_path):

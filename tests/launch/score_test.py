@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.launch import binaries
+from wm.evaluation import results
 
 CITY = '--world=maps(rows=4, columns=4)'
 QUICK = '--metric=compression(trials=12, samples=4)'
@@ -58,7 +59,7 @@ def test_again_gives_the_same_without_scoring(tmp_path):
   kept = 'compression(trials=12, samples=4): cached\n'
   assert again == (code, kept + first, err)
   (part,) = (tmp_path / 'scores').glob('*.json')
-  assert json.loads(part.read_text())['entries'][0]['model'] == 'uniform'
+  assert results.read(part).entries[0]['model'] == 'uniform'
 
 
 @pytest.mark.parametrize(

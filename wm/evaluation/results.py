@@ -1,7 +1,8 @@
 """Result files: rows and summaries of metrics, and their provenance.
 
-    scores/NAME-MARK.npz    a result: the rows of one metric, an array a column
-    scores/NAME-MARK.json   the origin, summaries, and hashes of both files
+    scores/NAME-MARK.npz    a result: the rows of one metric, an array a column,
+                            and their summaries as JSON
+    scores/NAME-MARK.json   the origin, and hashes of both files
     scores.json             an entry for each quantity of all results
     rows.parquet            all rows of all results
     breakdown.json          entries of subsets of rows
@@ -16,6 +17,7 @@ are recomputed. `ResultCache` decides this, and reads and writes results.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -38,7 +40,8 @@ from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
 FOLDER = 'scores'
-FORMAT = 2
+FORMAT, EARLIER = 3, 2  # The earlier one has summaries in the JSON file.
+PACKED = 'entries', 'breakdown', 'scores'  # In the array `summaries`.
 
 Entry = dict[str, Any]
 Log = Callable[[str], None]
@@ -155,21 +158,31 @@ def write(path: pathlib.Path, result: Result) -> None:
         'outliers': scores.outliers,
       }
     )
+  body = {**vars(result), 'scores': heads, 'wm_version': wm.__version__}
+  # Compressed, as entries repeat most of their fields.
+  summaries = json.dumps({name: body.pop(name) for name in PACKED})
+  arrays['summaries'] = np.frombuffer(summaries.encode(), np.uint8)
   rows = path.with_suffix('.npz')
   # Rows first: the JSON file marks them as complete.
   with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
     np.savez_compressed(file, **arrays)
-  body = {name: x for name, x in vars(result).items() if name != 'scores'} | {
-    'wm_version': wm.__version__,
-    'scores': heads,
-    'rows_sha256': files.sha256(rows),
-  }
+  body['rows_sha256'] = files.sha256(rows)
   digest = files.json_hash(body)
   files.write_json(path, {'format': FORMAT, 'sha256': digest, **body})
 
 
 def read(path: pathlib.Path) -> Result:
   """Reads a result; raises Unusable if it is damaged or of another version."""
+  body, held = _opened(path)
+  heads, _ = body.pop('scores'), body.pop('wm_version')
+  body.pop('summed_from', None)  # Of an earlier version.
+  body['fingerprint'] = tuple(body.get('fingerprint', ()))
+  with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
+    return Result(scores=tuple(_scores(arrays, heads)), **body)
+
+
+def _opened(path: pathlib.Path) -> tuple[Entry, bytes]:
+  """A result's JSON with its summaries, and the content of its npz file."""
   name = f'{path.parent.name}/{path.name}'
   try:
     body = json.loads(path.read_bytes())
@@ -177,7 +190,8 @@ def read(path: pathlib.Path) -> Result:
     body = None
   if not isinstance(body, dict):
     raise Unusable(f'{name} is damaged: it is not whole JSON')
-  if body.pop('format', None) != FORMAT:
+  version = body.pop('format', None)
+  if version not in (FORMAT, EARLIER):
     raise Unusable(*_of_another_version(name, body))
   if body.pop('sha256', None) != files.json_hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
@@ -187,11 +201,10 @@ def read(path: pathlib.Path) -> Result:
   if hashlib.sha256(held).hexdigest() != body.pop('rows_sha256'):
     why = 'its hash is wrong' if held else 'it is missing or empty'
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
-  heads, _ = body.pop('scores'), body.pop('wm_version')
-  body.pop('summed_from', None)  # Of an earlier version.
-  body['fingerprint'] = tuple(body.get('fingerprint', ()))
-  with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
-    return Result(scores=tuple(_scores(arrays, heads)), **body)
+  if version == FORMAT:
+    with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
+      body |= json.loads(arrays['summaries'].tobytes())
+  return body, held
 
 
 def _spec(body: Entry) -> str:
@@ -308,10 +321,9 @@ def check_joined(folder: pathlib.Path, entries: Sequence[Entry]) -> None:
   summaries: dict[tuple[str, str], Entry] = {}
   for file in paths(folder):
     # A damaged result cannot be compared: the entries are accepted.
-    body = json.loads(file.read_bytes())
-    digest, version = body.pop('sha256', ''), body.pop('format', None)
-    if version == FORMAT and digest == files.json_hash(body):
-      summaries |= {(e['spec'], e['quantity']): e for e in body['entries']}
+    with contextlib.suppress(Unusable):
+      stored = _opened(file)[0]['entries']
+      summaries |= {(e['spec'], e['quantity']): e for e in stored}
   for entry in entries:
     first = summaries.get((entry.get('spec', ''), entry['quantity']))
     if first is None or 'trials_sha256' not in first:
