@@ -488,7 +488,8 @@ def concatenated(tables: Sequence[Any], names: Sequence[str]) -> Any:
 
   def column(table: Any, name: str) -> Any:
     if name in table.column_names:
-      return table[name].cast(kinds[name])
+      cells = table[name]
+      return cells if cells.type == kinds[name] else cells.cast(kinds[name])
     blank = lib.scalar('' if name in TEXTS else None, lib.string())
     return lib.repeat(blank, len(table)).cast(kinds[name])
 
