@@ -176,11 +176,10 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
   before = settings['CACHE_DIR']
   settings['CACHE_DIR'] = str(path or before)
   # Releases the GIL, so that other threads run and the main thread handles
-  # signals.
+  # signals. Nothing calls kernels from C.
+  options = {'nogil': True, 'no_cfunc_wrapper': True, **options}
   try:
-    kernel: Any = numba.njit(
-      function, cache=path is not None, nogil=True, **options
-    )
+    kernel: Any = numba.njit(function, cache=path is not None, **options)
   finally:
     settings['CACHE_DIR'] = before
   if path is not None and fcntl:
