@@ -24,9 +24,13 @@ class BuildPy(build_py.build_py):
         self.copy_file(str(path), str(target))
 
 
+# Read, not imported: wm needs packages that may not be installed yet.
+_TEXT = pathlib.Path('wm/__init__.py').read_text(encoding='utf-8')
+VERSION = _TEXT.partition("__version__ = '")[2].partition("'")[0]
+
 setuptools.setup(
   name='wm-metrics',  # The name wm is another project's; the import is wm.
-  version='0.2.0',
+  version=VERSION,
   description='Does this sequence model have a world model, and how good?',
   long_description=pathlib.Path('README.md').read_text(encoding='utf-8'),
   long_description_content_type='text/markdown',

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+import wm
 from tests import house
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -140,6 +141,11 @@ def test_hints_name_extras_of_this_checkout():
       hints += 1
       assert f"'{extra}': [" in setup, f'{path}: no extra {extra!r}'
   assert hints >= 4
+
+
+def test_the_citation_is_of_this_version():
+  assert f'version: {wm.__version__}\n' in _text(ROOT / 'CITATION.cff')
+  assert f'## {wm.__version__}' in _text(ROOT / 'CHANGELOG.md')
 
 
 # BUILD: one target a room and binary; `deps` say which way imports run.

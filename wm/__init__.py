@@ -66,7 +66,7 @@ import sys
 import types
 from typing import Any
 
-__version__ = '0.1.0'
+__version__ = '0.2.0'
 
 # Module -> its members that `wm.NAME` gives. Modules are imported when they are
 # first asked for, and by computed names: results are kept by the imports of
