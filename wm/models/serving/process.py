@@ -89,7 +89,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
   @property
   def in_flight(self) -> int:  # type: ignore[override]  # Depends on a size.
     """Few calls with many trials each, unless the vocabulary is large."""
-    return min(256, (1 << 19) // self.vocab_size)
+    return min(256, (1 << 17) // self.vocab_size)
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, W] states after prefixes [R, L] of lengths [R]."""
