@@ -41,7 +41,8 @@ def copy(added, tmp_path_factory):
   folder = copies.make(
     tmp_path_factory.mktemp('checkout'),
     *('wm', 'launch', 'tests', 'third_party'),
-    *('BUILD', 'README.md', 'pyproject.toml', 'setup.py'),
+    *('BUILD', 'CHANGELOG.md', 'CITATION.cff', 'README.md'),
+    *('pyproject.toml', 'setup.py'),
   )
   for path, source in added.items():
     assert not (folder / path).exists()
