@@ -157,6 +157,28 @@ def test_summaries_of_an_earlier_format_are_read_from_the_json_file(tmp_path):
   assert results.read(path).entries == part.entries
 
 
+@pytest.mark.parametrize('text', [None, 'x', '[1, 2]', '{"entries": []}'])
+def test_rows_without_summaries_are_measured_anew(tmp_path, text):
+  _run(tmp_path)
+  (path,) = results.paths(tmp_path)
+  rows, body = path.with_suffix('.npz'), json.loads(path.read_text())
+  with np.load(rows) as stored:
+    columns = dict(stored)
+  del columns['summaries'], body['sha256'], body['format']
+  if text:
+    columns['summaries'] = np.frombuffer(text.encode(), np.uint8)
+  np.savez_compressed(rows, **columns)
+  body['rows_sha256'] = files.sha256(rows)  # As of one who knows the format.
+  marks = {'format': results.FORMAT, 'sha256': files.json_hash(body)}
+  path.write_text(json.dumps({**marks, **body}))
+  with pytest.raises(results.Unusable, match='damaged: it has no summaries'):
+    results.read(path)
+  output = []
+  _run(tmp_path, log=output.append)
+  assert 'recomputed' in output[0]
+  assert results.read(path).entries
+
+
 def test_parts_of_the_version_before_are_measured_anew(tmp_path):
   archive = pathlib.Path(__file__).parents[1] / 'golden' / 'scored.tar.xz'
   with tarfile.open(archive) as tar:

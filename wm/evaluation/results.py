@@ -202,8 +202,13 @@ def _opened(path: pathlib.Path) -> tuple[Entry, bytes]:
     why = 'its hash is wrong' if held else 'it is missing or empty'
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
   if version == FORMAT:
-    with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
-      body |= json.loads(arrays['summaries'].tobytes())
+    try:
+      with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
+        packed = json.loads(arrays['summaries'].tobytes())
+      body |= {name: packed[name] for name in PACKED}
+    except (KeyError, TypeError, ValueError) as error:
+      why = f'{FOLDER}/{rows.name} is damaged: it has no summaries'
+      raise Unusable(why, spec) from error
   return body, held
 
 
