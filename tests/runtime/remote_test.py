@@ -362,18 +362,18 @@ def test_a_dead_process_of_this_cache_is_not_waited_for(monkeypatch):
 
 def test_signs_are_given_during_a_long_upload(machine, monkeypatch):
   fs, act = remote.at(URL).fs, type(remote.at(URL).fs).put_file
-  # A thread may have to wait for a busy machine, if not for a second.
-  monkeypatch.setattr(remote, 'LIFE', 1.0)
+  # On a busy machine a thread may have to wait for a part of this.
+  monkeypatch.setattr(remote, 'LIFE', 0.6)
 
   def crawl(*args, **keywords):
-    time.sleep(2 * remote.LIFE)
+    time.sleep(8 * remote.LIFE)
     return act(fs, *args, **keywords)
 
   monkeypatch.setattr(fs, 'put_file', crawl, raising=False)
   place = remote.local(URL)
   with files.stage_lock(place, 'train'):
     put(place, rows_csv='1')
-    end = time.monotonic() + 1.5 * remote.LIFE
+    end = time.monotonic() + 6 * remote.LIFE
     while time.monotonic() < end:
       with pytest.raises(files.Held):
         other().acquire(wait=False)
