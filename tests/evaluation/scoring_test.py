@@ -100,7 +100,12 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
 
 def test_breakdown(tmp_path):
   _run(tmp_path)
-  outcomes = json.loads((tmp_path / 'breakdown.json').read_text())
+  parts, entries = (
+    json.loads((tmp_path / name).read_text())
+    for name in ('breakdown.json', 'scores.json')
+  )
+  assert not any('wm_version' in part for part in parts)  # As in scores.json.
+  outcomes = results.whole(parts, entries)
   where = [e['where'] for e in outcomes if e['quantity'] == 'share']
   # The world's tags and what the metric names; `many` is neither.
   assert where == [

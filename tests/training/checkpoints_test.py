@@ -74,6 +74,42 @@ def test_best_and_last_are_kept_and_come_back(kept):
     assert kept.progress(step)['best'] == {'step': 2}
 
 
+@pytest.mark.parametrize('killed', [False, True])
+def test_after_training_the_last_alone_keeps_the_optimizer(
+  kept, killed, monkeypatch, caplog
+):
+  for step in (2, 5):
+    kept.save(step, a_state(step), book(step, 2))
+  kept.wait()
+  digest = kept.digest(2)
+  with monkeypatch.context() as patch:
+    if killed:
+      patch.setattr(checkpoints.shutil, 'rmtree', lambda path: None)
+    kept.finish()
+  again = checkpoints.Checkpoints(kept.folder.parent, read_only=True)
+  shapes = abstract(a_state(2))
+  for step in (2, 5):
+    params = again.params(step, shapes.params)
+    for path, array in a_state(step).params.items():
+      np.testing.assert_array_equal(params[path], array)
+  again.state(5, shapes)
+  assert again.digest(2) == digest
+  assert len(list(kept.folder.glob('*tmp*'))) == killed
+  with pytest.raises(core.InputError, match='2 has no state of the optimizer'):
+    again.state(2, shapes)
+  assert not caplog.records
+  again.close()
+  # The next that trains removes what a killed one left.
+  kept.remove_old(5, book(5, 2))
+  assert not list(kept.folder.glob('*tmp*'))
+  # What is lost or added is damage as before.
+  (kept.folder / '2' / 'params' / 'more').write_text('x')
+  fresh = checkpoints.Checkpoints(kept.folder.parent, read_only=True)
+  with pytest.raises(core.InputError, match=r'hash of params/more is wrong'):
+    fresh.params(2, shapes.params)
+  fresh.close()
+
+
 def test_a_state_given_up_while_it_is_saved_is_saved_as_it_was(kept):
   step = jax.jit(lambda s: jax.tree.map(lambda x: x + 1, s), donate_argnums=0)
   now = a_state(0)

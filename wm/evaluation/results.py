@@ -5,7 +5,8 @@
     scores/NAME-MARK.json   the origin, and hashes of both files
     scores.json             an entry for each quantity of all results
     rows.parquet            all rows of all results
-    breakdown.json          entries of subsets of rows
+    breakdown.json          entries of subsets of rows, without the fields that
+                            are equal in the entry of all rows in scores.json
 
 The rows of a result are written first; the JSON file marks them as complete.
 Hashes reveal files that were cut or changed.
@@ -361,6 +362,31 @@ def breakdown(
       yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
+def brief(part: Entry, entries: Mapping[Any, Entry]) -> Entry:
+  """An entry of a breakdown without the fields that its quantity's has, too.
+
+  entries: (spec, quantity) -> entry of all rows.
+  """
+  full = entries[part['spec'], part['quantity']]
+  differs = {k: x for k, x in part.items() if k not in full or full[k] != x}
+  short = {k: part[k] for k in ('spec', 'quantity')} | differs
+  return short if {**full, **short} == part else part
+
+
+def whole(parts: Sequence[Entry], entries: Sequence[Entry]) -> list[Entry]:
+  """Entries of breakdown.json with the fields that `brief` left out.
+
+  entries: of scores.json.
+  """
+  full = {(e.get('spec'), e['quantity']): e for e in entries}
+  return [
+    part
+    if 'metric' in part  # Of an earlier version, or nothing was left out.
+    else full.get((str(part.get('spec')), str(part.get('quantity'))), {}) | part
+    for part in parts
+  ]
+
+
 def summarize(
   metric: core.Metric,
   quantities: Sequence[core.Scores],
@@ -520,9 +546,12 @@ def _kind(name: str, kinds: set[Any]) -> Any:
 
 def write_parquet(table: Any, target: pathlib.Path | str) -> None:
   """Writes a table of rows; texts are read as plain strings."""
-  # Columns that count up, or whose texts have the same beginning.
-  packed = 'DELTA_BINARY_PACKED'
-  ways = {'trial_key': 'DELTA_BYTE_ARRAY', 'row': packed, 'group': packed}
+  # Texts with the same beginning, a count, and numbers that repeat in runs.
+  ways = {
+    'trial_key': 'DELTA_BYTE_ARRAY',
+    'row': 'DELTA_BINARY_PACKED',
+    'group': 'BYTE_STREAM_SPLIT',
+  }
   names = table.column_names
   arrow('.parquet').write_table(
     table,
@@ -604,9 +633,10 @@ def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
     write_parquet(rows_table(results), temporary)
   # scores.json is last: if it exists, the others do.
   entries = [e for result in results for e in result.entries]
+  full = {(e['spec'], e['quantity']): e for e in entries}
   files.write_json(
     folder / 'breakdown.json',
-    [e for result in results for e in result.breakdown],
+    [brief(e, full) for result in results for e in result.breakdown],
   )
   files.write_json(folder / 'scores.json', entries)
   (folder / 'rows.csv').unlink(missing_ok=True)  # Of an earlier version.

@@ -23,6 +23,7 @@ from wm import core
 from wm.core import registry
 from wm.core.measure import headline_quantities
 from wm.data.exposure import FILE as EXPOSURE_FILE
+from wm.evaluation import results
 from wm.lab import findings, units
 from wm.library import calls
 from wm.library.calls import Log
@@ -154,7 +155,7 @@ class UnitRun(Run):
     rules, code, start = self.rules(), self._commit(), time.monotonic()
     folder = pathlib.Path(self.folder)
     entries, summary = super().do(log)
-    parts = files.read_json(folder / 'breakdown.json')
+    parts = results.whole(files.read_json(folder / 'breakdown.json'), entries)
     entries = [*entries, *filter(_headline, parts)]
     training, seen = (
       files.read_record(path, {}) if path.exists() else {}

@@ -119,8 +119,13 @@ class Run:
     return self.entries[0]['world'] if self.entries else ''
 
 
-def _entries(path: pathlib.Path) -> list[Entry]:
-  entries = _usable(schema.read(path, _ENTRIES), path)
+def _entries(
+  path: pathlib.Path, full: Sequence[Entry] | None = None
+) -> list[Entry]:
+  """Entries of a file; `full` has those of scores.json for breakdown.json."""
+  parts = schema.read(path, schema.List(schema.Object({})))
+  parts = parts if full is None else results.whole(parts, full)
+  entries = _usable(schema.check(parts, _ENTRIES, str(path)), path)
   for number, entry in enumerate(entries):
     where = f'{path}: entry {number}'
     if (entry['low'] is None) != (entry['high'] is None):
@@ -243,7 +248,7 @@ def _load(folder: pathlib.Path) -> Run:
   return Run(
     folder,
     entries,
-    optional('breakdown.json', _entries) or [],
+    optional('breakdown.json', lambda path: _entries(path, entries)) or [],
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json'),
     optional('train.run.json') or {},

@@ -2,7 +2,8 @@
 `Training.keep`.
 
     checkpoints/<step>/params       path -> array
-    checkpoints/<step>/opt          the optimizer's state, likewise
+    checkpoints/<step>/opt          the optimizer's state, likewise; after the
+                                    end of training only with the last step
     checkpoints/<step>/progress     JSON: step, best, open sums
     checkpoints/<step>/sha256.json  file -> hash
 
@@ -67,6 +68,7 @@ FILES = 128  # Files that Orbax and JAX may open: about 40, and some per array.
 # Timeout of Orbax's waits, which use the wall clock: somebody may set it.
 _PATIENCE = int(threading.TIMEOUT_MAX)  # Seconds.
 _BESIDES = 1 << 17  # Bytes of a checkpoint besides its arrays.
+_GONE = '.opt.orbax-checkpoint-tmp'  # After a step: removed next.
 
 
 def _refusal(error: object) -> int | None:
@@ -291,9 +293,25 @@ class Checkpoints:
     progress: progress of the last checkpoint.
     """
     best = (progress['best'] or {}).get('step')
+    for folder in self.folder.glob(f'*{_GONE}'):
+      shutil.rmtree(folder, ignore_errors=True)
     for step in self.steps():
       if not self._policy.stays(step, last, best):
         self._manager.delete(step)
+
+  def finish(self) -> None:
+    """Training has ended: only the last keeps the optimizer's state, from which
+    more steps may go on. It is two thirds of a checkpoint.
+    """
+    self.wait()
+    if jax.process_index():
+      return
+    for step in self.steps()[:-1]:
+      with contextlib.suppress(FileNotFoundError):
+        # One rename, so that a killed process leaves all or nothing of it.
+        gone = self.folder / f'{step}{_GONE}'
+        os.replace(self.folder / str(step) / 'opt', gone)
+        shutil.rmtree(gone)
 
   def _write_hashes(self) -> None:
     """Called by Orbax after writing, before the rename."""
@@ -313,6 +331,8 @@ class Checkpoints:
       if not (folder / HASHES).exists():
         raise ValueError(f'it has no {HASHES}')
       hashes, actual = files.read_record(folder / HASHES, {}), _hashes(folder)
+      if not (folder / 'opt').exists():  # See `finish`.
+        hashes = {k: x for k, x in hashes.items() if not k.startswith('opt/')}
       # Both ways: a file that was added or lost is damage, too.
       for name in sorted(hashes.keys() | actual.keys()):
         if hashes.get(name) != actual.get(name):
@@ -343,6 +363,12 @@ class Checkpoints:
   def state(self, step: int, abstract: state_lib.State) -> state_lib.State:
     """The whole state, placed as `abstract` says; raises InputError."""
     params = self._arrays(step, 'params', abstract.params)
+    if not (self.folder / str(step) / 'opt').is_dir():
+      raise core.InputError(
+        f'checkpoint {self.folder / str(step)} has no state of the optimizer, '
+        'as training ended after it; expected the last checkpoint. '
+        '--start=RUN in another folder trains on from its weights'
+      )
     flat = network.flatten(abstract.opt)
     opt = self._arrays(step, 'opt', flat)
     # opt is saved flat, by path: rebuilt in the optimizer's own tree.

@@ -684,6 +684,8 @@ class Trainer(CompiledSteps):
         if stop:
           checkpoints.wait()
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
+        if last:
+          checkpoints.finish()
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """Held-out sums, float64, see `loss.Objective.evaluation`."""
