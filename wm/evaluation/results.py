@@ -362,14 +362,10 @@ def breakdown(
       yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
-def brief(part: Entry, entries: Mapping[Any, Entry]) -> Entry:
-  """An entry of a breakdown without the fields that its quantity's has, too.
-
-  entries: (spec, quantity) -> entry of all rows.
-  """
-  full = entries[part['spec'], part['quantity']]
-  differs = {k: x for k, x in part.items() if k not in full or full[k] != x}
-  short = {k: part[k] for k in ('spec', 'quantity')} | differs
+def brief(part: Entry, full: Entry) -> Entry:
+  """An entry of a breakdown without what `full`, that of all rows, has, too."""
+  names = 'spec', 'quantity'
+  short = {k: x for k, x in part.items() if k in names or full.get(k) != x}
   return short if {**full, **short} == part else part
 
 
@@ -634,10 +630,9 @@ def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
   # scores.json is last: if it exists, the others do.
   entries = [e for result in results for e in result.entries]
   full = {(e['spec'], e['quantity']): e for e in entries}
-  files.write_json(
-    folder / 'breakdown.json',
-    [brief(e, full) for result in results for e in result.breakdown],
-  )
+  parts = [e for result in results for e in result.breakdown]
+  short = [brief(e, full[e['spec'], e['quantity']]) for e in parts]
+  files.write_json(folder / 'breakdown.json', short)
   files.write_json(folder / 'scores.json', entries)
   (folder / 'rows.csv').unlink(missing_ok=True)  # Of an earlier version.
   return entries

@@ -119,13 +119,11 @@ class Run:
     return self.entries[0]['world'] if self.entries else ''
 
 
-def _entries(
-  path: pathlib.Path, full: Sequence[Entry] | None = None
-) -> list[Entry]:
+def _entries(path: pathlib.Path, full: Sequence[Entry] = ()) -> list[Entry]:
   """Entries of a file; `full` has those of scores.json for breakdown.json."""
   parts = schema.read(path, schema.List(schema.Object({})))
-  parts = parts if full is None else results.whole(parts, full)
-  entries = _usable(schema.check(parts, _ENTRIES, str(path)), path)
+  parts = schema.check(results.whole(parts, full), _ENTRIES, str(path))
+  entries = _usable(parts, path)
   for number, entry in enumerate(entries):
     where = f'{path}: entry {number}'
     if (entry['low'] is None) != (entry['high'] is None):

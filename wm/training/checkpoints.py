@@ -366,8 +366,7 @@ class Checkpoints:
     if not (self.folder / str(step) / 'opt').is_dir():
       raise core.InputError(
         f'checkpoint {self.folder / str(step)} has no state of the optimizer, '
-        'as training ended after it; expected the last checkpoint. '
-        '--start=RUN in another folder trains on from its weights'
+        'as training ended later; expected the last one, or --start=RUN'
       )
     flat = network.flatten(abstract.opt)
     opt = self._arrays(step, 'opt', flat)
