@@ -18,7 +18,7 @@ from wm import core
 from wm.core import registry
 from wm.data import pgn_games, text
 from wm.data import store as stores
-from wm.language import recorded_answers
+from wm.language.papers import published
 from wm.language.papers.forces import questions
 from wm.language.papers.forces import score as scoring
 from wm.models import ngram
@@ -187,7 +187,7 @@ FILES = {
   'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: scoring.load_answer(p, 2)),
   'answers.jsonl.gz': (
     gzip.compress(b'{"text": "yes"}\n', mtime=0),
-    lambda p: list(recorded_answers.read_lines(p, {'text': str})),
+    lambda p: list(published.read_lines(p, {'text': str})),
   ),
   'metrics.jsonl': (b'{"step": 1}\n{"step": 2}\n', run_log.read),
   'mazes.tar.gz': (packed(), lambda p: games.read(p, 'inn')),

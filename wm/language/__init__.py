@@ -5,13 +5,13 @@
   provider         calls to a model, many at a time
   answer_cache     replies on disk
   call_ledger      calls within a budget
+  budget_plan      metrics within a budget
   answers          replies read as values
   inspect_tasks    options of tasks on Inspect's command line
   world_questions  a world and metrics -> questions; answers -> scores
   world_task       the task `wm/world`, which asks them
   providers        `wm/solver` and other models whose answers are known
   logs             logs of Inspect -> results and pages
-  recorded_answers recorded answers of papers -> their pages
   pages            the tables of such pages
   papers           papers about language models, a folder each
   registry         what Inspect imports to find all of these

@@ -59,9 +59,10 @@ import numpy as np
 import pandas as pd
 
 import wm
+from wm import core
 from wm.core import inputs
 from wm.evaluation import statistics
-from wm.language.papers import declared
+from wm.language.papers import declared, has, load, names
 from wm.reporting import charts, papers, tables, write
 from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
@@ -382,3 +383,17 @@ def filled(text: str, row: Row) -> str:
     return '–'
   pieces = formatter.vformat(text, (), row).split('|')
   return Cell(*pieces) if pieces[1:] else pieces[0]
+
+
+def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:
+  """Scores a paper's recorded answers again.
+
+  Raises:
+    InputError: no such paper, or its files are missing or damaged.
+  """
+  if not pathlib.Path(data).is_dir():
+    raise core.InputError(f'no folder of recorded answers at {data}')
+  recorded = [name for name in names() if has(name, 'recorded')]
+  inputs.check_known(paper, recorded, f'no recorded answers of {paper!r}')
+  page: AnswersPage = load(paper, 'recorded').rescore(data)
+  return page

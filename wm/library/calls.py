@@ -22,7 +22,7 @@ from wm.data import exposure, pgn_games, pgn_ingest, published, sampling
 from wm.data import store as stores
 from wm.evaluation import query_plans
 from wm.evaluation import scoring as scoring_lib
-from wm.language import call_ledger, llm_predictor
+from wm.language import budget_plan, call_ledger, llm_predictor
 from wm.library import loading as loading_lib
 from wm.models.serving import user_objects
 from wm.options import check, shown, takes
@@ -362,7 +362,7 @@ def ask(
   All calls that were made for `out` count, in earlier runs too; their usage is
   in OUT/calls.jsonl. The plan and its steps are in OUT/budget.json, results in
   the files of `wm.score`. How trials are shared out is in
-  `wm.evaluation.query_plans`.
+  `wm.language.budget_plan`.
 
   Args:
     model: a language model or its spec.
@@ -396,9 +396,9 @@ def ask(
     raise core.InputError('out=None; expected a folder, or dry_run=True')
   calls = None if out is None else pathlib.Path(out) / LEDGER
 
-  def plan() -> query_plans.BudgetPlan:
+  def plan() -> budget_plan.BudgetPlan:
     ledger = call_ledger.CallLedger(limit, unit, cost, calls)
-    return query_plans.BudgetPlan(
+    return budget_plan.BudgetPlan(
       asked, predictor, loaded.world, scoring.seed, ledger
     )
 

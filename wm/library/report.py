@@ -121,8 +121,8 @@ def recorded(
     InputError: no such paper, or its files are missing or damaged.
   """
   with inputs.extra('language', 'a report of recorded answers'):
-    from wm.language import pages, recorded_answers
-  rescored = recorded_answers.rescore(paper, data)
+    from wm.language import pages
+  rescored = pages.rescore(paper, data)
   page = pages.save(rescored, pathlib.Path(out) / 'report')
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)

@@ -1,20 +1,22 @@
-"""Published prompts, from text files that the user brings.
+"""Prompts and recorded answers that papers published; the user brings them.
 
-A folder has a file KIND.txt for each kind of prompt that a task has. A value
-stands there as `{name}`; a file may also be a whole prompt, which holds all its
-values as they are. Without a folder, macros of a template say the same in our
-own words.
+A folder of prompts has a file KIND.txt for each kind of prompt that a task has.
+A value stands there as `{name}`; a file may also be a whole prompt, which holds
+all its values as they are. Without a folder, macros of a template say the same
+in our own words.
 """
 
 from __future__ import annotations
 
+import gzip
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from wm import core
 from wm.core import inputs
+from wm.runtime import files as run_files
 
 HELP = "folder of the authors' prompts; '' asks in our own words"
 
@@ -70,3 +72,22 @@ def render(
       f'{path} has no {{{missing[0]}}}; expected {{{"}, {".join(values)}}}'
     )
   return re.sub(r'{(\w+)}', lambda at: every.get(at[1], at[0]), text)
+
+
+def read_lines(
+  path: pathlib.Path, needed: Mapping[str, type]
+) -> Iterator[dict[str, Any]]:
+  """Objects of a packed JSON-lines file.
+
+  needed: name -> `str` or `float`, what each object's value of it is.
+
+  Raises:
+    InputError: it is missing or damaged, or an object lacks such a value.
+  """
+  with (
+    inputs.reading_file(path, 'a file of recorded answers'),
+    gzip.open(path, 'rt', encoding='utf-8') as file,
+  ):
+    for number, line in enumerate(file, 1):
+      record = inputs.parse_json(line)
+      yield run_files.record(record, f'{path}, line {number}', dict(needed))

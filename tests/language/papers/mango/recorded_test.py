@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.language import recorded_answers
+from wm.language.papers import published
 from wm.language.papers.mango import questions, recorded
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
@@ -32,7 +32,7 @@ def authors_sample(folder):
   index = recorded.QuestionIndex(mazes_of)
   answers, unmatched = [], 0
   path = folder / 'example-answers-905.jsonl.gz'
-  for record in recorded_answers.read_lines(path, {'response': str}):
+  for record in published.read_lines(path, {'response': str}):
     actions = tuple(record.get('action_list') or ())
     asked = index.next('905', record['src_node'], record['dst_node'], actions)
     if asked is None:
@@ -143,18 +143,18 @@ def test_damaged_files_are_one_line(tmp_path, text, cut, message):
   packed = gzip.compress(text)
   path.write_bytes(packed[: len(packed) - cut])
   with pytest.raises(core.InputError, match=message):
-    list(recorded_answers.read_lines(path, {'game': str}))
+    list(published.read_lines(path, {'game': str}))
 
 
 def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
   path = tmp_path / 'answers.jsonl.gz'
   with pytest.raises(core.InputError, match='no such file'):
-    list(recorded_answers.read_lines(path, {'game': str}))
+    list(published.read_lines(path, {'game': str}))
   path.write_bytes(b'no gzip')
   with pytest.raises(
     core.InputError, match='is not a file of recorded answers'
   ):
-    list(recorded_answers.read_lines(path, {'game': str}))
+    list(published.read_lines(path, {'game': str}))
 
 
 @pytest.mark.parametrize('game', ['905', 'zenon', 'huntdark'])

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from wm.core import inputs
-from wm.language import recorded_answers
 from wm.language.pages import AnswersPage
+from wm.language.papers import published
 from wm.language.papers.cogeval import prompts, statistics
 from wm.language.papers.cogeval import report as reports
 from wm.language.papers.cogeval import score as scoring
@@ -123,7 +123,7 @@ def load(folder: str | pathlib.Path) -> pd.DataFrame:
   place = pathlib.Path(folder)
   needed: dict[str, type] = dict.fromkeys(FACTORS, str)
   needed |= {'temperature': float, 'repeat': float}
-  lines = recorded_answers.read_lines(place / SAMPLE, needed)
+  lines = published.read_lines(place / SAMPLE, needed)
   # Not of all lines: they have columns of the table, too.
   of_text = [*_CONVERSATION, 'messages', 'answer', 'expected']
   texts = pd.DataFrame(lines, columns=of_text)

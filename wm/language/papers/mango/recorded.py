@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from wm.language import recorded_answers
 from wm.language.pages import AnswersPage
+from wm.language.papers import published
 from wm.language.papers.mango import questions
 from wm.language.papers.mango import report as reports
 from wm.language.papers.mango import score as scoring
@@ -81,7 +81,7 @@ def rwkv(
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
   names = 'game', 'src', 'dst'
-  lines = recorded_answers.read_lines(folder / RWKV, dict.fromkeys(names, str))
+  lines = published.read_lines(folder / RWKV, dict.fromkeys(names, str))
   for record in lines:
     game, start, target = (record[name] for name in names)
     if game not in mazes_of:
