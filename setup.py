@@ -78,11 +78,7 @@ setuptools.setup(
   ],
   extras_require={
     'automata': ['pydot>=4.0'],
-    'cloud': [
-      'universal_pathlib>=0.3',
-      's3fs>=2025.3',
-      'gcsfs>=2025.3',
-    ],
+    'cloud': ['universal_pathlib>=0.3', 's3fs>=2025.3', 'gcsfs>=2025.3'],
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ['zstandard>=0.23'],
     'language': [
@@ -94,19 +90,11 @@ setuptools.setup(
     ],
     'local': ['xllamacpp>=2026.10'],
     'maps': ['osmnx>=2.0'],
-    'site': [
-      'mkdocs-material>=9.6',
-      'mkdocstrings[python]>=1.0',
-    ],
+    'site': ['mkdocs-material>=9.6', 'mkdocstrings[python]>=1.0'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['torch>=2.6', 'transformers>=5.0'],
-    'bench': [
-      'aalpy>=2.0',
-      'rustworkx>=0.15',
-      'pgx>=2.6',
-      'rust-chess>=0.4',
-    ],
+    'bench': ['aalpy>=2.0', 'rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
     'test': [
       'aalpy>=2.0',
       'pytest>=8',

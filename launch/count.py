@@ -62,7 +62,4 @@ def _boundary() -> None:
 
 
 if __name__ == '__main__':
-  common.run(
-    main,
-    *('world', 'state', 'depth', *PAIR),
-  )
+  common.run(main, *('world', 'state', 'depth', *PAIR))

@@ -55,16 +55,10 @@ def main() -> None:
     return
   common.require('out')
   runs = FLAGS.runs or [FLAGS.out]
-  wm.report(
-    runs,
-    FLAGS.out,
-    single_file=FLAGS.single_file,
-    log=print,
-  )
+  wm.report(runs, FLAGS.out, single_file=FLAGS.single_file, log=print)
 
 
 if __name__ == '__main__':
   common.run(
-    main,
-    *('runs', 'compare', 'miniatures', 'paper', 'data', 'single_file'),
+    main, *('runs', 'compare', 'miniatures', 'paper', 'data', 'single_file')
   )

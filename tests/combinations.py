@@ -31,13 +31,7 @@ def matrix() -> Iterator[Combination]:
   # Types are compared; no world, model or metric is made.
   for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
     cells = [
-      Combination(
-        world,
-        model,
-        metric,
-        cls,
-        (*lacks(m, w), *lacks(of, cls, w)),
-      )
+      Combination(world, model, metric, cls, (*lacks(m, w), *lacks(of, cls, w)))
       for cls in m.gives
     ]
     # Of the predictors that a model may give the first that fits, or the usual.

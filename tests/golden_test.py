@@ -124,9 +124,7 @@ def test_a_study_is_reported_with_its_numbers(folders, tmp_path):
   assert all(name in page for name in ('uniform', 'random_walks', 'oracle'))
 
 
-def test_every_scored_folder_is_reported_and_others_say_why_not(
-  tmp_path,
-):
+def test_every_scored_folder_is_reported_and_others_say_why_not(tmp_path):
   folders, reported = unpacked(tmp_path / 'golden'), set()
   for folder in sorted({path.parent for path in folders.rglob('*.json')}):
     name = str(folder.relative_to(folders))

@@ -48,7 +48,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     'wm/worlds/maps/navigation.py',
     'ids = (current + 3) * (len(self.graph) + 2) + goal + 2',
     '2',
-  ): 'ids are compared with each other alone; larger strides tell apart, too',
+  ): 'ids are compared with each other alone; larger strides tell apart, too'
 }
 
 

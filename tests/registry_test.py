@@ -113,7 +113,7 @@ def test_a_fault_inside_a_plug_in_is_not_a_missing_plug_in(monkeypatch):
 
 def test_names():
   assert registry.names('accept') == [
-    *('calibrated', 'epsilon', 'published', 'top_k', 'top_p'),
+    *('calibrated', 'epsilon', 'published', 'top_k', 'top_p')
   ]
   metrics = registry.names('metric')
   assert {'compression', 'distinction'} <= set(metrics)

@@ -79,14 +79,7 @@ _CALLS = {
   'evaluation.scoring': ('Loaded',),
   'explorer.page': ('ExplorerPage', 'explore'),
   'library.calls': (
-    *(
-      'ask',
-      'ingest',
-      'ingest_text',
-      'reconstruct',
-      'sample',
-      'score',
-    ),
+    *('ask', 'ingest', 'ingest_text', 'reconstruct', 'sample', 'score'),
     'train',
   ),
   'library.course': ('course',),

@@ -102,12 +102,7 @@ class Walker:
   """A model that walks, and a readout of where it takes itself to be."""
 
   def __init__(
-    self,
-    predictor: Any,
-    world: MazeWorld,
-    accept: Any,
-    num: int,
-    seed: int,
+    self, predictor: Any, world: MazeWorld, accept: Any, num: int, seed: int
   ) -> None:
     """Fits the readout.
 

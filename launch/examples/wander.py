@@ -27,7 +27,7 @@ class Metric(core.Metric):
   version = '1'
   measures: ClassVar = {'legal': core.Measure(1, 'wanders by the rules')}
   glossary: ClassVar = {
-    'legal': 'Share of continuations that break no rule. No goal is asked for.',
+    'legal': 'Share of continuations that break no rule. No goal is asked for.'
   }
 
   num: int = 200

@@ -47,11 +47,6 @@ MADE: dict[str, tuple[tuple[str, ...] | Callable[[], None], ...]] = {
       '--out=ngram',
     ),
     ('train', f'--world={LINE}', '--model=ngram(order=2)', '--out=ngram'),
-    (
-      'score',
-      f'--world={LINE}',
-      '--metric=next_token(num=10)',
-      '--out=ngram',
-    ),
+    ('score', f'--world={LINE}', '--metric=next_token(num=10)', '--out=ngram'),
   ),
 }

@@ -91,9 +91,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'out': (' ', 'm.osm', 'm.osm/inner'),
     'queries': ('99', '1e9', 'x'),
   },
-  'ingest': {
-    'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
-  },
+  'ingest': {'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG)},
   'plan': {
     'topology': (
       *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
@@ -117,7 +115,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
   },
   'study': {
-    'grid': ('lr', 'world=a|b', 'match=steps|tokens', 'steps=0', 'seed=x'),
+    'grid': ('lr', 'world=a|b', 'match=steps|tokens', 'steps=0', 'seed=x')
   },
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),

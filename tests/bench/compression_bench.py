@@ -27,10 +27,7 @@ def _predictor(world: core.World) -> core.Predictor:
 
 
 def _trials(
-  predictor: core.Predictor,
-  world: core.World,
-  num: int,
-  accept: rules.Accept,
+  predictor: core.Predictor, world: core.World, num: int, accept: rules.Accept
 ) -> context.Trials:
   """Different random walks of PREFIX tokens, two a trial."""
   result = world.sample(20 * num, 0)
@@ -65,10 +62,7 @@ def _timed(
   cost = (time.process_time() - start) / len(trials.rows)
   later = time.perf_counter() - wall
   line = harness.Line(
-    name=name,
-    value=cost,
-    unit='CPU-s/trial',
-    compile_s=max(first - later, 0.0),
+    name=name, value=cost, unit='CPU-s/trial', compile_s=max(first - later, 0.0)
   )
   return line, result
 

@@ -70,11 +70,7 @@ class Transformer(nn.Module):
   """The chess Transformer; `heads` are those of the state."""
 
   def __init__(
-    self,
-    size: int,
-    heads: layers.Heads,
-    width: int = 128,
-    rate: float = 0.1,
+    self, size: int, heads: layers.Heads, width: int = 128, rate: float = 0.1
   ) -> None:
     super().__init__()
     self.channels, self.labels = 64, heads

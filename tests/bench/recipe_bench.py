@@ -130,11 +130,7 @@ def curve(
 
   every = max(recipe['steps'] // EVALUATIONS, 1)
   options = Training(
-    data=str(data),
-    eval_every=every,
-    save_every=10**9,
-    **task.options,
-    **recipe,
+    data=str(data), eval_every=every, save_every=10**9, **task.options, **recipe
   )
   clock: list[float] = []  # When training stopped and went on, in turn.
   evaluate, step = loop.Trainer.evaluate, loop.run_log.RunLog.dispatched

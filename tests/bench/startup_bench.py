@@ -53,10 +53,7 @@ def _seconds(code: str) -> list[float]:
 
 def _line(name: str, seconds: float, limit: float) -> harness.Line:
   return harness.Line(
-    name=name,
-    value=seconds,
-    unit='s',
-    target=f'under {limit:g} s',
+    name=name, value=seconds, unit='s', target=f'under {limit:g} s'
   )
 
 

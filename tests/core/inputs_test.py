@@ -192,8 +192,7 @@ def test_a_generator_that_is_closed_has_not_failed():
 
 
 @pytest.mark.parametrize(
-  'text',
-  ['{', '', '9' * 5000, '[' * 10**5, '["\\ud800"]', '{"\\uDC00x": 1}'],
+  'text', ['{', '', '9' * 5000, '[' * 10**5, '["\\ud800"]', '{"\\uDC00x": 1}']
 )
 def test_json_is_read_or_named(text, tmp_path, one_line):
   path = tmp_path / 'file.json'

@@ -43,10 +43,7 @@ INPUTS = {
   'broken tag': (game().replace('[Site "?"]', '[Site "?]'), ['broken tag']),
   'tag without a name': (game().replace('Site', ''), ['broken tag']),
   'illegal': (game(LINE.replace('Bb5', 'Bb6')), ['illegal move']),
-  'ambiguous': (
-    game('1. d4 d5 2. Nf3 Nf6 3. Nd2 1-0'),
-    ['ambiguous move'],
-  ),
+  'ambiguous': (game('1. d4 d5 2. Nf3 Nf6 3. Nd2 1-0'), ['ambiguous move']),
   'unreadable': (game(LINE.replace('Bb5', 'Zz9')), ['unreadable move']),
   'no letters': (game(LINE.replace('Bb5', '\x01\x02é')), ['unreadable move']),
   'null move': (game(LINE.replace('Bb5', '--')), ['null move']),

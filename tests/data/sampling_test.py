@@ -197,8 +197,7 @@ def test_hashes_do_not_depend_on_padding():
   data = tiny.World().sample(50, 1)
   wider = np.pad(data.tokens, ((0, 0), (0, 5)))
   np.testing.assert_array_equal(
-    data.hashes(),
-    core.Sequences(wider, data.lengths).hashes(),
+    data.hashes(), core.Sequences(wider, data.lengths).hashes()
   )
 
 

@@ -117,14 +117,8 @@ def test_a_line_may_be_json(tmp_path, line):
   ('line', 'message'),
   [
     ('{"moves": ["at0"', 'line 2 is not JSON: '),
-    (
-      '{"id": 1, "fen": ""}',
-      "'tokens' or 'moves' .*; available: id, fen",
-    ),
-    (
-      '{"moves": ["at0", 3]}',
-      'line 2 holds 3; expected a text of tokens',
-    ),
+    ('{"id": 1, "fen": ""}', "'tokens' or 'moves' .*; available: id, fen"),
+    ('{"moves": ["at0", 3]}', 'line 2 holds 3; expected a text of tokens'),
     ('{"moves": null}', 'line 2 holds None; expected'),
     ('["at0", "NNE"]', "line 2: unknown token 'NNE'"),
     ('[' * 99_999, 'line 2 is not JSON: it nests too deep'),

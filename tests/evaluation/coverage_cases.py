@@ -92,11 +92,7 @@ def _exponent(rng: np.random.Generator, num: int) -> Interval:
 
 def _median(rng: np.random.Generator, num: int) -> Interval:
   summary = statistics.summarize(_outliers(rng, num))
-  return (
-    summary['median'],
-    summary['median_low'],
-    summary['median_high'],
-  )
+  return (summary['median'], summary['median_low'], summary['median_high'])
 
 
 def _median_truth() -> float:

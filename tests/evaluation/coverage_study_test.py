@@ -117,8 +117,7 @@ def test_the_table_meets_what_is_asked():
 
 
 @pytest.mark.parametrize(
-  'name',
-  ['independent', 'uneven clusters, icc .3', 'mixed 0, 1 and fractions'],
+  'name', ['independent', 'uneven clusters, icc .3', 'mixed 0, 1 and fractions']
 )
 @pytest.mark.parametrize(('num', 'truth'), [(10, 0.9), (50, 0.98), (300, 0.95)])
 def test_the_table_is_of_this_code(name, num, truth):

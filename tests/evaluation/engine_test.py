@@ -135,8 +135,7 @@ def test_decided_trials_are_dropped_and_decide_the_same(monkeypatch):
   assert early.steps < whole.steps / 2
   assert whole.restarts == early.restarts == 2 * (23 - 4)
   np.testing.assert_array_equal(
-    (full.status == core.REFUSED).any(1),
-    (quick.status == core.REFUSED).any(1),
+    (full.status == core.REFUSED).any(1), (quick.status == core.REFUSED).any(1)
   )
 
 

@@ -70,12 +70,7 @@ def test_intervals_cover_with_dependent_rows():
   [
     ([1, 2, 3, 4], [1, 2, 3, 4], [0, 0, 0, 0], '4 rows of 1 clusters'),
     ([1, 2], [1, 2], [0, 1], '2 rows of 2 clusters'),
-    (
-      [1, 2, 3, 4],
-      [2, 2, 2, 2],
-      [0, 0, 1, 1],
-      'do not determine',
-    ),
+    ([1, 2, 3, 4], [2, 2, 2, 2], [0, 0, 1, 1], 'do not determine'),
   ],
 )
 def test_what_has_no_law_is_told(target, mass, group, message):

@@ -42,10 +42,7 @@ class Counted:
 
 def trials_of(world, function, **settings):
   reader = user_objects.FromCallable(
-    function,
-    vocab_size=len(world.vocab),
-    end=world.end,
-    max_len=world.max_len,
+    function, vocab_size=len(world.vocab), end=world.end, max_len=world.max_len
   )
   metric = registry.make('metric', 'compression(trials=30)')
   drawn = prefix_pairs.draw(metric, reader, world, 0, two_states=False)

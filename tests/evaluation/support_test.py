@@ -20,13 +20,7 @@ METRICS = (
   "distinction(trials=60, support='sampler')",
   "detour(num=40, support='sampler')",
 )
-ASKED = (
-  'precision',
-  'recall',
-  'recall_by_length',
-  'valid_0.5',
-  'valid_0.75',
-)
+ASKED = ('precision', 'recall', 'recall_by_length', 'valid_0.5', 'valid_0.75')
 
 
 def supported(spec: str) -> support.Support:

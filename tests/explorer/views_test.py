@@ -128,10 +128,7 @@ def test_clicks_in_any_order_give_what_a_whole_pass_gives(city):
   ('world', 'prefix', 'token', 'boxes'),
   [
     ('othello(size=6)', '', 'c2', [(102, 62, 40, 40)]),
-    (
-      *('chess()', '<start>', 'e2e4'),
-      [(182, 262, 40, 40), (182, 182, 40, 40)],
-    ),
+    (*('chess()', '<start>', 'e2e4'), [(182, 262, 40, 40), (182, 182, 40, 40)]),
     ('lattice()', 'right', 'left', [(10, 52, 60, 22)]),
   ],
 )

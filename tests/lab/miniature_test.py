@@ -261,8 +261,7 @@ def result_of(unit: miniature_lib.UnitRun, code: str, **rules: str) -> None:
 
 
 @pytest.mark.parametrize(
-  'change',
-  [{}, {'training': wm.Training(lr=2e-3)}, {'allow_dirty': True}],
+  'change', [{}, {'training': wm.Training(lr=2e-3)}, {'allow_dirty': True}]
 )
 @pytest.mark.parametrize('has_result', [True, False])
 def test_what_is_made_again_keeps_the_rules_of_its_first_data(

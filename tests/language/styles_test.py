@@ -118,11 +118,7 @@ def _tasks(testdata):
   game['tokenizer'] = 'estimate'
   city = 'maps(rows=3, columns=3)'
   yield 'world', world_task.world(city, metrics), 'right'
-  yield (
-    'choices',
-    world_task.world('seating()', 'capability(num=4)'),
-    'right',
-  )
+  yield ('choices', world_task.world('seating()', 'capability(num=4)'), 'right')
   small = {'graphs': 'n7line', 'domains': 'ordRooms,socialTies'}
   yield 'cogeval', cogeval.cogeval(**small), 'correct'
   yield 'forces', forces.forces('corrected', num=1, every=90), 'answered'

@@ -152,10 +152,10 @@ def test_reports_are_made_from_logs(result, folder, tmp_path):
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
   rows = list(logs.rows(result['yes']))
   assert {row['quantity'] for row in rows} == {
-    *('answered', 'right', 'right_all', 'probability'),
+    *('answered', 'right', 'right_all', 'probability')
   }
   assert {row['reason'] for row in rows if row['value'] == ''} <= {
-    *('no_value', 'no_probability'),
+    *('no_value', 'no_probability')
   }
 
 

@@ -105,10 +105,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(score):
   first, _ = score(*user())
   before = pathlib.Path('out/rows.parquet').stat().st_mtime_ns
   calls = pathlib.Path('calls')
-  write(
-    'm.py',
-    "print('called', file=open('calls', 'a'))\n" + MODEL,
-  )
+  write('m.py', "print('called', file=open('calls', 'a'))\n" + MODEL)
   output = binaries.printed('score', METRIC, '--out=out', *user())
   assert calls.exists()
   assert output.count('does not say what files it reads') == 1

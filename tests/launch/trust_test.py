@@ -44,10 +44,7 @@ def logits(tokens):
   return np.zeros((*tokens.shape, 4))
 """
 # Of each kind, as data may name it.
-METRICS = (
-  'dl/evil.py:Metric()',
-  "exactness(world='dl/evil.py:World()')",
-)
+METRICS = ('dl/evil.py:Metric()', "exactness(world='dl/evil.py:World()')")
 MODELS = (
   'dl/evil.py:Model()',
   'user(function="dl/evil.py:logits")',

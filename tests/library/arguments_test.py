@@ -173,10 +173,7 @@ ROWS = 'lattice(size=3, length=6)'
   [
     ('report: uniform()', "no row can be named 'report'"),
     (f'a: uniform() on {ROWS}', 'there is nothing to train in uniform'),
-    (
-      f'a: ngram() on {ROWS} then on connect4()',
-      'another voc',
-    ),
+    (f'a: ngram() on {ROWS} then on connect4()', 'another voc'),
     (f'a: ngram() on {ROWS} with steps=0', "row 'a': steps=0: expected at"),
   ],
 )

@@ -63,11 +63,7 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.miniature, Units, {}),
     (wm.study, Crossing, {}),
     (wm.study, Stages, {}),
-    (
-      wm.study,
-      Scoring,
-      {'world', 'checkpoint', 'max_calls', 'model', 'name'},
-    ),
+    (wm.study, Scoring, {'world', 'checkpoint', 'max_calls', 'model', 'name'}),
     (
       wm.load_predictor,
       Scoring,

@@ -2,13 +2,7 @@
 
 import pytest
 
-from tests.models.adversaries import (
-  NUM,
-  PAIRS,
-  WORLDS,
-  run,
-  value,
-)
+from tests.models.adversaries import NUM, PAIRS, WORLDS, run, value
 from wm.core import registry
 from wm.core.measure import headline_quantities
 

@@ -144,12 +144,7 @@ def test_sampled_precision_weighs_by_probability():
 
 def test_recall_equals_brute_force():
   num = 10
-  result = _score(
-    NOISY,
-    trials=num,
-    k=3,
-    accept='epsilon(0.05)',
-  )
+  result = _score(NOISY, trials=num, k=3, accept='epsilon(0.05)')
   pairs = _pairs(num)
   truth = WORLD.boundary(pairs.first, pairs.second, 3).listed()
   for t in range(num):

@@ -38,10 +38,7 @@ def split(history: tuple[int, ...]) -> dict[int, float]:
 
 
 def language(
-  predictor: core.Predictor,
-  prefix: tuple[int, ...],
-  depth: int,
-  accept: object,
+  predictor: core.Predictor, prefix: tuple[int, ...], depth: int, accept: object
 ) -> set[tuple[int, ...]]:
   """Every continuation of length 1..depth that is accepted token by token.
 

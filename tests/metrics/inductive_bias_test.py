@@ -146,12 +146,7 @@ def test_a_network_is_adapted_and_its_random_twin():
   world = registry.make('world', 'lattice(size=2, length=8)')
   model = registry.make('model', 'rnn(layers=1, width=8)')
   metric = inductive_bias.Metric(
-    num=4,
-    examples=8,
-    states=4,
-    pool=4,
-    steps=(1, 40),
-    untrained=True,
+    num=4, examples=8, states=4, pool=4, steps=(1, 40), untrained=True
   )
   result = table.by_name(metric(model.predictor(world, 0), world, 0))
   assert result['r_ib'].measured.all()

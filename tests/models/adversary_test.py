@@ -5,14 +5,7 @@ import pytest
 
 from tests import every_world
 from tests.models import adversaries
-from tests.models.adversaries import (
-  NUM,
-  PAIRS,
-  TRAINED,
-  WORLDS,
-  model,
-  value,
-)
+from tests.models.adversaries import NUM, PAIRS, TRAINED, WORLDS, model, value
 from wm import core
 from wm.core import registry
 from wm.models import adversary

@@ -201,12 +201,7 @@ def test_only_yes_or_no_has_a_probability(made):
 
 @pytest.mark.parametrize(
   'fields',
-  [
-    "'solver'",
-    "'a/b', args=('c',)",
-    "'a/b', read='ear'",
-    "'a/b', names=-1",
-  ],
+  ["'solver'", "'a/b', args=('c',)", "'a/b', read='ear'", "'a/b', names=-1"],
 )
 def test_bad_fields_are_one_line(fields):
   with pytest.raises(core.InputError, match=r'expected|available'):

@@ -83,8 +83,7 @@ def test_700_steps_far_from_training_are_finite_and_agree(spec, monkeypatch):
   # Chunks of one step are the recurrence itself.
   chunks = forms.run_chunks
   monkeypatch.setattr(
-    *(forms, 'run_chunks'),
-    lambda body, size, *rest: chunks(body, 1, *rest),
+    *(forms, 'run_chunks'), lambda body, size, *rest: chunks(body, 1, *rest)
   )
   again = jax.jit(lambda params: loss(params)[1])(params)
   np.testing.assert_allclose(logits, again, atol=2e-5 * float(abs(again).max()))

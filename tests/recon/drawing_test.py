@@ -57,10 +57,7 @@ def test_pictures_are_well_formed(name, request, tmp_path):
   graph, _, table = request.getfixturevalue(name)
   paths = draw.write(graph, table, tmp_path, 'A map')
   names = [p.name for p in paths]
-  assert names == [
-    'map_far.png',
-    'map_far.svg',
-  ]
+  assert names == ['map_far.png', 'map_far.svg']
   assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
   for path in paths:
     if path.suffix == '.png':

@@ -32,10 +32,7 @@ ROOMS = {
   'one': {'b': 'none', 'd': 'one'},
   'two': {'b': 'none'},
 }
-MERGED = {
-  'none': {'a': 'any', 'c': 'any'},
-  'any': {'b': 'none', 'd': 'any'},
-}
+MERGED = {'none': {'a': 'any', 'c': 'any'}, 'any': {'b': 'none', 'd': 'any'}}
 
 
 def automaton_of(tmp_path, name, transitions):
@@ -276,7 +273,7 @@ def test_files_read_back_and_a_killed_run_is_begun_anew(tmp_path, monkeypatch):
     assert (out / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
   monkeypatch.setattr(learner.Teacher, '_masks', real)
   assert sorted(path.name for path in out.iterdir()) == [
-    *('automaton.json', 'extract.run.json', 'extraction.json'),
+    *('automaton.json', 'extract.run.json', 'extraction.json')
   ]
   assert lines == [*whole.lines(), lines[-1]]
   with pytest.raises(core.InputError, match='holds another extract run'):

@@ -270,10 +270,7 @@ def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
 
 
 def test_bins_that_are_printed_stand_beside_ours(tmp_path):
-  model = {
-    'model': 'slice_d512',
-    'model_spec': 'slice(layers=6, width=512)',
-  }
+  model = {'model': 'slice_d512', 'model_spec': 'slice(layers=6, width=512)'}
 
   def bins(spec, values, model=model):
     return [

@@ -86,11 +86,7 @@ IN_TWO = 'In two modes: the seeds fall into two groups'
   ('values', 'expected', 'brackets'),
   [
     (FEW, '0.750 [0.700, 0.750, 0.800], 3 seeds', '[each seed]'),
-    (
-      TWO,
-      '0.720 [0.200, 0.980, 0.980] in two modes, 3 seeds',
-      '[each seed]',
-    ),
+    (TWO, '0.720 [0.200, 0.980, 0.980] in two modes, 3 seeds', '[each seed]'),
     (MANY, '0.667 [0.500, 0.700], 6 seeds', '[least, greatest]'),
     (
       TWO_OF_MANY,

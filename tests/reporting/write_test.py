@@ -46,11 +46,7 @@ def runs(tmp_path: pathlib.Path) -> list[pathlib.Path]:
     first: [
       entry('shortest_paths', 'compression', headline, 0.25),
       entry(
-        'shortest_paths',
-        'compression',
-        headline,
-        0.75,
-        spec='compression(k=1)',
+        'shortest_paths', 'compression', headline, 0.75, spec='compression(k=1)'
       ),
     ],
     second: [

@@ -130,8 +130,7 @@ def test_models_are_compared_where_their_trials_are_the_same(done):
   validity = cells['next_token(num=80): validity']
   assert validity[:2] == ['not the same trials'] * 2
   assert re.fullmatch(
-    r'-0\.\d+ \[-?\d\.\d+, -?\d\.\d+\] p[=<]0\.\d{3} n=80',
-    validity[2],
+    r'-0\.\d+ \[-?\d\.\d+, -?\d\.\d+\] p[=<]0\.\d{3} n=80', validity[2]
   )
   cells_of_pairs = ' '.join(cell for row in rows for cell in row[1:])
   ends = re.findall(r'\[(-?[\d.]+), (-?[\d.]+)\]', cells_of_pairs)

@@ -14,11 +14,7 @@ import pytest
 from wm import core
 from wm.training import checkpoints, state
 
-SHAPES = {
-  'a.kernel': (3, 40),
-  'b.bias': (5,),
-  'c.count': (),
-}
+SHAPES = {'a.kernel': (3, 40), 'b.bias': (5,), 'c.count': ()}
 
 
 def a_state(seed: int) -> state.State:

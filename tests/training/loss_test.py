@@ -243,9 +243,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   named = predictor.states(held.tokens, held.lengths)
   assert named.shape == (*held.tokens.shape, 1)
   again, loss = predictor.state_loss(
-    held.tokens,
-    held.lengths,
-    world.sequence_labels(held.tokens, held.lengths),
+    held.tokens, held.lengths, world.sequence_labels(held.tokens, held.lengths)
   )
   np.testing.assert_array_equal(named, again)
   real = np.arange(held.tokens.shape[1]) < held.lengths[:, None]

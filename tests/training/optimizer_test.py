@@ -227,9 +227,7 @@ def test_muons_updates_have_singular_values_near_one(model):
   for path, (batch, rows, columns) in FAMILIES[model].items():
     inputs, outputs = axes[path]
     move = np.moveaxis(
-      result[path],
-      [*inputs, *outputs],
-      range(-len(inputs) - len(outputs), 0),
+      result[path], [*inputs, *outputs], range(-len(inputs) - len(outputs), 0)
     ).reshape(batch, rows, columns)
     scale = max(1, columns / rows) ** 0.5
     values = np.linalg.svd(move, compute_uv=False) / scale

@@ -71,11 +71,7 @@ def mesh(devices: list[Any], data: int, model: int = 1) -> Mesh:
 
 
 def compiled(
-  spec: str,
-  objective: str,
-  mesh: Mesh,
-  *,
-  rows: int = ROWS,
+  spec: str, objective: str, mesh: Mesh, *, rows: int = ROWS
 ) -> Program:
   """A step on `rows` of LENGTH tokens for each device of the data axis."""
   world = registry.make('world', 'connect4()')

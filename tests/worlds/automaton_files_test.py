@@ -248,8 +248,7 @@ ARROW = 'none [shape=none, label=""]; none -> a;'
 
 
 @pytest.mark.parametrize(
-  'mark',
-  ['peripheries=2', 'shape=doublecircle', 'accepting=true'],
+  'mark', ['peripheries=2', 'shape=doublecircle', 'accepting=true']
 )
 def test_marks_of_accepting_states(mark, tmp_path):
   text = f'digraph {{ {ARROW} a -> b [label=x]; b [{mark}]; }}'

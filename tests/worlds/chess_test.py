@@ -103,9 +103,7 @@ def test_a_state_is_what_may_be_played_from_now_on(world):
   assert len(np.unique(world.canonical(other), axis=0)) == 4
   # The pawn that could take is pinned: no different from without a push.
   pinned = at(
-    world,
-    '8/8/8/K2pP2r/8/8/8/7k w - d6 0 2',
-    '8/8/8/K2pP2r/8/8/8/7k w - - 0 2',
+    world, '8/8/8/K2pP2r/8/8/8/7k w - d6 0 2', '8/8/8/K2pP2r/8/8/8/7k w - - 0 2'
   )
   assert len(set(world.state_id(pinned).tolist())) == 1
 

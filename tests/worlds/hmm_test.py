@@ -20,11 +20,7 @@ RRXOR = {
   '0': '0 .5 0 0 0 0 0 0 0 .5 0 0 0 .5 0 0 0 0 0 0 1 0 0 0 0',
   '1': '0 0 .5 0 0 0 0 0 .5 0 0 0 0 0 .5 1 0 0 0 0 0 0 0 0 0',
 }
-SPECS = [
-  'hmm()',
-  "hmm(preset='rrxor')",
-  "hmm(preset='z1r')",
-]
+SPECS = ['hmm()', "hmm(preset='rrxor')", "hmm(preset='z1r')"]
 each = pytest.mark.parametrize('spec', SPECS)
 
 

@@ -177,5 +177,5 @@ def test_the_map_of_a_place(queries, path, tmp_path):
   ):
     assert labelled(graph) == labelled(expected)
   assert sorted(p.name for p in out.iterdir()) == [
-    *('edges.csv', 'map.graphml', 'nodes.csv'),
+    *('edges.csv', 'map.graphml', 'nodes.csv')
   ]

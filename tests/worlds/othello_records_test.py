@@ -154,10 +154,7 @@ def test_small_boards_are_read_by_their_own_squares(write, size):
   keep = np.unique(result.tokens, axis=0, return_index=True)[1]
   result = result.take(np.sort(keep))
   lines = text_of(world, result.tokens, result.lengths)
-  for path in (
-    write('\n'.join(lines)),
-    write(wtb(lines, size), 'small.wtb'),
-  ):
+  for path in (write('\n'.join(lines)), write(wtb(lines, size), 'small.wtb')):
     read = othello_records.read(path, size)
     np.testing.assert_array_equal(read.sequences.tokens, result.tokens)
     assert not read.rejected

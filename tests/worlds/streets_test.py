@@ -120,11 +120,7 @@ def test_sectors_are_centred_on_the_compass_points(degrees, name):
   assert streets.DIRECTIONS[streets.sector(degrees)] == name
 
 
-@given(
-  st.floats(-80, 80),
-  st.floats(-179, 179),
-  st.floats(0, 359.9),
-)
+@given(st.floats(-80, 80), st.floats(-179, 179), st.floats(0, 359.9))
 def test_bearing_and_distance_of_a_short_step(lat, lon, angle):
   step = 1e-4
   lat2 = lat + step * math.cos(math.radians(angle))

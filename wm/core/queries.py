@@ -165,8 +165,4 @@ def _one(
   return answers
 
 
-_TRUTHS: dict[str, Any] = {
-  YES_NO: _legal,
-  ALL_NEXT: _next,
-  ONE_NEXT: _one,
-}
+_TRUTHS: dict[str, Any] = {YES_NO: _legal, ALL_NEXT: _next, ONE_NEXT: _one}

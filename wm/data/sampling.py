@@ -78,10 +78,7 @@ def stored(
 
 @files.locked_stage('sample')
 def make_dataset(
-  world: core.World,
-  out: str | Path,
-  options: Sampling,
-  jobs: int = 1,
+  world: core.World, out: str | Path, options: Sampling, jobs: int = 1
 ) -> dict[str, Any]:
   """Samples both splits; resumes a killed run, and keeps a complete one.
 
@@ -178,12 +175,7 @@ def _retract(claimed: Path, before: set[Path]) -> None:
 
 
 def _make_split(
-  world: core.World,
-  folder: Path,
-  num: int,
-  seed: int,
-  split: str,
-  jobs: int,
+  world: core.World, folder: Path, num: int, seed: int, split: str, jobs: int
 ) -> dict[str, Any]:
   """Makes the store of a split unless it exists; returns its manifest."""
   description = describe(world, seed, split, num)
@@ -251,10 +243,7 @@ def _sample(
 
 @contextlib.contextmanager
 def _drawing(
-  world: core.World,
-  writer: stores.Writer,
-  about: dict[str, Any],
-  jobs: int,
+  world: core.World, writer: stores.Writer, about: dict[str, Any], jobs: int
 ) -> Iterator[Draw]:
   """Context that gives a function (chunk, rows) -> sequences of the chunk.
 

@@ -534,8 +534,7 @@ def open(folder: str | Path) -> Store:
       'launch/sample.py'
     )
   store = Store(
-    folder,
-    checked(folder, files.read_json(folder / 'manifest.json')),
+    folder, checked(folder, files.read_json(folder / 'manifest.json'))
   )
   for k, shard in enumerate(store.manifest['shards']):
     sizes = {

@@ -128,9 +128,7 @@ class Teacher:
     ended = [word[-1] == self._world.end for word in new]
     if new and self._world.end == core.DEAD:
       steps, states = self._world.walk(
-        self._world.init(len(new)),
-        np.array(new),
-        np.full(len(new), self.depth),
+        self._world.init(len(new)), np.array(new), np.full(len(new), self.depth)
       )
       ended = ((steps == self.depth) & self._world.over(states)).tolist()
     for word, over in zip(new, ended, strict=True):

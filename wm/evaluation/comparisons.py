@@ -344,9 +344,7 @@ def p_value(difference: Difference | str) -> float | None:
   return None if isinstance(difference, str) else difference.p
 
 
-def adjusted(
-  differences: Sequence[Difference | str],
-) -> list[Difference | str]:
+def adjusted(differences: Sequence[Difference | str]) -> list[Difference | str]:
   """Differences with p values adjusted for all of them by `holm`."""
   p_values = [p for x in differences if (p := p_value(x)) is not None]
   left = iter(holm(p_values))

@@ -139,10 +139,7 @@ class Slots:
     return tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
 
   def advance(
-    self,
-    tokens: np.ndarray,
-    done: np.ndarray,
-    again: np.ndarray | None = None,
+    self, tokens: np.ndarray, done: np.ndarray, again: np.ndarray | None = None
   ) -> np.ndarray:
     """Appends tokens, and replaces decided trials.
 

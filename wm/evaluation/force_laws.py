@@ -236,10 +236,7 @@ class LawRows(NamedTuple):
     return Verdict(reason, exponents, newton, positive, r2, angle, size)
 
   def searched(
-    self,
-    target: str,
-    speakers: dict[str, Verdict],
-    nodes: int,
+    self, target: str, speakers: dict[str, Verdict], nodes: int
   ) -> dict[str, Sought]:
     """The formula that each speaker's numbers follow, of up to `nodes`.
 

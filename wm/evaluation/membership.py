@@ -485,12 +485,7 @@ def positions(
       going &= ~quiet
       rows, legal = rows[going], legal[going]
       yield JudgedPositions(
-        number[rows],
-        t + 1,
-        states[rows],
-        legal,
-        log_probs[rows, t],
-        unanswered,
+        number[rows], t + 1, states[rows], legal, log_probs[rows, t], unanswered
       )
       done = part.start + len(batch) * (t + 1) // log_probs.shape[1]
       progress.report(done, len(sequences))

@@ -746,10 +746,7 @@ class ResultCache:
     return len(before) == len(now) > 0 and np.allclose(before, now, atol=1e-3)
 
   def _discard(
-    self,
-    file: pathlib.Path,
-    asked: Mapping[str, core.Metric],
-    error: Unusable,
+    self, file: pathlib.Path, asked: Mapping[str, core.Metric], error: Unusable
   ) -> None:
     """Logs why a result is not used; removes it if it will be recomputed."""
     # An unreadable result is identified by its file name.

@@ -88,9 +88,7 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
 
 
 def bootstrap_t(
-  totals: np.ndarray,
-  weights: np.ndarray,
-  seed: int = 0,
+  totals: np.ndarray, weights: np.ndarray, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
 
@@ -168,9 +166,7 @@ def hall(
 
 
 def unbounded_interval(
-  totals: np.ndarray,
-  weights: np.ndarray,
-  seed: int = 0,
+  totals: np.ndarray, weights: np.ndarray, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """(low [R], high [R], is_bootstrap_t [R]); other rows have Hall's interval.
 
@@ -289,9 +285,7 @@ def _within(errors: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 
 def effective(
-  totals: np.ndarray,
-  weights: np.ndarray,
-  strata: np.ndarray | None = None,
+  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
 ) -> np.ndarray:
   """[2, R] numbers of independent trials as uncertain as R samples of clusters.
 
@@ -342,9 +336,7 @@ def effective(
 
 
 def korn_graubard(
-  totals: np.ndarray,
-  weights: np.ndarray,
-  strata: np.ndarray | None = None,
+  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of shares sum(totals) / sum(weights), see `effective`.
 

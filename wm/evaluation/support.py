@@ -307,9 +307,7 @@ def of_pairs(trials: context.Trials, drawn: engine.Continuations) -> np.ndarray:
 
 
 def of_elements(
-  trials: context.Trials,
-  elements: core.Boundary,
-  sides: tuple[int, ...],
+  trials: context.Trials, elements: core.Boundary, sides: tuple[int, ...]
 ) -> SupportedLength:
   """Leading supported tokens of suffixes of R trials, minimum over sides.
 

@@ -68,10 +68,7 @@ class StateProbe(NamedTuple):
 
 
 def fit_probe(
-  predictor: core.HiddenStates,
-  world: core.Labelled,
-  num: int,
-  seed: int,
+  predictor: core.HiddenStates, world: core.Labelled, num: int, seed: int
 ) -> StateProbe:
   """Fits a probe on sequences of a world (Vafa et al. 2024, section 3.1).
 

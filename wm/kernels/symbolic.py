@@ -501,11 +501,7 @@ class _FormulaSearch:
   """One search, with arrays of the maximum size that it can need."""
 
   def __init__(
-    self,
-    x: np.ndarray,
-    aim: np.ndarray,
-    logs: bool,
-    counts: list[int],
+    self, x: np.ndarray, aim: np.ndarray, logs: bool, counts: list[int]
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
     self.sizes, self.logs = len(counts) - 1, logs

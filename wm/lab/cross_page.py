@@ -141,10 +141,7 @@ def _lead(cells: CrossCells, design: Design) -> str:
 
 
 def findings(
-  folder: Path,
-  out: Path,
-  *,
-  log: Callable[[str], None] = lambda line: None,
+  folder: Path, out: Path, *, log: Callable[[str], None] = lambda line: None
 ) -> list[Judged]:
   """Judges the findings of papers by units of miniatures, on one page.
 

@@ -453,9 +453,7 @@ def miniature(
     return []
   by_name = {unit.name: unit for unit in todo}
   pool.work(
-    [[unit] for unit in todo],
-    lambda job: by_name[job[0].name].status(),
-    log,
+    [[unit] for unit in todo], lambda job: by_name[job[0].name].status(), log
   )
   return [unit.status() for unit in todo if not unit.done()]
 

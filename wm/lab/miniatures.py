@@ -84,9 +84,7 @@ def _is_baseline(row: str, rows: Sequence[str]) -> bool:
   )
 
 
-def judged(
-  folder: str | pathlib.Path,
-) -> tuple[list[Judged], dict[str, Rows]]:
+def judged(folder: str | pathlib.Path) -> tuple[list[Judged], dict[str, Rows]]:
   """Verdicts on all findings, and the units of each miniature by row.
 
   Raises:

@@ -113,10 +113,7 @@ class BudgetPlan:
     # Of cached answers too, so that a resumed run plans the same.
     whole = sum(
       self._need([plan], anew=True)
-      * max(
-        trials_of(metric) / max(trials_of(plan.metric), 1),
-        1,
-      )
+      * max(trials_of(metric) / max(trials_of(plan.metric), 1), 1)
       for metric, plan in zip(
         self.metrics, self._done or self.pilot, strict=True
       )

@@ -410,10 +410,7 @@ def voted(each: Sequence[Answer]) -> Answer:
 
 
 def answer(
-  question: Query,
-  reply: CallReply,
-  read: Read,
-  by_probability: bool = False,
+  question: Query, reply: CallReply, read: Read, by_probability: bool = False
 ) -> Answer:
   """The answer in a reply.
 

@@ -172,10 +172,7 @@ FEWEST_EFFECTIVE = 5
 
 
 def cluster_mean(
-  values: np.ndarray,
-  cluster: Iterable[Hashable],
-  *,
-  macro: bool = False,
+  values: np.ndarray, cluster: Iterable[Hashable], *, macro: bool = False
 ) -> ClusterMean:
   """Mean of values [N] from 0 to 1, each in a cluster [N].
 

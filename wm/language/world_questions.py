@@ -83,10 +83,7 @@ class Setting(NamedTuple):
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
     return language.Model(
-      name,
-      before=self.before,
-      names=self.names,
-      most_told=self.most_told,
+      name, before=self.before, names=self.names, most_told=self.most_told
     )
 
   def predictor(
@@ -137,9 +134,7 @@ def default_metrics(world: core.World) -> list[str]:
 
 
 def settings(
-  base: Setting,
-  names: Sequence[int],
-  max_calls: int = 0,
+  base: Setting, names: Sequence[int], max_calls: int = 0
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by seed of names.
 
@@ -228,7 +223,7 @@ _SAMPLE = schema.Object(
     'prefix': _TOKENS,
     'suffixes': schema.List(_TOKENS),
     'truth': object,
-  },
+  }
 )
 _SCORE = schema.Object(
   {'value': object, 'failure': str, 'probability': float | None}
@@ -295,9 +290,7 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer:
     return Answer(from_json(data['value']), data['failure'], chance)
 
 
-def gathered(
-  pairs: Iterable[tuple[Mapping[str, Any], Answer]],
-) -> Known:
+def gathered(pairs: Iterable[tuple[Mapping[str, Any], Answer]]) -> Known:
   """Answers by setting and question, from samples' metadata and answers."""
   by_setting: Known = collections.defaultdict(
     lambda: collections.defaultdict(list)

@@ -41,12 +41,10 @@ _REMOTE = re.compile(rf':/|{remote.MIRRORS}')
 # Call -> folders of a run whose files it does not read.
 _SKIPPED = {
   **dict.fromkeys(
-    ('compare', 'findings', 'report', 'rows'),
-    ('data', 'checkpoints'),
+    ('compare', 'findings', 'report', 'rows'), ('data', 'checkpoints')
   ),
   **dict.fromkeys(
-    ('explore', 'load_predictor', 'reconstruct', 'score'),
-    ('data',),
+    ('explore', 'load_predictor', 'reconstruct', 'score'), ('data',)
   ),
 }
 _MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD

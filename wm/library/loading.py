@@ -53,10 +53,7 @@ Source = Any  # A spec, a run's folder, a `Run`, or an object, see `wrap`.
 
 @takes(loading=Loading)
 def load_predictor(
-  source: Source,
-  world: core.World | str | None = None,
-  *,
-  loading: Loading,
+  source: Source, world: core.World | str | None = None, *, loading: Loading
 ) -> Loaded:
   """The predictor that a training run left, or that a model is untrained.
 

@@ -63,11 +63,7 @@ def report(
     if not several:
       return reported.pages[0]
   summary = write.report(
-    several,
-    place,
-    wait=wait,
-    notes=notes,
-    single_file=single_file,
+    several, place, wait=wait, notes=notes, single_file=single_file
   )
   log(f'{summary["results"]} results of {len(several)} runs')
   for line in (*summary['answers'], *summary['left_out']):

@@ -41,7 +41,7 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   measures: ClassVar[Mapping[str, core.Measure]] = {
-    'accuracy': core.Measure(1, 'completes every task'),
+    'accuracy': core.Measure(1, 'completes every task')
   }
 
   num: int = field(60, least=1)

@@ -65,7 +65,7 @@ class Metric(core.Metric):
   version: ClassVar[str] = '3'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   measures: ClassVar[Mapping[str, core.Measure]] = {
-    'valid': core.Measure(1, 'recovers from every detour'),
+    'valid': core.Measure(1, 'recovers from every detour')
   }
 
   kind: str = field('random', choices=('random', 'adversarial', 'second'))

@@ -15,12 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field, field_error
-from wm.evaluation import (
-  boundaries,
-  engine,
-  membership,
-  prefix_pairs,
-)
+from wm.evaluation import boundaries, engine, membership, prefix_pairs
 from wm.evaluation import support as supports
 from wm.evaluation.context import Trials
 

@@ -89,11 +89,7 @@ class Metric(fewshot.FewShotMetric):
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Latent)
-  sized_by: ClassVar[tuple[str, ...]] = (
-    'num',
-    'num examples',
-    'num points',
-  )
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'num examples', 'num points')
   measures: ClassVar[Mapping[str, core.Measure]] = {
     'error_linear': core.Measure(0, 'extrapolates by the state'),
     'slope_linear': core.Measure(1, 'extrapolates by the state'),

@@ -99,12 +99,9 @@ class Metric(fewshot.FewShotMetric):
     core.Adaptable,
     core.Latent.trajectory,
   )
-  sized_by: ClassVar[tuple[str, ...]] = (
-    'num',
-    'num examples',
-  )
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'num examples')
   measures: ClassVar[Mapping[str, core.Measure]] = {
-    'newton': core.Measure(1, "its law is Newton's"),
+    'newton': core.Measure(1, "its law is Newton's")
   }
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
 

@@ -184,10 +184,7 @@ class _Study(NamedTuple):
     return fitted.along(features, probe, self.edits, by)
 
   def accepted(
-    self,
-    predictor: core.HiddenStates,
-    layer: int,
-    moves: state_edits.Shifts,
+    self, predictor: core.HiddenStates, layer: int, moves: state_edits.Shifts
   ) -> np.ndarray:
     """[M, U, V] bool: tokens accepted after each of the moves, after a layer.
 

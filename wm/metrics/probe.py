@@ -159,11 +159,7 @@ class Metric(probing.ProbeMetric):
     target, values = probing.classes(label)
     classes = np.array([len(column) for column in values])
     params = linear_probe.fit(
-      features[~test],
-      target[~test],
-      classes,
-      epochs=self.epochs,
-      seed=seed,
+      features[~test], target[~test], classes, epochs=self.epochs, seed=seed
     )
     right = np.zeros(len(test))
     for rows in core.predictor.chunks(len(test), params[1].size):

@@ -105,10 +105,7 @@ class Metric(fewshot.FewShotMetric):
     )
 
   def _answers(
-    self,
-    task: FunctionTasks,
-    seed: int,
-    predictor: core.Adaptable,
+    self, task: FunctionTasks, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
     """[S, F, M, L, k] scores of the classes."""
     num, mask = len(task.names), task.truth.valid

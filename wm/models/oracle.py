@@ -23,10 +23,7 @@ class BeliefOracle(oracles.Oracle, process.BeliefReader):
 class Model(core.Model):
   """Uniform over the legal tokens of the true state."""
 
-  gives: ClassVar[tuple[type, ...]] = (
-    oracles.Oracle,
-    BeliefOracle,
-  )
+  gives: ClassVar[tuple[type, ...]] = (oracles.Oracle, BeliefOracle)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""

@@ -167,10 +167,7 @@ class Scoring(Loading):
 
   # Objects or specs.
   metrics: core.Metric | str | Sequence[core.Metric | str] = option(
-    MISSING,
-    'Metric; repeat for more than one.',
-    flag='metric',
-    many=True,
+    MISSING, 'Metric; repeat for more than one.', flag='metric', many=True
   )
   world: core.World | str | None = option(
     None,

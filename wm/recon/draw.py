@@ -109,10 +109,7 @@ def control_points(
 
 
 def figure(
-  graph: streets.StreetGraph,
-  edges: pd.DataFrame,
-  view: View,
-  title: str,
+  graph: streets.StreetGraph, edges: pd.DataFrame, view: View, title: str
 ) -> figure_lib.Figure:
   """Draws one view as a Matplotlib figure."""
   import matplotlib.figure  # Plotting on first use.

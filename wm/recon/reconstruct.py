@@ -114,10 +114,7 @@ def problem(
 
 
 def counts(
-  graph: streets.StreetGraph,
-  routes: Routes,
-  fate: Fate,
-  edges: UsedEdges,
+  graph: streets.StreetGraph, routes: Routes, fate: Fate, edges: UsedEdges
 ) -> dict[str, int | dict[str, int]]:
   """Counts failures and edges by class.
 

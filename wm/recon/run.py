@@ -312,10 +312,7 @@ def _rule_of(metric: Any) -> str:
 
 
 def add_errors(
-  edges: pd.DataFrame,
-  graph: Any,
-  routes: routes_lib.Routes,
-  errors: Errors,
+  edges: pd.DataFrame, graph: Any, routes: routes_lib.Routes, errors: Errors
 ) -> None:
   """Adds what the metrics `audit` and `coherence` say of each edge.
 

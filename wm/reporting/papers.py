@@ -137,9 +137,7 @@ def model_key(name: str) -> str:
   return ''.join(c for c in name.lower() if c.isalnum())
 
 
-_USUAL: dict[str, Any] = {
-  **{'facts': {}, 'place': '', 'reconstructions': None},
-}
+_USUAL: dict[str, Any] = {**{'facts': {}, 'place': '', 'reconstructions': None}}
 
 
 def _paper(record: Mapping[str, Any]) -> Paper:

@@ -260,14 +260,10 @@ def _sections(
     sections.append(_metric_section(measured, metric, part))
   sections += [
     part(
-      'sizes',
-      'Sizes and models',
-      model_comparison.correlation_table(frame),
+      'sizes', 'Sizes and models', model_comparison.correlation_table(frame)
     ),
     part(
-      'papers',
-      'Beside the paper',
-      *paper_comparison.value_tables(together),
+      'papers', 'Beside the paper', *paper_comparison.value_tables(together)
     ),
     part('training', 'Training', tables.training_table(runs)),
     part('results', 'All results', tables.full_table(measured.every)),

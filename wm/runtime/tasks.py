@@ -142,10 +142,7 @@ def _begin(trusted: dict[str, str]) -> None:
 
 
 def run_shards(
-  title: str,
-  call: Callable[..., Any],
-  arguments: Mapping[str, Any],
-  num: int,
+  title: str, call: Callable[..., Any], arguments: Mapping[str, Any], num: int
 ) -> None:
   """Calls `call` for the shards (0, num) to (num - 1, num), in processes."""
   todo = [Task(call, {**arguments, 'shard': (k, num)}) for k in range(num)]

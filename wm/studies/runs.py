@@ -40,14 +40,7 @@ from wm.library.calls import Log
 from wm.options.calls import Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
-from wm.runtime import (
-  compute,
-  files,
-  progress,
-  provenance,
-  stopping,
-  tasks,
-)
+from wm.runtime import compute, files, progress, provenance, stopping, tasks
 from wm.studies.rows import Row, spec_of
 
 FAILED = 'failed.json'  # Reason why a process of the run failed.

@@ -153,9 +153,7 @@ def state_shardings(
 
 
 def abstract_state(
-  shapes: Shapes,
-  optimizer: optax.GradientTransformation,
-  mesh: Mesh,
+  shapes: Shapes, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> State:
   """Shapes, dtypes and shardings of the whole state."""
   # Only traced, so that the host holds no array of the model's size.
@@ -264,8 +262,7 @@ def matrix_axes(
     outputs = min(len(module.outputs), 2)
     last = len(module.outputs)
     axes['.'.join(map(str, (*path, 'kernel')))] = contrib.MuonDimensionNumbers(
-      tuple(range(-last - len(module.inputs), -last)),
-      tuple(range(-outputs, 0)),
+      tuple(range(-last - len(module.inputs), -last)), tuple(range(-outputs, 0))
     )
   return axes
 
@@ -325,8 +322,7 @@ _LARGE = 1 << 20  # Elements of a matrix that is too large to gain by stacking.
 
 
 def _muon(
-  training: Training,
-  axes: Callable[[str], contrib.MuonDimensionNumbers | None],
+  training: Training, axes: Callable[[str], contrib.MuonDimensionNumbers | None]
 ) -> optax.GradientTransformation:
   """Muon for matrices, with the same schedule and its own peak rate.
 

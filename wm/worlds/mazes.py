@@ -396,9 +396,7 @@ def _nearest(
 
 
 def _labelled(
-  layout: Layout,
-  every: list[Move],
-  forward: dict[int, tuple[int, int]],
+  layout: Layout, every: list[Move], forward: dict[int, tuple[int, int]]
 ) -> mazes.Maze:
   """The map of a walk; forward: first step of each move, and when told."""
   back = {

@@ -61,8 +61,7 @@ def trained(spec: str, target: str):
 
 
 @pytest.mark.parametrize(
-  'spec',
-  ['mamba(width=8, layers=1, state=4)', 'slice(width=8, block_size=4)'],
+  'spec', ['mamba(width=8, layers=1, state=4)', 'slice(width=8, block_size=4)']
 )
 def test_accelerators_take_few_steps_to_the_same_result(spec):
   depth, results = trained(spec, 'tpu')

@@ -42,9 +42,7 @@ def test_a_reader_of_the_published_prompts_believes_where_the_sun_is(
 ):
   """It answers by Newton's law around the origin, which is wrong."""
   log = _run(
-    tasks.forces(folder=str(testdata / 'orbits'), num=2),
-    'wm/solver',
-    folder,
+    tasks.forces(folder=str(testdata / 'orbits'), num=2), 'wm/solver', folder
   )
   shown = questions.load(testdata / 'orbits')[:2]
   expected = [

@@ -22,7 +22,7 @@ DECLARED = {
       'value': 'interval won of formed',
       'title': 'mean won',
       'sorted': True,
-    },
+    }
   },
 }
 

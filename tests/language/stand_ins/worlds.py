@@ -108,8 +108,4 @@ def _one_next(
   return f'Answer: {can[0] if len(can) == 1 else "unknown"}'
 
 
-_ANSWERS = {
-  'yes_or_no': _verdict,
-  'all_next': _all_next,
-  'one_next': _one_next,
-}
+_ANSWERS = {'yes_or_no': _verdict, 'all_next': _all_next, 'one_next': _one_next}

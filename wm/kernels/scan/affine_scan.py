@@ -33,11 +33,7 @@ _FORMS = {'cpu': 'sequential', 'gpu': 'associative'}
 
 
 def affine(
-  a: jax.Array,
-  b: jax.Array,
-  start: jax.Array,
-  form: str = '',
-  axis: int = 1,
+  a: jax.Array, b: jax.Array, start: jax.Array, form: str = '', axis: int = 1
 ) -> jax.Array:
   """All y_t = a_t y_{t-1} + b_t, from y_{-1} = start; the shape of b.
 
@@ -86,9 +82,7 @@ def _forward(
 
 
 def _backward(
-  form: str,
-  residuals: tuple[jax.Array, jax.Array, jax.Array],
-  g_LX: jax.Array,
+  form: str, residuals: tuple[jax.Array, jax.Array, jax.Array], g_LX: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
   a_LX, y_LX, start_X = residuals
   blocks = a_LX.ndim > y_LX.ndim

@@ -180,9 +180,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|["\\/bfnrt]|.)', re.S)
 # A constant, the key of an object, or the text's end within either.
-_WORD = re.compile(
-  r'(?:true|false|null|True|False|None)\b|\w++\s*+(?::|\Z)',
-)
+_WORD = re.compile(r'(?:true|false|null|True|False|None)\b|\w++\s*+(?::|\Z)')
 
 
 def _constant(name: str) -> float:

@@ -438,10 +438,7 @@ ELSEWHERE = 1 << 15
 
 
 def chunk_size(
-  spec: network.NetworkSpec,
-  num: int,
-  tokens: int,
-  device: jax.Device,
+  spec: network.NetworkSpec, num: int, tokens: int, device: jax.Device
 ) -> int:
   """Number of data sets per program on a device.
 

@@ -17,13 +17,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import (
-  Callable,
-  Collection,
-  Iterator,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np

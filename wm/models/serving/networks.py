@@ -299,10 +299,7 @@ def tile_log_probs(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _hidden(
-  spec: network.NetworkSpec,
-  layer: int,
-  params: nnx.State,
-  tokens_BL: jax.Array,
+  spec: network.NetworkSpec, layer: int, params: nnx.State, tokens_BL: jax.Array
 ) -> jax.Array:
   return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
 

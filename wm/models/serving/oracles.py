@@ -14,11 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics, inputs
-from wm.models.serving.process import (
-  NextTokens,
-  TablePredictor,
-  all_tokens,
-)
+from wm.models.serving.process import NextTokens, TablePredictor, all_tokens
 
 # Extra mass, relative to other legal tokens, of a token on a shortest
 # completion.

@@ -53,13 +53,7 @@ from wm import core
 from wm.core import contract, inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
-from wm.models.serving.adapters import (
-  NARROW,
-  as_array,
-  has,
-  is_a,
-  logits_of,
-)
+from wm.models.serving.adapters import NARROW, as_array, has, is_a, logits_of
 from wm.models.serving.layout import LaidOut, sizes_differ
 from wm.models.serving.outputs import Outputs
 

@@ -46,11 +46,7 @@ _PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  table.NamedTableWorld,
-  core.Verbal,
-  core.Described,
-):
+class World(table.NamedTableWorld, core.Verbal, core.Described):
   """A user's finite automaton, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
@@ -71,9 +67,7 @@ class World(
   noun: ClassVar[str] = 'this automaton'
 
   file: str = field(
-    '',
-    'automaton as .json, .csv, .dot or .gv',
-    format=readers.__name__,
+    '', 'automaton as .json, .csv, .dot or .gv', format=readers.__name__
   )
   preset: str = ''
   length: int = field(

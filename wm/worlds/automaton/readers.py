@@ -221,10 +221,7 @@ def _dot(path: str) -> Sketch:
   nodes: Nodes = {}
   arcs: Arcs = []
   defaults: Nodes = {'node': {}, 'edge': {}, 'graph': {}}
-  parts: list[Any] = [
-    *parsed[0].get_edge_list(),
-    *parsed[0].get_node_list(),
-  ]
+  parts: list[Any] = [*parsed[0].get_edge_list(), *parsed[0].get_node_list()]
   for part in sorted(parts, key=lambda part: part.get_sequence()):
     data = {k: _plain(v) for k, v in part.get_attributes().items()}
     if isinstance(part, pydot.Edge):

@@ -67,12 +67,7 @@ TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  core.Labelled,
-  core.Verbal,
-  games.GameWorld,
-  games.RecordedGames,
-):
+class World(core.Labelled, core.Verbal, games.GameWorld, games.RecordedGames):
   """Chess, with random games.
 
   Attributes:
@@ -636,10 +631,7 @@ def _at(labels: np.ndarray, square: np.ndarray) -> np.ndarray:
 
 
 def from_to(
-  moves: np.ndarray,
-  lengths: np.ndarray,
-  starts: np.ndarray,
-  origin: np.ndarray,
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray, origin: np.ndarray
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 labels without the rules of special moves.
 

@@ -37,11 +37,7 @@ TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  table.NamedTableWorld,
-  core.Verbal,
-  core.Described,
-):
+class World(table.NamedTableWorld, core.Verbal, core.Described):
   """A graph, possibly with an edit, and walks on it.
 
   Attributes:

@@ -137,9 +137,7 @@ def chain(*nodes: int) -> tuple[Arc, ...]:
 GRAPHS: Mapping[str, Graph] = {
   'n7line': Graph(chain(0, 1, 3, 5) + chain(0, 2, 4, 6), 0, ((5, 10), (6, 50))),
   'n7tree': Graph(
-    two_way('1: 2 3; 2: 4 5; 3: 6 7'),
-    1,
-    ((4, 56), (5, 22), (6, 10), (7, 50)),
+    two_way('1: 2 3; 2: 4 5; 3: 6 7'), 1, ((4, 56), (5, 22), (6, 10), (7, 50))
   ),
   'n13line': Graph(
     chain(0, 1, 3, 5, 7, 9, 11) + chain(0, 2, 4, 6, 8, 10, 12),
@@ -209,9 +207,7 @@ CHANGES: Mapping[str, Mapping[str, Change]] = {
     'teleShortcut': Change(portals=fan('n7line', 0, 4)),
     'nonteleDetour': Change(closed=((4, 6),), opened=chain(0, 7, 8, 6)),
     'teleDetour': Change(
-      closed=((4, 6),),
-      opened=chain(0, 7, 8, 9),
-      portals=fan('n7line', 9, 4),
+      closed=((4, 6),), opened=chain(0, 7, 8, 9), portals=fan('n7line', 9, 4)
     ),
   },
   'n7tree': {

@@ -164,10 +164,7 @@ SCHOLARS = verbal.words(
   'Amir Wim Raj Jing Wei Nisha Reza Kim Ian Moin Puja Sara Pari Pam Matt Eva '
   'Amy Gia Ming Prem Zack Vivian'
 )
-FIRST = {
-  'unordSpatial': 'entrance',
-  'socialTies': 'Vicky',
-}
+FIRST = {'unordSpatial': 'entrance', 'socialTies': 'Vicky'}
 
 DOMAINS = verbal.words('ordRooms unordSpatial socialTies')
 SHORT = {'rooms': 'ordRooms', 'fields': 'unordSpatial', 'people': 'socialTies'}

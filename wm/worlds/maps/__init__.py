@@ -71,10 +71,7 @@ _NONE = 'From {here}, no street leads on.'
 
 @dataclasses.dataclass(frozen=True)
 class World(
-  navigation.Navigation,
-  core.Verbal,
-  core.Described,
-  core.Generative,
+  navigation.Navigation, core.Verbal, core.Described, core.Generative
 ):
   """A street map and how sequences travel on it.
 
@@ -257,10 +254,7 @@ class World(
 
     See `streets.facts`, `streets.build` and `load_trips`.
     """
-    size = {
-      'intersections': len(self.graph),
-      'streets': self.graph.num_edges,
-    }
+    size = {'intersections': len(self.graph), 'streets': self.graph.num_edges}
     return size | self._reached | self.graph.counts | self._trips.counts
 
   def read_as(self) -> dict[str, str]:
@@ -631,12 +625,7 @@ def _classify(places: np.ndarray, find: Find) -> tuple[np.ndarray, np.ndarray]:
   zero = (points == 0).any(-1).any(-1)
   metres, rows = find(points[..., 0], points[..., 1])
   causes = np.select(
-    [
-      ~readable,
-      zero,
-      (metres > OUTSIDE_M).any(-1),
-      rows[:, 0] == rows[:, 1],
-    ],
+    [~readable, zero, (metres > OUTSIDE_M).any(-1), rows[:, 0] == rows[:, 1]],
     ['unreadable', 'zero', 'outside', 'same_node'],
     'used',
   )

@@ -53,10 +53,7 @@ ENOUGH = 4000  # Systems of a time step of which some must stay.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  core.Latent,
-  core.Enumerable,
-):
+class World(core.Latent, core.Enumerable):
   """Systems of a sun and planets on Kepler orbits around it.
 
   Planets do not attract each other. The centre of mass rests, and the sun
@@ -379,11 +376,7 @@ class World(
     return Rollout(tokens, frame)
 
   def _shown(
-    self,
-    systems: ChosenSystems,
-    row: np.ndarray,
-    second: np.ndarray,
-    num: int,
+    self, systems: ChosenSystems, row: np.ndarray, second: np.ndarray, num: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [N, num] from rows [N] on, and places of the first in its frame.
 

@@ -50,17 +50,9 @@ if TYPE_CHECKING:
   from wm.worlds.orbits import World
 
 # Streams of uniform numbers.
-(
-  COUNT,
-  AXIS,
-  ECCENTRICITY,
-  MASS,
-  STAR,
-  STEP_LENGTH,
-  CENTRE,
-  TURN,
-  MEAN,
-) = range(9)
+(COUNT, AXIS, ECCENTRICITY, MASS, STAR, STEP_LENGTH, CENTRE, TURN, MEAN) = (
+  range(9)
+)
 KINDS = ('binaries', 'two_body', 'exoplanets', 'summary')
 AXES = {
   'binaries': (1.5, 3.5),

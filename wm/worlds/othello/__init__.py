@@ -48,12 +48,7 @@ TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  core.Labelled,
-  core.Verbal,
-  games.GameWorld,
-  games.Transcribed,
-):
+class World(core.Labelled, core.Verbal, games.GameWorld, games.Transcribed):
   """A board and the games played on it.
 
   Attributes:

@@ -121,10 +121,7 @@ def made(models=('m', 'wm/solver'), repeats=3):
 def test_a_page_of_any_answers(tmp_path):
   result = reports.answers_page('', made())
   names = [table.title for table in result.tables]
-  for expected in (
-    'Figure 2',
-    'How answers fail',
-  ):
+  for expected in ('Figure 2', 'How answers fail'):
     assert any(name.startswith(expected) for name in names), expected
   fails = next(t for t in result.tables if t.title == 'How answers fail')
   by = {row[0]: dict(zip(fails.heads, row, strict=True)) for row in fails.rows}

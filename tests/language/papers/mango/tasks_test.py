@@ -107,17 +107,9 @@ def test_answers_of_other_models_and_other_ways_of_asking_stay_apart(solved):
     spec = solved.eval.model_copy(update=mine)
     return solved.model_copy(update={'eval': spec, 'samples': [sample]})
 
-  several = [
-    log('a/x'),
-    log('b/x'),
-    log('b/y', num=3),
-  ]
+  several = [log('a/x'), log('b/x'), log('b/y', num=3)]
   result = scoring.answer_frame(reports.scored(several))
-  assert list(result.model) == [
-    'a/x-S',
-    'b/x-S',
-    'b/y-S',
-  ]
+  assert list(result.model) == ['a/x-S', 'b/x-S', 'b/y-S']
   assert list(result.success) == [0.5] * 3
 
 

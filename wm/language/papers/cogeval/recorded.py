@@ -188,10 +188,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
       reports.REPORT.table('judges', both_judged(final)),
       reports.REPORT.table('wrong_keys', wrong_keys(read)),
     ],
-    {
-      'deviances': deviances,
-      'table3': old.reset_index().to_dict('records'),
-    },
+    {'deviances': deviances, 'table3': old.reset_index().to_dict('records')},
   )
 
 

@@ -143,11 +143,7 @@ def harder(frame: pd.DataFrame, score: str, model: str) -> Iterator[pages.Row]:
 
 
 def _claim(
-  claim: str,
-  paper: str,
-  ours: str,
-  interval: tuple[Any, Any],
-  bound: float = 0,
+  claim: str, paper: str, ours: str, interval: tuple[Any, Any], bound: float = 0
 ) -> pages.Row:
   """A claim that a number is above a bound, decided by its interval.
 

@@ -249,10 +249,7 @@ def _parts(system: System) -> dict[str, Any]:
 
 
 def prompt(
-  variant: str,
-  system: System,
-  folder: str = '',
-  names: Sequence[str] = (),
+  variant: str, system: System, folder: str = '', names: Sequence[str] = ()
 ) -> str:
   """The question about a system.
 

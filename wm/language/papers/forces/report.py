@@ -58,8 +58,7 @@ _VARIABLES = ['r', 'm1', 'm2']
 
 
 def laws(
-  systems: Sequence[System],
-  speakers: Mapping[str, Sequence[np.ndarray]],
+  systems: Sequence[System], speakers: Mapping[str, Sequence[np.ndarray]]
 ) -> dict[str, SpeakerLaw]:
   """Speaker -> the law of what it says.
 

@@ -92,10 +92,7 @@ def counts(questions: DestinationQuestions | RouteQuestions) -> np.ndarray:
 
 
 def destinations(
-  maze: mazes.Maze,
-  *,
-  longest: int = 0,
-  listed: bool = True,
+  maze: mazes.Maze, *, longest: int = 0, listed: bool = True
 ) -> DestinationQuestions:
   """All destination questions of a maze.
 

@@ -104,9 +104,7 @@ def rwkv(
 
 
 def score_records(
-  mazes_of: Mazes,
-  answers: Iterable[RecordedAnswer],
-  published: bool = False,
+  mazes_of: Mazes, answers: Iterable[RecordedAnswer], published: bool = False
 ) -> pd.DataFrame:
   """pd.DataFrame of recorded answers, in their order.
 

@@ -118,9 +118,7 @@ class GameOptions:
   folder: str = field('', 'of games, or a packed archive of it')
   game: str = field('', "one or several, joined by commas; '' is all")
   budget: int = field(
-    questions.BUDGET,
-    'tokens of prompt and answer; 0 is no limit',
-    least=0,
+    questions.BUDGET, 'tokens of prompt and answer; 0 is no limit', least=0
   )
   answer: int = field(
     questions.ANSWER_TOKENS,
@@ -300,9 +298,7 @@ class MinigameOptions(GameOptions):
   """Minigames: longer histories than the budget are left out."""
 
   answer: int = field(
-    64,
-    'tokens of the budget that are left for the answer',
-    least=0,
+    64, 'tokens of the budget that are left for the answer', least=0
   )
   map: bool = field(False, 'whether the known ways from there are listed')
 
