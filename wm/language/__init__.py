@@ -1,6 +1,8 @@
 """Language models: questions about worlds in words, asked through Inspect.
 
-  models           the plug-in `language(model='openai/gpt-5')`
+  models           the plug-ins `language(model='openai/gpt-5')`,
+                   `huggingface(path='gpt2')` and `solver()`
+  pretrained       a folder of Hugging Face -> a network
   llm_predictor    words the questions of metrics; the answers are a predictor
   provider         calls to a model, many at a time
   answer_cache     replies on disk

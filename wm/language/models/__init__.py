@@ -1,1 +1,1 @@
-"""Models that are language models: a file each, as in `wm.models`."""
+"""Language models and their stand-ins: a file each, as in `wm.models`."""

@@ -7,9 +7,7 @@ in step. Each kind has its files:
   networks of ours    networks, with sessions (decoding) and adaptation (tuning)
   processes           process, with oracles, tracks; few_shot (small tasks)
   a user's own        user_objects, with stateless (no cache)
-  Hugging Face        pretrained (reading a folder), tokenization
-  language models     llm_predictor, with provider (calls), answer_cache,
-                      call_ledger (budgets), grammar and values (readers)
+  Hugging Face        tokenization, with gpt2 (compiled)
 
 `process` is the shortest complete predictor to read; `networks` the usual one.
 """

@@ -1,7 +1,7 @@
 """Predictors of Hugging Face models: a world's tokens spelled in their pieces.
 
 `PiecePredictor` computes probabilities of the world's tokens from a network of
-`transformers` (`pretrained`) and a spelling of each token.
+`transformers` and a spelling of each token.
 
   world's tokens      7     10     1
   pieces         bos  34    12 5   12      TokenSpelling, by the tokenizer

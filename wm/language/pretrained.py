@@ -1,7 +1,7 @@
 """Reads the weights that `save_pretrained` wrote, and refuses all else.
 
 `load` returns a network of `transformers` with exactly the weights of a folder.
-`tokenization` turns the network into a predictor.
+`wm.models.serving.tokenization` turns the network into a predictor.
 
 A folder is data: only its JSON and safetensors files are read. Code that
 config.json names is neither run nor looked up.

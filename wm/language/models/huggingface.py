@@ -68,7 +68,8 @@ class Model(core.Model):
     """
     del seed
     with inputs.extra('torch', self.name):
-      from wm.models.serving import pretrained, tokenization
+      from wm.language import pretrained
+      from wm.models.serving import tokenization
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
     network, remarks = pretrained.load(folder)
@@ -81,7 +82,9 @@ class Model(core.Model):
     before = self._before(world, words)
     # [pieces of `before`] [pieces of tokens ...]
     spelled = tokenization.spelling(world.vocab, table, before)
-    max_len = self._max_len(world, spelled, network)
+    num_pieces = network.config.get_text_config().vocab_size
+    limit = tokenization.position_limit(network)
+    max_len = self._max_len(world, spelled, num_pieces, limit)
     # Texts as long as the longest sequence: a cache may fail only there.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = tokenization.sample_texts(spelled, size)
@@ -94,7 +97,7 @@ class Model(core.Model):
       """The predictor whose texts begin with some pieces."""
       # More pieces before a sequence leave less room for its tokens.
       room = max_len
-      if limit := tokenization.position_limit(network):
+      if limit:
         longest = max(map(len, spelled.paths))
         room = min(max_len, (limit - len(before)) // longest)
       return tokenization.PiecePredictor(
@@ -138,13 +141,22 @@ class Model(core.Model):
     return (*added, *words.of(self.before))
 
   def _max_len(
-    self, world: core.World, spelled: tokenization.TokenSpelling, network: Any
+    self,
+    world: core.World,
+    spelled: tokenization.TokenSpelling,
+    num_pieces: int,
+    limit: int | None,
   ) -> int:
     """Longest sequence, in tokens, that the network can read.
 
-    Raises InputError for unknown pieces or too short a limit.
+    Args:
+      world, spelled: its tokens, and their pieces.
+      num_pieces: of the network's vocabulary.
+      limit: most pieces that it reads; None is any number.
+
+    Raises:
+      InputError: unknown pieces, or too short a limit.
     """
-    num_pieces = network.config.get_text_config().vocab_size
     # The padding token has no pieces, and passes.
     whose = zip(
       [f'token {word!r}' for word in world.vocab]
@@ -158,9 +170,6 @@ class Model(core.Model):
           f'huggingface: {what} has piece {bad[0]}; expected '
           f'0..{num_pieces - 1}'
         )
-    from wm.models.serving import tokenization  # Needs PyTorch.
-
-    limit = tokenization.position_limit(network)
     if limit is None:
       return world.max_len
     before, longest = len(spelled.before), max(map(len, spelled.paths))
