@@ -151,6 +151,16 @@ flags.DEFINE_string('paper', None, "Whose recorded answers, e.g. 'cogeval'.")
 # list.
 flags.DEFINE_bool('papers', False, 'List tables and figures of the papers.')
 
+# plan.
+flags.DEFINE_integer(
+  'meshes',
+  0,
+  'Plan with 1, 2, 4, ... devices on the model axis, up to this number, and '
+  'name the fastest that fits; 0 plans with --mesh_model alone.',
+  lower_bound=0,
+  upper_bound=1024,
+)
+
 # export.
 flags.DEFINE_string('task', None, "Of Inspect, e.g. 'wm/mango_route'.")
 flags.DEFINE_multi_string('option', [], 'NAME=VALUE, of the task; repeat.')

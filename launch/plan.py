@@ -17,7 +17,12 @@ or h100:8, for which nothing is compiled: its temporaries are not known.
 
 --length is of the sequences of a batch, by default the world's longest; batches
 are as long as their sequences, so give the mean of the data.
+
+--meshes=8 plans with 1, 2, 4 and 8 devices on the model axis, a table each, and
+names the fastest that fits, for --mesh_model.
 """
+
+import dataclasses
 
 import common
 
@@ -31,7 +36,30 @@ def main() -> None:
 
   training = common.values(common.Training)
   options = common.keywords(common.Topology)
-  wm.plan(FLAGS.world, FLAGS.model, training=training, **options, log=print)
+
+  def planned(size: int) -> wm.PodPlan:
+    """The plan with so many devices on the model axis, which is printed."""
+    mesh = dataclasses.replace(training, mesh_model=size)
+    return wm.plan(
+      FLAGS.world, FLAGS.model, training=mesh, **options, log=print
+    )
+
+  if not FLAGS.meshes:
+    planned(training.mesh_model)
+    return
+  times = {}
+  for size in (1 << n for n in range(FLAGS.meshes.bit_length())):
+    print(f'mesh_model={size}')
+    try:
+      plan = planned(size)
+    except wm.InputError as error:  # More devices than there are, say.
+      print(error)
+      continue
+    if plan.chip and plan.arguments + plan.temporaries <= plan.chip.memory:
+      times[size] = 1e3 * max(plan.seconds().values())
+  if times:
+    best = min(times, key=times.__getitem__)
+    print(f'fastest: --mesh_model={best}, {times[best]:.3g} ms a step')
 
 
 if __name__ == '__main__':
@@ -39,5 +67,5 @@ if __name__ == '__main__':
     main,
     *('world', 'model', *common.names(common.Topology)),
     *('objective', 'batch', 'steps', 'optimizer', 'average'),
-    *('mesh_data', 'mesh_model'),
+    *('mesh_data', 'mesh_model', 'meshes'),
   )

@@ -129,6 +129,24 @@ def test_bad_input_is_refused():
   assert line == 'error: --model is required'
 
 
+def test_meshes_are_compared():
+  text = binaries.printed(
+    'plan',
+    *(f'--world={WORLD}', f'--model={MODEL.format("")}', '--topology=h100:2'),
+    *(f'--batch={ROWS}', '--steps=10', '--meshes=4'),
+  )
+  lines = text.splitlines()
+  names = [line for line in lines if line.startswith('mesh_model=')]
+  assert names == ['mesh_model=1', 'mesh_model=2', 'mesh_model=4']
+  times = [x.split()[2] for x in lines if x.startswith('at least')]
+  # Two chips do not hold an axis of four.
+  assert len(times) == 2
+  assert lines[-2].startswith('mesh_data=0, mesh_model=4 does not fit')
+  best = min(times, key=float)
+  size = 1 << times.index(best)
+  assert lines[-1] == f'fastest: --mesh_model={size}, {best} ms a step'
+
+
 @pytest.mark.slow
 def test_a_tpu_multiplies_as_often_as_a_processor(plans):
   pytest.importorskip('libtpu', reason='the extra tpu is not installed')
