@@ -137,6 +137,16 @@ def test_a_hollow_mark_has_an_outline():
     assert all(f'stroke="{looks["m"].colour}"' in mark for mark in hollow)
 
 
+def test_points_of_a_paper_leave_the_band_of_intervals_whole():
+  row = {'model': 'm', 'value': 0.5, 'low': 0.4, 'high': 0.6}
+  ours = [{**row, 'x': x} for x in range(4)]
+  theirs = [{'model': 'm', 'value': 0, 'x': x, 'pale': True} for x in range(4)]
+  panel = Panel('x', 'y', [*ours, *theirs])
+  image = charts.render(charts.lines([panel], charts.palette(['m']))).decode()
+  (band,) = re.findall(r'aria-roledescription="area mark" d="([^"]*)"', image)
+  assert band.count('M') == 1
+
+
 def test_a_caption_says_how_many_trials_a_mark_is_of(parts):
   looks = charts.palette(NAMES, ['oracle'])
   spec = curves.draw_curves(parts[1], looks)

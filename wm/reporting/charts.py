@@ -201,7 +201,9 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   base = _data(rows).encode(x=x, color=color)
   layers = []
   if intervals and any(row.get('low') is not None for row in rows):
-    span = base.encode(alt.Y('low:Q', **axis), alt.Y2('high:Q'))
+    # A paper's points, without intervals, would cut the band of our own.
+    ends = alt.Y('low:Q', **axis), alt.Y2('high:Q')
+    span = base.encode(*ends, detail=['series:N', 'pale:N'])
     # Bands of baselines would be one haze.
     clear = [name for name in models if looks[name].colour != BASELINE]
     few = alt.FieldOneOfPredicate('model', clear)
