@@ -345,7 +345,8 @@ def step(me, opp, side, move, squares) -> tuple:
 @njit
 def first_position(squares) -> tuple:
   """The starting position, as `step` gives one."""
-  return BLACK, WHITE, 0, moves_of(BLACK, WHITE, squares)
+  # Of a plain 0 Numba compiles all that take the side to move twice.
+  return BLACK, WHITE, np.int64(0), moves_of(BLACK, WHITE, squares)
 
 
 @njit(inline='always')

@@ -314,7 +314,7 @@ def _transpositions(
     np.empty(widest, np.int64),
   )
   for n in range(len(tokens)):
-    length = lengths[n]
+    length = np.int64(lengths[n])
     # A row that one window covers is drawn exactly, at once.
     starts = 1 if length <= opening else max(length - window + 1, 1)
     draws = min(sweeps, 1) if starts == 1 else sweeps * starts
@@ -325,7 +325,7 @@ def _transpositions(
     )
     for k in range(length):
       played[k] = bits[tokens[n, k] - 1]
-    _fill(played, discs, sides, 0, length, squares)
+    _fill(played, discs, sides, np.int64(0), length, squares)
     for draw in range(draws * (length > 1)):  # One move has one order.
       draws = splitmix(stream ^ np.uint64(draw))
       low = below(draws, 0, starts)

@@ -178,8 +178,8 @@ def _play(start, seeds, stop, weights, moves, lengths, codes) -> bool:
     return False
   for n in range(len(moves)):
     put(p, first)
-    forget(0, memory)
-    ply = 0
+    ply = np.int64(0)  # Of a plain 0 Numba compiles what is called twice.
+    forget(ply, memory)
     while True:
       count = positions.fill_targets(p, targets)
       if stop > MOVES:  # Otherwise history is not needed.
@@ -311,7 +311,8 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   # In the order of layout.OUTCOMES: the first that applies is the outcome.
   if count == 0 and positions.is_check(p):
     return MATE
-  if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
+  side = p[board.SIDE]  # A number, not 0 and 1: compiled once for both sides.
+  if stop >= AUTOMATIC and _cannot_win(p, side) and _cannot_win(p, 1 - side):
     return DEAD_MATERIAL
   if count == 0:
     return STALEMATE
@@ -369,8 +370,8 @@ def _replay_games(
     put(rows[n], start[:11])
     if not board.load(start, p):
       continue
-    forget(0, memory)  # Of the game before this one.
-    ply = 0
+    ply = np.int64(0)  # As in `_play`.
+    forget(ply, memory)  # Of the game before this one.
     while True:
       count = positions.fill_targets(p, targets)
       if len(labels):
@@ -382,9 +383,10 @@ def _replay_games(
         )
       # A position is evaluated before its move is read: there is one more
       # position than moves.
-      if ply == lengths[n] or not positions.is_legal(p, targets, moves[n, ply]):
+      move = np.int64(moves[n, ply]) if ply < lengths[n] else np.int64(-1)
+      if not positions.is_legal(p, targets, move):  # Nor is -1.
         break
-      zeroing = board.make(p, moves[n, ply])
+      zeroing = board.make(p, move)
       ply += 1
       if zeroing:
         forget(ply, memory)

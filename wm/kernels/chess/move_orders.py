@@ -86,9 +86,9 @@ def _transpositions(
   )
   board.load(start, game[0])
   for n in range(len(moves)):
-    length = lengths[n]
+    length = np.int64(lengths[n])
     put(played, moves[n, :length])
-    _fill(game, played, 0, length)
+    _fill(game, played, np.int64(0), length)
     # A game that the opening window covers is drawn exactly, at once.
     starts = max(length - window + 1, 1)
     steps = sweeps * starts if length > opening else min(sweeps, 1)

@@ -97,9 +97,9 @@ def _advance(rows, moves, after, ok) -> None:
     ok[b] = False
     if board.load(rows[b], p):
       fill_targets(p, targets)
-      ok[b] = is_legal(p, targets, moves[b])
+      ok[b] = is_legal(p, targets, np.int64(moves[b]))
     if ok[b]:
-      board.make(p, moves[b])
+      board.make(p, np.int64(moves[b]))
       board.store(p, after[b])
     else:
       after[b] = -1
@@ -616,7 +616,7 @@ def _search(rows, listing, place, stack, lines, counts, budget) -> tuple:
     left[level] += 1
     for i in range(2):
       put(boards[i, level + 1], boards[i, level])
-      board.make(boards[i, level + 1], path[level])
+      board.make(boards[i, level + 1], np.int64(path[level]))
     level, entering = level + 1, True
   place[0], place[1], place[2] = level, num, 1
   return out, lengths
