@@ -7,7 +7,7 @@
 #   bash launch/flags/sizes/ladder.sh --fit
 #
 # A rung is a 2 x 128 transformer of ladder.flags for each traversal and each of
-# three to five numbers of steps: a rate that falls to zero decides how many routes
+# four to six numbers of steps: a rate that falls to zero decides how many routes
 # arrive, so that a checkpoint on the way does not tell. All are scored with the
 # same 500 routes. --fit prints the rungs and the law. The map is in maps/manhattan,
 # as for vafa2024/manhattan_shortest.flags. A run that was stopped goes on.
@@ -16,8 +16,8 @@ source "$(dirname "$0")/../../env.sh"
 OUT="${OUT:-runs/sizes/ladder}"
 # Metres -> most moves of a route; numbers of steps.
 declare -A MOVES=([600]=20 [830]=32 [1200]=44 [1650]=52)
-declare -A STEPS=([600]='200 400 800 1600 3200' [830]='500 1000 2000 4000 8000'
-  [1200]='1000 2000 4000 8000' [1650]='8000 16000 24000')
+declare -A STEPS=([600]='200 400 800 1600 3200' [830]='500 1000 2000 4000 8000 16000'
+  [1200]='1000 2000 4000 8000' [1650]='8000 16000 24000 40000')
 fit() { "$PY" launch/docs/ladder.py "$OUT"; }
 if [ "${1:-}" = --fit ]; then
   fit
