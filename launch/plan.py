@@ -37,24 +37,28 @@ def main() -> None:
   training = common.values(common.Training)
   options = common.keywords(common.Topology)
 
-  def planned(size: int) -> wm.PodPlan:
-    """The plan with so many devices on the model axis, which is printed."""
+  def planned(size: int) -> tuple[wm.PodPlan, list[str]]:
+    """The plan with so many devices on the model axis, and its table."""
+    lines: list[str] = []
     mesh = dataclasses.replace(training, mesh_model=size)
-    return wm.plan(
-      FLAGS.world, FLAGS.model, training=mesh, **options, log=print
+    plan = wm.plan(
+      FLAGS.world, FLAGS.model, training=mesh, **options, log=lines.append
     )
+    return plan, lines
 
   if not FLAGS.meshes:
-    planned(training.mesh_model)
+    print(*planned(training.mesh_model)[1], sep='\n')
     return
   times = {}
   for size in (1 << n for n in range(FLAGS.meshes.bit_length())):
-    print(f'mesh_model={size}')
     try:
-      plan = planned(size)
-    except wm.InputError as error:  # More devices than there are, say.
+      plan, lines = planned(size)
+    except wm.InputError as error:
+      if size == 1:  # Not the mesh is wrong.
+        raise
       print(error)
       continue
+    print(f'mesh_model={size}', *lines, sep='\n')
     if plan.chip and plan.arguments + plan.temporaries <= plan.chip.memory:
       times[size] = 1e3 * max(plan.seconds().values())
   if times:

@@ -137,7 +137,7 @@ def test_meshes_are_compared():
   )
   lines = text.splitlines()
   names = [line for line in lines if line.startswith('mesh_model=')]
-  assert names == ['mesh_model=1', 'mesh_model=2', 'mesh_model=4']
+  assert names == ['mesh_model=1', 'mesh_model=2']
   times = [x.split()[2] for x in lines if x.startswith('at least')]
   # Two chips do not hold an axis of four.
   assert len(times) == 2
@@ -145,6 +145,12 @@ def test_meshes_are_compared():
   best = min(times, key=float)
   size = 1 << times.index(best)
   assert lines[-1] == f'fastest: --mesh_model={size}, {best} ms a step'
+
+
+def test_a_search_of_meshes_refuses_what_a_plan_refuses():
+  flags = f'--world={WORLD}', '--model=ngram()', '--topology=h100:2'
+  line = binaries.refused('plan', *flags, '--meshes=4')
+  assert 'is not trained by steps' in line
 
 
 @pytest.mark.slow

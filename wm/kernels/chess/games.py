@@ -383,8 +383,10 @@ def _replay_games(
         )
       # A position is evaluated before its move is read: there is one more
       # position than moves.
-      move = np.int64(moves[n, ply]) if ply < lengths[n] else np.int64(-1)
-      if not positions.is_legal(p, targets, move):  # Nor is -1.
+      if ply == lengths[n]:
+        break
+      move = np.int64(moves[n, ply])
+      if not positions.is_legal(p, targets, move):
         break
       zeroing = board.make(p, move)
       ply += 1
